@@ -14,6 +14,7 @@ from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function, indexed
+from tfjit.passes.ir.region_path import branch_part
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.manager.rewriter import tensor_shape
 
@@ -74,7 +75,8 @@ def _open_children(scope: Scope) -> None:
             function = graph.functions.body(ref)
             body = function.graph.copy()
             inputs = graph.inputs(node.name)[0 if node.has_trait(WHILE) else 1 :]
-            ctx = scope.ctx.child(f"{node.name}/{key}" + (str(number) if key == "branches" else ""))
+            part = branch_part(number, is_if=False) if key == "branches" else key
+            ctx = scope.ctx.child(node.name, part)
             given: dict[str, ArgumentInfo] = {}
             for k, arg in indexed(body, "_Arg").items():
                 src, output = inputs[k]

@@ -18,6 +18,7 @@ from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import Function, passed_through
+from tfjit.passes.ir.region_path import branch_part
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.manager.rewriter import constant, is_static, tensor_shape
 
@@ -69,24 +70,26 @@ class _Specializer:
                 for k in sorted(passed_through(body.graph))
                 if (value := self._constant(k)) is not None
             }
-            return [self._body(cond, constants), self._body(body, constants)]
+            return [self._body(cond, constants, "cond"), self._body(body, constants, "body")]
         refs: tuple[FuncRef, ...]
-        refs = (
-            (attrs["then_branch"], attrs["else_branch"])
-            if node.has_trait(IF)
-            else tuple(attrs["branches"])
-        )
+        is_if = node.has_trait(IF)
+        refs = (attrs["then_branch"], attrs["else_branch"]) if is_if else tuple(attrs["branches"])
         constants = {
             k: value for k in range(len(self.inputs)) if (value := self._constant(k)) is not None
         }
-        return [self._body(library.body(ref), constants) for ref in refs]
+        return [
+            self._body(library.body(ref), constants, branch_part(number, is_if))
+            for number, ref in enumerate(refs)
+        ]
 
     def _constant(self, k: int) -> np.ndarray | None:
         src, output = self.inputs[k]
         value = constant(self.graph, self.ctx, src, output)
         return value if isinstance(value, np.ndarray) and value.dtype != object else None
 
-    def _body(self, function: Function, constants: Mapping[int, np.ndarray]) -> DataflowGraph:
+    def _body(
+        self, function: Function, constants: Mapping[int, np.ndarray], part: str
+    ) -> DataflowGraph:
         given = []
         for src, output in self.inputs:
             shape = tensor_shape(self.graph, src, output)
@@ -95,7 +98,7 @@ class _Specializer:
             if arg.output_dtypes[0].name != "resource" and not is_static(given[k].shape):
                 src, output = self.inputs[k]
                 raise Declined(f"the shape of its input '{src}:{output}' is not known")
-        ctx = self.ctx.child(f"{self.node.name}/{function.name}")
+        ctx = self.ctx.child(self.node.name, part)
         return specialized_body(
             function, given, constants, "region", ctx, self.node.assigned_device
         )

@@ -40,11 +40,14 @@ from tfjit.passes.ir.function_library import (
     indexed,
     passed_through,
 )
+from tfjit.passes.ir.region_path import branch_part
 from tfjit.passes.manager.pass_context import LOOP_PROGRAM, PassContext
 
 if TYPE_CHECKING:
     from tfjit.framework.op_defs.attrs import FuncRef
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+
+    Region = tuple[Node, str, FuncRef]  # a node, one of its parts, and that part's function
 
 MAX_STEPS: Final = 400
 """A longer program takes seconds to compile."""
@@ -530,16 +533,16 @@ class LoopBuilder:
 
     # ---- control
 
-    def _body(self, ref: FuncRef, args: Sequence[Operand]) -> tuple[DataflowGraph, Function]:
+    def _body(self, region: Region, args: Sequence[Operand]) -> tuple[DataflowGraph, Function]:
+        node, part, ref = region
         function = self.library.body(ref)
         if function.must_run:
             raise Unsupported(f"{function.must_run[0]} in {function.name} has effects")
         known = {k: self._known(x) for k, x in enumerate(args)}
         constants = {k: value for k, value in known.items() if value is not None}
         given = [ArgumentInfo(x.shape) for x in args]
-        return specialized_body(
-            function, given, constants, "body", self.ctx.child(f"{LOOP_PROGRAM}/{function.name}")
-        ), function
+        ctx = self.ctx.child(node.name, f"{part} ({LOOP_PROGRAM})")
+        return specialized_body(function, given, constants, "body", ctx), function
 
     def _known(self, operand: Operand) -> np.ndarray | None:
         if operand.packed:
@@ -555,7 +558,7 @@ class LoopBuilder:
 
     def _block(
         self,
-        ref: FuncRef,
+        region: Region,
         args: Sequence[Operand],
         finish: Callable[[list[Operand]], list[int]],
         params: Sequence[int] = (),
@@ -567,7 +570,7 @@ class LoopBuilder:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise Unsupported("functions call each other too deep")
-        graph, function = self._body(ref, args)
+        graph, function = self._body(region, args)
         self.scopes.append(_Scope())
         results = self._inline(graph, dict(enumerate(args)), function)
         given = finish(results)
@@ -579,7 +582,7 @@ class LoopBuilder:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise Unsupported("functions call each other too deep")
-        graph, function = self._body(node.attrs["f"], inputs)
+        graph, function = self._body((node, "f", node.attrs["f"]), inputs)
         results = self._inline(graph, dict(enumerate(inputs)), function)
         self.depth -= 1
         return results
@@ -603,9 +606,11 @@ class LoopBuilder:
             choice = inputs[0].value
         blocks: list[Block] = []
         ends: list[list[Operand]] = []
-        for ref in refs:
+        for number, ref in enumerate(refs):
             block, results = self._block(
-                ref, inputs[1:], lambda found: [self._in_memory(x) for x in found]
+                (node, branch_part(number, one_of_two), ref),
+                inputs[1:],
+                lambda found: [self._in_memory(x) for x in found],
             )
             blocks.append(block)
             ends.append(results)
@@ -652,7 +657,7 @@ class LoopBuilder:
 
         asked = params()
         condition, _ = self._block(
-            cond,
+            (node, "cond", cond),
             asked,
             lambda found: [self._truth(found[0], node.name)],
             [asked[k].value for k in carried],
@@ -668,7 +673,9 @@ class LoopBuilder:
                     )
             return [self._in_memory(found[k]) for k in carried]
 
-        block, _ = self._block(body, given, next_values, [given[k].value for k in carried])
+        block, _ = self._block(
+            (node, "body", body), given, next_values, [given[k].value for k in carried]
+        )
         results = [self._new(inputs[k].dtype, inputs[k].shape) for k in carried]
         self._add(Step(WHILE, first, tuple(results), (), (condition, block), node.name))
         by_index = dict(zip(carried, results))

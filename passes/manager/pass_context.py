@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.types import device_spec
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for, device_types
+from tfjit.passes.ir.region_path import region_path
 from tfjit.passes.ir.run_spec import RunSpec
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class PassContext:
     values: the static value of a tensor (node, output) that shape inference found; no Const's.
     handles: the shape of the variable behind a resource tensor.
     lists: facts of tensor lists (passes/analysis/list_shapes.py).
-    where: the path of the body that the graph is, "" for the plan's own graph.
+    where: the path of the region that the graph is (passes/ir/region_path.py), "" for the plan's
+    own graph. purpose: the pass that made the copy of that region, "" for the plan's own graph.
     device: of the partition that the graph is or belongs to; "" before partitioning, and where
     partitions are no devices.
     inferred_bodies, bodies_in_progress: results and calls of shape inference inside functions.
@@ -163,6 +165,7 @@ class PassContext:
     handles: dict[tuple[str, int], Any] = field(default_factory=dict)
     lists: dict[tuple[str, int], Any] = field(default_factory=dict)
     where: str = ""
+    purpose: str = ""
     device: str = ""
     inferred_bodies: dict[Any, Any] = field(default_factory=dict)
     bodies_in_progress: set[Any] = field(default_factory=set)
@@ -187,11 +190,14 @@ class PassContext:
             self._manager = PassManager(self)
         return self._manager
 
-    def child(self, where: str) -> PassContext:
-        """Return the context of a body, with the same pass manager."""
-        path = f"{self.where}/{where}" if self.where else where
+    def child(self, node: str, part: str) -> PassContext:
+        """Return the context of a region, one part of a node, with the same pass manager."""
         return PassContext(
-            options=self.options, where=path, device=self.device, _manager=self.manager
+            options=self.options,
+            where=region_path(self.where, node, part),
+            purpose=self.current or self.purpose,
+            device=self.device,
+            _manager=self.manager,
         )
 
     @property

@@ -144,9 +144,11 @@ class PassManager:
         )
         self.dumped = 0
         self.functions: dict[str, str] = {}  # function -> its text as last written
-        self.seen: set[str] = set()  # bodies with a dump of their text before any pass
+        # regions with a dump of their text before any pass, by path and purpose
+        self.seen: set[tuple[str, str]] = set()
         self.depth = 0
-        self.done: set[tuple[str, str]] = set()  # passes that have run, by the graph's place
+        # passes that have run, by the path and purpose of the graph
+        self.done: set[tuple[str, str, str]] = set()
         # the run's graph is too small to be optimised; None: not known
         self.small: bool | None = None
         self.until = (
@@ -173,8 +175,8 @@ class PassManager:
 
     def run_named(self, name: str, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
         """Run a registered pass or named pipeline for a running pass."""
-        if where and where not in self.seen:
-            self.seen.add(where)
+        if where and (where, ctx.purpose) not in self.seen:
+            self.seen.add((where, ctx.purpose))
             self.dump("input", graph, where)
         self.depth += 1
         current = ctx.current
@@ -190,7 +192,7 @@ class PassManager:
             ctx.current = current
 
     def leaves_out(
-        self, info: PassInfo | None, name: str, graph: DataflowGraph, where: str
+        self, info: PassInfo | None, name: str, graph: DataflowGraph, where: str, purpose: str
     ) -> bool:
         """Return whether a pass is optional and not wanted."""
         options = self.options
@@ -203,7 +205,7 @@ class PassManager:
         return (
             not options.optimize
             or self.small
-            or (options.once and (name, where) in self.done)
+            or (options.once and (name, where, purpose) in self.done)
             or time.perf_counter() > self.until
         )
 
@@ -219,10 +221,10 @@ class PassManager:
         yield_interpreter()
         name = step.name if isinstance(step, Step) else step.__name__
         info = PASSES.get(name)
-        if self.leaves_out(info, name, graph, where):
+        if self.leaves_out(info, name, graph, where, ctx.purpose):
             ctx.log("", f"{name} left out")
             return
-        self.done.add((name, where))
+        self.done.add((name, where, ctx.purpose))
         applies = info is None or info.when is None or info.when(graph)
         if info is not None and applies:
             for analysis in info.needs:

@@ -24,7 +24,7 @@ EVERYTHING = """
     branch 'b' Case %0
         %9: float32<2,3> = move 'b' %7
     case
-        %10: bool<> level=1 from 'l' = move 'b' %1 in 'b/branch_1/'
+        %10: bool<> level=1 from 'l' = move 'b' %1 in 'b/branch_1'
         loop 'l' While changes variables
         test %10
             %6: float32<2,3> = view %5 'seen'
@@ -57,7 +57,7 @@ def test_all_parts_of_a_text() -> None:
         loop is not None and loop.changes_variables and loop.level == 1 and loop.parent.cases == 2
     )
     inner = next(i for i in made.instructions if i.node.name == "n")
-    assert inner.path == "b/branch_1/l/body/" and inner.construct is loop
+    assert inner.path == "b/branch_1/l/body" and inner.construct is loop
     check_text(made, EVERYTHING)
 
 

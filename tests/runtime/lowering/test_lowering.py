@@ -97,7 +97,7 @@ def test_what_no_iteration_changes_stands_in_front_of_the_loop() -> None:
         %6 = const 'one' int32<>[1]
         %2: int32<> level=1 = move 'y' %0
         %3: float32<3> level=1 = move 'y' %1
-        %8: float32<3> = reference 't' Tanh(%1) in 'y/body/'
+        %8: float32<3> = reference 't' Tanh(%1) in 'y/body'
         loop 'y' StatelessWhile
             %5: bool<> = reference 'go' Greater(%2, %4)
         test %5

@@ -1,9 +1,11 @@
-"""TFJIT_COMPARE: each compiled kernel beside its reference, wrong ones named, right ones silent."""
+"""TFJIT_COMPARE: each compiled kernel beside its reference, wrong ones named, right ones counted."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -94,9 +96,16 @@ def built(make: Callable[[], Any]) -> tuple[Any, Any]:
 
 
 @MODES
-@pytest.mark.parametrize("make", [plain, loop, branch])
+@pytest.mark.parametrize(
+    ("make", "node"),
+    [(plain, "wrong"), (loop, "while/body/wrong"), (branch, "cond/then_branch/wrong")],
+)
 def test_a_wrong_kernel_is_named(
-    compare: None, wrong_sine: None, caplog: pytest.LogCaptureFixture, make: Any
+    compare: None,
+    wrong_sine: None,
+    caplog: pytest.LogCaptureFixture,
+    make: Any,
+    node: str,
 ) -> None:
     graph, y = built(make)
     with tf1.Session(graph=graph) as theirs:
@@ -106,15 +115,39 @@ def test_a_wrong_kernel_is_named(
             np.testing.assert_allclose(session.run(y, {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
     texts = [record.getMessage() for record in caplog.records]
     assert len(texts) == 1, texts
-    assert "wrong" in texts[0]
-    assert "kernels " in texts[0]
-    assert "output:0 differs first at index [0, 0]: compiled " in texts[0]
-    assert "12 of 12 elements differ, by at most 1 (" in texts[0]
+    head, first, count, kernel = texts[0].splitlines()
+    assert head.startswith(f"TFJIT_COMPARE: {node} (Sin): the compiled value differs"), texts
+    assert first.startswith("  output 0: first at index [0, 0]: compiled 0."), texts
+    assert count.startswith("  12 of 12 elements differ, by at most 1 (")
+    assert kernel == "  kernel: loop sin float32, kernels/cpu/elementwise/loop_text.py"
+
+
+@pytest.mark.parametrize("disabled", ["", "straight_line"], ids=["step", "dataflow"])
+def test_the_report_names_the_dumped_kernel(
+    compare: None,
+    wrong_sine: None,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TFJIT_DUMP", str(tmp_path))
+    graph, y = built(plain)
+    with caplog.at_level(logging.WARNING, "tfjit.compare"), tfjit.Session(graph=graph) as session:
+        for _ in range(3):  # the dataflow executor compiles a node for shapes that come again
+            session.run(y, {"x:0": X})
+    found = re.search(r"\n  text: (.*)", caplog.text)
+    assert found is not None, caplog.text
+    lines = Path(found[1]).read_text(encoding="utf-8").splitlines()
+    assert lines[1] == "# written by kernels/cpu/elementwise/loop_text.py"
+    assert lines[2:4] == ["# serves:", "#   wrong (Sin)"]
 
 
 @MODES
-def test_right_kernels_are_silent_and_change_the_same(
-    compare: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_right_kernels_are_counted_once_and_change_the_same(
+    compare: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    disabled: str,
 ) -> None:
     graph, fetches = built(right)
     found = []
@@ -128,7 +161,10 @@ def test_right_kernels_are_silent_and_change_the_same(
     for step, other in zip(*found, strict=True):
         for a, b in zip(step, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    assert [record.getMessage() for record in caplog.records] == []
+    texts = [record.getMessage() for record in caplog.records]
+    # a line for each plan, those of bodies too; the dataflow executor's nodes have none
+    assert len(texts) == len(set(texts)) and bool(texts) != bool(disabled), texts
+    assert all(re.search(r": compared \d+ calls?: no difference$", text) for text in texts), texts
 
 
 @pytest.mark.parametrize("disabled", [""])
@@ -162,7 +198,7 @@ def test_errors_are_compared(
 
     with caplog.at_level(logging.WARNING, "tfjit.compare"):
         fail()
-        assert not caplog.records
+        assert not caplog.records, caplog.text
         monkeypatch.setattr(
             expressions,
             "emit_program",
@@ -170,6 +206,7 @@ def test_errors_are_compared(
         )
         fail()
     assert "quotient" in caplog.text
+    assert "(FloorDiv): the errors differ" in caplog.text
     assert "the reference raises InvalidArgumentError" in caplog.text
     assert "compiled code raises nothing" in caplog.text
 
@@ -195,5 +232,6 @@ def test_arrays_are_compared_by_dtype_and_terms() -> None:
     assert (found.index, found.compiled, found.reference, found.largest) == ((0, 1), 4, 9, 5)
     assert first_difference(np.asarray([1 + 1j]), np.asarray([1 + 1j]), 1) is None
     assert first_difference(np.asarray([b"a"], object), np.asarray([b"b"], object), 1) is not None
-    assert first_difference(one, one[:1], 1) is not None
+    other = first_difference(one, one[:1], 1)
+    assert other is not None and other.lines() == ["compiled float32[2], reference float32[1]"]
     assert first_difference(np.zeros((0, 3), "f4"), np.zeros((0, 3), "f4"), 1) is None

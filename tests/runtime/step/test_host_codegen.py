@@ -56,7 +56,7 @@ CONTROL = """
 def test_the_function_of_a_step(
     name: str, text: str, python: Sequence[str], root: Path, update_golden: bool
 ) -> None:
-    found = StepText(layout(read(text), python=python)).generate()
+    found = StepText(layout(read(text), python=python), "a step").generate()
     path = root / "tests" / "golden" / f"{name}.txt"
     if update_golden:
         path.write_text(found, encoding="utf-8")

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -44,6 +44,8 @@ from tfjit.runtime.step.loop_osr import run_loop
 from tfjit.runtime.step.step import Step, StepEnvironment
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tfjit.kernels.jit.store import KernelStore
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -446,18 +448,20 @@ class _Computed(_Referenced):
             if self._waiting.get(key) is not waiting:  # another thread makes the step
                 return self._steps.get(key)
             del self._waiting[key]
-        step = Step(lowered, self._env.step_environment(self._device.name), self._node.name)
         with self._env.settings():
-            self._show(lowered)
+            folder = self._show(lowered)
+        env = replace(self._env.step_environment(self._device.name), dump_folder=folder)
+        step = Step(lowered, env, self._node.name)
         with self._lock:
             _put(self._steps, key, step, _MAX_SHAPES)
         return step
 
-    def _show(self, lowered: Lowered) -> None:
-        """Dump and log the code of the node where that is wanted."""
-        folder = settings.path("TFJIT_DUMP")
+    def _show(self, lowered: Lowered) -> Path | None:
+        """Dump and log the code of the node where that is wanted; return the folder of its dumps."""
+        dumps = settings.path("TFJIT_DUMP")
+        folder = dumps / "nodes" if dumps is not None else None
         if folder is not None:
-            dump_kernels(folder / "nodes", lowered.instructions)
+            dump_kernels(folder, lowered.instructions)
         titles = (
             dict.fromkeys(source.title for source in lowered.instructions[0].call.sources())
             if lowered.instructions[0].call
@@ -466,6 +470,7 @@ class _Computed(_Referenced):
         settings.say(
             "kernels", "%s (%s): native %s", self._node.name, self._node.op, "; ".join(titles)
         )
+        return folder
 
     def _lowered(self, arrays: Sequence[np.ndarray]) -> Lowered | None:
         node = self._node

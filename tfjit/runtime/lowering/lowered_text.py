@@ -26,7 +26,8 @@ line's place: `level=` the number of loops that may redefine a value, `from` the
 value as an output, `in` the body that contains an instruction's node.
 
 The text contains neither the graph nor the code of instructions: `select_kernels` selects the code
-again. A comment shows the selected code. `lowered_parser.py` parses the text.
+again. Comments show the selected code, and the path of the region that a marker begins
+(`passes/ir/region_path.py`). `lowered_parser.py` parses the text.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Final
 
 from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.passes.ir.graph_def import derived_attrs
+from tfjit.passes.ir.region_path import branch_part, region_path
 from tfjit.passes.text.group_text import tensor_text
 from tfjit.passes.text.value_text import Full, format_value
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
@@ -57,30 +59,34 @@ def print_lowered(lowered: Lowered, *, full: Full = False, kernels: bool = True)
 class Region:
     """Track an open loop or branch of the text.
 
-    path: of its markers.
+    path: of its markers. part, case: of the present body; the case is its number in a branch.
     """
 
     construct: Construct
     path: str
     part: str
+    case: int = 0
 
     @property
     def inner_path(self) -> str:
         """Return the path of the nodes of the present body."""
-        return f"{self.path}{self.construct.node.name}/{self.part}/"
+        return region_path(self.path, self.construct.node.name, self.part)
 
     def pass_marker(self, role: str) -> None:
         """Advance to the body after a marker."""
         if role == "test":
             self.part = "body"
         elif role == "case":
-            self.part = f"branch_{int(self.part.removeprefix('branch_')) + 1}"
+            self.case += 1
+            self.part = branch_part(self.case, self.construct.boolean)
 
 
 def begun(construct: Construct, regions: list[Region]) -> Region:
     """Return the region of a construct at its first body."""
     path = regions[-1].inner_path if regions else ""
-    return Region(construct, path, "cond" if construct.is_loop else "branch_0")
+    return Region(
+        construct, path, "cond" if construct.is_loop else branch_part(0, construct.boolean)
+    )
 
 
 def expected_path(instruction: Instruction, regions: list[Region]) -> str:
@@ -196,13 +202,16 @@ class _Printer:
                 text += f" {_names(instruction.inputs)}"
             if role == "loop" and construct.changes_variables:
                 text += " changes variables"
-            yield self.indent()[: None if role in ("loop", "branch") else -len(_TAB)] + text
+            indent = self.indent()[: None if role in ("loop", "branch") else -len(_TAB)]
             if role in ("loop", "branch"):
                 self.regions.append(begun(construct, self.regions))
             elif role in ("repeat", "join"):
                 self.regions.pop()
             else:
                 self.regions[-1].pass_marker(role)
+            if self.kernels and role not in ("repeat", "join"):
+                text += f"  # {self.regions[-1].inner_path}"
+            yield indent + text
             return
         name = instruction.node.name
         heads = [

@@ -25,6 +25,7 @@ from tfjit.framework.op_defs.op_traits import (
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import TABLE_OPS
+from tfjit.passes.ir.region_path import node_path
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
 from tfjit.runtime.kernel_api.op_kernel import find_runtime_kernel
@@ -104,8 +105,8 @@ class Instruction:
     native). spec: the node as its kernel sees it. call: its compiled code. unfused: for a group of
     small tensors, its members' own kernels; they serve while `call` is not loaded. construct: the
     innermost loop or branch around the instruction. role: of a marker (control), which has its
-    construct's predicate as input. graph, path: the place of its node; a path separates the nodes
-    of one body from those of another ("while/cond/"). moves: a copy for a loop or a branch,
+    construct's predicate as input. graph, path: the place of its node; a path is that of the region
+    ("while/cond", passes/ir/region_path.py). moves: a copy for a loop or a branch,
     coalesced if both values may have one buffer.
     """
 
@@ -124,6 +125,11 @@ class Instruction:
     path: str = ""
     sequence: int = 0
     moves: bool = False
+
+    @property
+    def node_path(self) -> str:
+        """Return the path of its node, which is unique in the partition."""
+        return node_path(self.path, self.node.name)
 
 
 @dataclass(slots=True)

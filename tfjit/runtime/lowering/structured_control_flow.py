@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import CASE, IF, READS_STATE, VIEW, WHILE
 from tfjit.passes.ir.function_library import passed_through
+from tfjit.passes.ir.region_path import branch_part, region_path
 from tfjit.runtime.lowering.lowering import Instruction, Lowering, NotStatic, Value
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def lower_branch(
     for number, body in enumerate(bodies):
         if number:
             inside.append(outer.marker(construct, "case", [selector]))
-        results = _region(outer, construct, inside, node, body, arguments, f"branch_{number}")
+        part = branch_part(number, construct.boolean)
+        results = _region(outer, construct, inside, node, body, arguments, part)
         if not number:
             outputs = [_output(outer, node, k, result) for k, result in enumerate(results)]
         for k, (output, result) in enumerate(zip(outputs, results, strict=True)):
@@ -178,7 +180,7 @@ def _region(
     node: Node,
     graph: DataflowGraph,
     arguments: Sequence[Value],
-    what: str,
+    part: str,
 ) -> list[Value]:
     """Lower one body into `inside` and return its results."""
     inner = Lowering(
@@ -187,7 +189,7 @@ def _region(
         0,
         outer=outer,
         inputs=arguments,
-        path=f"{outer.path}{node.name}/{what}/",
+        path=region_path(outer.path, node.name, part),
     )
     with inner.inside(construct, inside):
         return inner.run_region()

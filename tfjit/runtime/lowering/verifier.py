@@ -103,9 +103,7 @@ class _Verifier:
                 )
 
     def _read(self, value: Value, instruction: Instruction | None) -> None:
-        of = (
-            f"'{instruction.path}{instruction.node.name}'" if instruction is not None else "a fetch"
-        )
+        of = f"'{instruction.node_path}'" if instruction is not None else "a fetch"
         if not value.index < len(self.lowered.values) or (
             self.lowered.values[value.index] is not value
         ):
@@ -115,7 +113,7 @@ class _Verifier:
             _fail(f"{of} reads value %{root.index} of '{root.producer}' before it is written")
 
     def _instruction(self, instruction: Instruction) -> None:
-        name = f"'{instruction.path}{instruction.node.name}'"
+        name = f"'{instruction.node_path}'"
         around = self.regions[-1].construct if self.regions else None
         if instruction.construct is not around:
             _fail(f"{name} stands in another loop or branch than it says")

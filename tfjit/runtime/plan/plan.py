@@ -18,6 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -364,11 +365,11 @@ class Variant:
     def _make_step(self) -> Step:
         assert self.lowered is not None
         session = self.plan.session
-        step = Step(
-            self.lowered, session.step_environment(self.partitions[0].device), self.plan.name
-        )
-        if self.report is not None and self.report.folder is not None:
-            dump_step(self.report.folder, step)
+        env = session.step_environment(self.partitions[0].device)
+        folder = self.report.folder if self.report is not None else None
+        step = Step(self.lowered, replace(env, dump_folder=folder), self.plan.name)
+        if folder is not None:
+            dump_step(folder, step)
         if settings.logs("kernels"):
             self._say_kernels(step)
         return step
@@ -384,7 +385,7 @@ class Variant:
                     if call is not None
                     else ()
                 )
-                node = f"{instruction.path}{instruction.node.name} ({instruction.node.op})"
+                node = f"{instruction.node_path} ({instruction.node.op})"
                 why = "; ".join(titles) or instruction.reason
                 settings.say(
                     "kernels",

@@ -12,6 +12,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 from tfjit.kernels.jit.store import store
+from tfjit.passes.ir.region_path import node_path
 from tfjit.passes.text.value_text import format_value
 from tfjit.runtime.lowering.lowering import Instruction
 from tfjit.runtime.profiling.kernel_timing import (
@@ -23,6 +24,7 @@ from tfjit.runtime.profiling.kernel_timing import (
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
+    from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.pipeline import PipelineReport
     from tfjit.runtime.plan.plan import Plan, Variant
@@ -36,8 +38,8 @@ COMPILE_TIMEOUT_S = 600.0
 class ExplainedNode:
     """The execution of one node of the optimised graph.
 
-    serving: native (compiled), reference (NumPy), runtime (with the session's state), view,
-    constant, variable, feed, fetch ... kernels: titles of the compiled code it calls. members: user
+    name: the node's path, unique among all regions. serving: native (compiled), reference (NumPy),
+    runtime (with the session's state), view, constant, variable, feed, fetch ... kernels: titles of the compiled code it calls. members: user
     nodes it represents. reason: why it is not compiled. device: full name.
     """
 
@@ -111,9 +113,9 @@ class Explanation:
     nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed
     weights that stay with the plan. unmeasured: the reason for missing times, if times were
-    requested. bundles: names of nodes with launches that run at the same time. divisions: (parts,
+    requested. bundles: paths of nodes with launches that run at the same time. divisions: (parts,
     nodes) of loops that the threads run part by part of their rows. devices: full name and backend
-    of each partition's device.
+    of each partition's device. writers: (module path, titles of the kernels that it generated).
     """
 
     signature: str
@@ -132,6 +134,7 @@ class Explanation:
     divisions: tuple[tuple[int, tuple[str, ...]], ...] = ()
     unmeasured: str = ""
     devices: tuple[tuple[str, str], ...] = ()
+    writers: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def peak_bytes(self) -> int:
@@ -171,6 +174,7 @@ class Explanation:
                 {"parts": parts, "nodes": list(names)} for parts, names in self.divisions
             ],
             "kernel_count": self.kernel_count,
+            "writers": {writer: list(titles) for writer, titles in self.writers},
             "arena_bytes": self.arena_bytes,
             "output_bytes": self.output_bytes,
             "constant_bytes": self.constant_bytes,
@@ -223,6 +227,9 @@ class Explanation:
             lines += ["", f"{len(groups)} fused groups and loops:"]
             for node in groups:
                 lines += [f"{node.name}:", *("  " + line for line in node.group.splitlines())]
+        if self.writers:
+            lines += ["", "kernels by the module that generates them:"]
+            lines += [f"  {writer}: {', '.join(titles)}" for writer, titles in self.writers]
         if self.bundles:
             lines += ["", f"{len(self.bundles)} bundles, whose launches the threads share out:"]
             lines += [
@@ -308,9 +315,9 @@ def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
     for entry in report.passes:
         if LOOP_PROGRAM in entry.where:
             continue  # a trial on a copy; the pass itself reports the outcome
-        inside = f"{entry.where}/" if entry.depth and "/device:" not in entry.where else ""
+        region = "" if "/device:" in entry.where else entry.where
         for node, text in entry.messages:
-            found.setdefault((entry.name, text), []).append(f"{inside}{node}")
+            found.setdefault((entry.name, text), []).append(node_path(region, node))
     return [(name, text, nodes) for (name, text), nodes in found.items()]
 
 
@@ -391,7 +398,7 @@ def explained_nodes(
     by_node: dict[str, Instruction] = {}
     for instruction in variant.lowered.instructions:
         if instruction.serving != "copy" and instruction.role in (None, "loop", "branch"):
-            by_node[instruction.node.name] = instruction
+            by_node[instruction.node_path] = instruction
     graph, device = variant.partitions[0].graph, variant.partitions[0].device
     kernel_kinds = dict(variant.lowered.kernel_kinds)
     # nodes in bodies, after the graph's own nodes
@@ -436,20 +443,31 @@ def explained_nodes(
     return nodes
 
 
-def _kernel_count(step: Step, instructions: Sequence[Instruction]) -> int:
-    """Return the number of distinct texts of a step's launches."""
+def _kernels(step: Step, instructions: Sequence[Instruction]) -> list[KernelSource]:
+    """Return the distinct texts of a step's launches."""
     calls = [step.call(i) or i.call for i in instructions if step.serving(i) == "native"]
-    return len(
-        {launch.source.digest for call in calls if call is not None for launch in call.launches}
+    return list(
+        dict.fromkeys(
+            launch.source for call in calls if call is not None for launch in call.launches
+        )
     )
+
+
+def _writers(kernels: Sequence[KernelSource]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the titles of kernels by the path of their writer, in the order of paths."""
+    found: dict[str, dict[str, None]] = {}
+    for source in kernels:
+        if source.writer:
+            found.setdefault(source.writer, {})[source.title or source.entries[0]] = None
+    return tuple((writer, tuple(titles)) for writer, titles in sorted(found.items()))
 
 
 def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: str) -> Explanation:
     nodes: list[ExplainedNode] = []
-    kernel_count = 0
+    kernels: list[KernelSource] = []
     if variant.lowered is not None and variant.step is not None:
         nodes = explained_nodes(variant, variant.step, times)
-        kernel_count = _kernel_count(
+        kernels = _kernels(
             variant.step,
             [i for i in variant.lowered.instructions if i.role is None and i.serving != "copy"],
         )
@@ -477,7 +495,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         plan.name,
         variant.report,
         tuple(nodes),
-        kernel_count,
+        len(kernels),
         arena,
         f"{executor} ({plan.note})" if plan.note else executor,
         tuple(variant.refused()),
@@ -488,7 +506,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         step.output_bytes if step is not None else 0,
         step.constant_bytes if step is not None else 0,
         _held(plan),
-        tuple(tuple(i.node.name for i in members) for members in step.bundles)
+        tuple(tuple(i.node_path for i in members) for members in step.bundles)
         if step is not None
         else (),
         step.divisions if step is not None else (),
@@ -497,6 +515,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
             (part.device, plan.session.devices.lookup(part.device).backend.name)
             for part in variant.partitions
         ),
+        _writers(kernels),
     )
 
 

@@ -48,7 +48,7 @@ class NodeTime:
 class StepTimes:
     """The times of a step's kernels.
 
-    by_node: node name -> time. step_us: a whole run without the trace. runs: number of timed runs.
+    by_node: path of the node -> time. step_us: a whole run without the trace. runs: number of timed runs.
     threads: intra-op.
     """
 
@@ -162,7 +162,7 @@ def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) ->
             total.us += entry.us
             total.chunks = max(total.chunks, len(placed))
     for name, instruction in python_kernels.items():
-        found.setdefault(instruction.node.name, NodeTime()).us += (
+        found.setdefault(instruction.node_path, NodeTime()).us += (
             statistics.median(elapsed[name]) * 1e6
         )
     return StepTimes(found, statistics.median(whole) * 1e6, count, layout.env.threads)
@@ -177,7 +177,7 @@ def _add_rows(found: dict[str, NodeTime], native_run: NativeRun, elapsed_us: np.
         total = sum(one.launch.cost_ns for one in owned)
         for one in owned:
             if one.instruction.spec.op != SHARDS:
-                entry = found.setdefault(one.instruction.node.name, NodeTime())
+                entry = found.setdefault(one.instruction.node_path, NodeTime())
                 entry.us += us * one.launch.cost_ns / total if len(owned) > 1 else us
                 entry.chunks = max(entry.chunks, one.chunks)
 

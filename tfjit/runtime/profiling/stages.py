@@ -175,7 +175,7 @@ class PlanStages:
         """
         lowered, step = self._lowered, self._step(compiled)
         instructions = {
-            i.node.name: i for i in lowered.instructions if i.role is None and i.serving != "copy"
+            i.node_path: i for i in lowered.instructions if i.role is None and i.serving != "copy"
         }
         return CostAnalysis(
             tuple(

@@ -169,7 +169,8 @@ def _rows(
     return found
 
 
-_Key = tuple[str, str | int]
+# id of the graph around a node, and its name, or a position
+_Key = tuple[int, str | int]
 
 
 def _key(instruction: Instruction, position: int) -> _Key:
@@ -182,8 +183,8 @@ def _key(instruction: Instruction, position: int) -> _Key:
         or instruction.spec.op == SHARDS
         or instruction.role not in (None, "repeat", "join")
     ):
-        return instruction.path, position
-    return instruction.path, instruction.node.name
+        return id(instruction.graph), position
+    return id(instruction.graph), instruction.node.name
 
 
 class _Order:
@@ -211,12 +212,14 @@ class _Order:
         # node -> the nodes that depend on it
         self._after: dict[_Key, list[_Key]] = {name: [] for name in self._names}
         self._waiting: dict[_Key, int] = dict.fromkeys(self._names, 0)
-        for path, graph in {i.path: i.graph for i in instructions if i.graph is not None}.items():
+        for scope, graph in {id(i.graph): i.graph for i in instructions}.items():
+            if graph is None:
+                continue
             for node in graph:
                 yield_interpreter()
-                name = (path, node)
+                name = (scope, node)
                 self._waiting.setdefault(name, 0)
-                followers = [(path, follower) for follower in graph.successors(node)]
+                followers = [(scope, follower) for follower in graph.successors(node)]
                 self._after[name] = followers
                 for follower in followers:
                     self._waiting[follower] = self._waiting.get(follower, 0) + 1

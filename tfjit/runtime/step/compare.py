@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tfjit.framework import settings
 from tfjit.framework.errors import OpError
 from tfjit.kernels.registry import NativeCall
 from tfjit.runtime.host import fork_safety
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import Variable
+from tfjit.runtime.step.dumps import kernel_path
 from tfjit.runtime.step.host_kernels import PythonKernel, python_kernel
 
 if TYPE_CHECKING:
@@ -42,12 +44,13 @@ _ULPS_OF_A_TERM: Final = 2.0
 class Difference:
     """Describe the difference of a compiled value from its reference.
 
-    index: the first element that differs. count: the number of different elements. largest: the
+    index: the first element that differs; None if dtypes or shapes differ, which compiled and
+    reference then name. count: the number of different elements. largest: the
     largest difference. ulps: the same in units in the last place of the reference's largest
     element.
     """
 
-    index: tuple[int, ...]
+    index: tuple[int, ...] | None
     compiled: Any
     reference: Any
     count: int
@@ -56,39 +59,68 @@ class Difference:
     ulps: float
 
     def __str__(self) -> str:
-        text = (
-            f"first at index {list(self.index)}: compiled {self.compiled!r}, reference "
-            f"{self.reference!r}; "
-            f"{self.count} of {self.size} elements differ"
-        )
-        return (
-            text
-            if np.isnan(self.largest)
-            else f"{text}, by at most {self.largest:.6g} ({self.ulps:.3g} ulp of the largest "
-            "element)"
-        )
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return the first different values and the number of differences, a line each."""
+        if self.index is None:
+            return [f"compiled {self.compiled}, reference {self.reference}"]
+        extent = "" if np.isnan(self.largest) else f", by at most {self.largest:.6g}"
+        if not np.isnan(self.ulps):
+            extent += f" ({self.ulps:.3g} ulp of the largest element)"
+        return [
+            f"first at index {list(self.index)}: compiled {_shown(self.compiled)}, reference "
+            f"{_shown(self.reference)}",
+            f"{self.count} of {self.size} elements differ{extent}",
+        ]
 
 
-def comparing_kernel(
-    instruction: Instruction, call: NativeCall, env: StepEnvironment
-) -> PythonKernel:
-    """Return a Python kernel that runs both and logs differences.
+class Comparison:
+    """Compare the calls of one step, and report the result of its first run.
 
-    The kernel runs the instruction's reference and its compiled call.
+    name: of the plan or node that the step runs.
     """
-    compiled = _Compiled(instruction, call, env)
-    if instruction.compute is None and instruction.node.op != "_Loop":
-        log.warning("%s: it has no reference, so nothing is compared", compiled.title)
-        return lambda context, inputs: compiled.run(context, [_array(value) for value in inputs])
-    plain = python_kernel(instruction, replace(env, compiles=False), planned=False)
-    logged: set[str] = set()
 
-    def say(text: str) -> None:
-        # Only the first difference is logged: of a loop that of the first iteration, of many runs
-        # that of the first run.
-        if text.partition(" ")[0] not in logged:
-            logged.add(text.partition(" ")[0])
-            log.warning("TFJIT_COMPARE: %s: %s", compiled.title, text)
+    def __init__(self, name: str, lowered: Lowered, env: StepEnvironment) -> None:
+        self._name, self._env = name, env
+        self._is_plan = lowered.graph is not None
+        self._compiled: list[_Compiled] = []
+        self._reported = False
+
+    def report(self) -> None:
+        """Log once, at the end of the step's first run, that no call differs."""
+        if self._reported:
+            return
+        self._reported = True
+        count = sum(compiled.compared for compiled in self._compiled)
+        if not count or any(compiled.logged for compiled in self._compiled):
+            return
+        text = (
+            f"TFJIT_COMPARE: {self._name}: compared {count} call{'s'[: count > 1]}: no difference"
+        )
+        # The dataflow executor has a step for each node: a line for each would be too many.
+        if self._is_plan:
+            settings.tell("compare", "%s", text)
+        else:
+            log.info("%s", text)
+
+    def kernel(self, instruction: Instruction, call: NativeCall) -> PythonKernel:
+        """Return a Python kernel that runs an instruction's reference and its compiled call.
+
+        The kernel logs the first difference of each output and written variable.
+        """
+        compiled = _Compiled(instruction, call, self._env)
+        self._compiled.append(compiled)
+        if instruction.compute is None and instruction.node.op != "_Loop":
+            compiled.log("reference", "the node has no reference: nothing is compared")
+            return lambda context, inputs: compiled.run(
+                context, [_array(value) for value in inputs]
+            )
+        return _comparing_kernel(instruction, compiled)
+
+
+def _comparing_kernel(instruction: Instruction, compiled: _Compiled) -> PythonKernel:
+    plain = python_kernel(instruction, replace(compiled.env, compiles=False), planned=False)
 
     def run(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         # A variable written by another run between the two would look like a wrong kernel.
@@ -105,24 +137,30 @@ def comparing_kernel(
         try:
             outputs = plain(context, inputs)
         except LookupError as error:
-            say(f"reference unavailable: {error}")
+            compiled.log("reference", f"the reference is unavailable: {error}")
             return compiled.run(context, before)
         except OpError as error:
             if failure is None:
-                say(
-                    f"errors differ: the reference raises {type(error).__name__}: {error.message}; "
-                    "compiled code raises nothing"
+                compiled.log(
+                    "errors",
+                    "the errors differ",
+                    "compiled code raises nothing",
+                    f"the reference raises {type(error).__name__}: {error.message}",
                 )
             elif type(failure) is not type(error):
-                say(
-                    f"errors differ: the reference raises {type(error).__name__}, compiled code "
-                    f"{type(failure).__name__}: {failure}"
+                compiled.log(
+                    "errors",
+                    "the errors differ",
+                    f"compiled code raises {type(failure).__name__}: {failure}",
+                    f"the reference raises {type(error).__name__}: {error.message}",
                 )
             raise
         if failure is not None:
-            say(
-                f"errors differ: compiled code raises {type(failure).__name__}: {failure}; the "
-                "reference raises nothing"
+            compiled.log(
+                "errors",
+                "the errors differ",
+                f"compiled code raises {type(failure).__name__}: {failure}",
+                "the reference raises nothing",
             )
             return outputs
         tolerance = compiled.tolerance
@@ -131,14 +169,15 @@ def comparing_kernel(
                 found[fetch], np.asarray(outputs[index]), tolerance, copies
             )
             if difference is not None:
-                say(f"output:{index} differs {difference}")
+                compiled.log_difference(f"output {index}", difference)
         for index, value in enumerate(instruction.inputs):
             if value.root.storage in ("variable", "handle"):
                 difference = first_difference(
                     copies[index], np.asarray(_array(inputs[index])), tolerance, copies
                 )
                 if difference is not None:
-                    say(f"variable:{index} written differs {difference}")
+                    compiled.log_difference(f"variable written by input {index}", difference)
+        compiled.compared = True
         return outputs
 
     return run
@@ -150,6 +189,9 @@ class _Compiled:
     def __init__(self, instruction: Instruction, call: NativeCall, env: StepEnvironment) -> None:
         from tfjit.runtime.step.step import Step
 
+        self.env = env
+        self.compared = False  # the call has run beside its reference
+        self.logged: set[str] = set()  # kinds of differences
         spec = instruction.spec
         values: list[Value] = []
 
@@ -199,18 +241,39 @@ class _Compiled:
         self._shapes = [tensor.shape for tensor in spec.inputs]
         group = spec.attrs.get("group")
         names = group.names if group is not None else ()
-        kernels = ", ".join(
-            dict.fromkeys(launch.source.title or launch.entry for launch in call.launches)
-        )
+        self._kernels = dict.fromkeys(launch.source for launch in call.launches)
         of = f" of {', '.join(names)}" if names else ""
-        self.title = (
-            f"{instruction.path}{instruction.node.name} ({instruction.node.op}{of}; "
-            f"kernels {kernels})"
-        )
+        self._title = f"{instruction.node_path} ({instruction.node.op}{of})"
         self._states = {instruction.node.name, *names}
         self._session = env.session
         elements = max(sum(prod(result.shape) for result in instruction.outputs), 1)
         self.tolerance = _ULPS_OF_AN_OP * (1 + len(names)) + _ULPS_OF_A_TERM * call.flops / elements
+
+    def log(self, kind: str, head: str, *lines: str) -> None:
+        """Log the first difference of a kind, with the kernels and the files of their texts.
+
+        That is the first iteration's of a loop, and the first run's of many runs.
+        """
+        if kind in self.logged:
+            return
+        self.logged.add(kind)
+        rest = "".join(f"\n  {line}" for line in (*lines, *self._kernel_lines()))
+        log.warning("TFJIT_COMPARE: %s: %s%s", self._title, head, rest)
+
+    def log_difference(self, value: str, difference: Difference) -> None:
+        """Log the first difference of an output or variable."""
+        first, *rest = difference.lines()
+        head = "the compiled value differs from the reference"
+        self.log(value, head, f"{value}: {first}", *rest)
+
+    def _kernel_lines(self) -> list[str]:
+        folder = self.env.dump_folder
+        lines: list[str] = []
+        for source in self._kernels:
+            lines.append(f"kernel: {source.description}")
+            if folder is not None:
+                lines.append(f"text: {kernel_path(folder, source)}")
+        return lines
 
     def run(self, context: StepContext | None, arrays: Sequence[Any]) -> list[Any]:
         """Run the compiled call; variables among the arrays change."""
@@ -245,6 +308,10 @@ def _array(value: Any) -> Any:
     return value.value if isinstance(value, Variable) else value
 
 
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, np.generic) else repr(value)
+
+
 def first_difference(
     compiled: Any, reference: np.ndarray, ulps: float, inputs: Sequence[np.ndarray] = ()
 ) -> Difference | None:
@@ -258,7 +325,7 @@ def first_difference(
     if compiled.shape != reference.shape or compiled.dtype != reference.dtype:
         here, there = (f"{array.dtype}{list(array.shape)}" for array in (compiled, reference))
         return Difference(
-            (), here, there, reference.size, reference.size, float("nan"), float("nan")
+            None, here, there, reference.size, reference.size, float("nan"), float("nan")
         )
     eps = _epsilon(reference.dtype)
     largest = step = float("nan")

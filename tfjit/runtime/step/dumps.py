@@ -1,7 +1,7 @@
 """Write a plan's lowered partition, kernels and step for TFJIT_DUMP.
 
-The kernels are those of a plan or of a node. Each text is headed by the nodes that the kernel
-serves.
+The kernels are those of a plan or of a node. Each text is headed by the kernel's writer and by the
+nodes that the kernel serves.
 """
 
 from __future__ import annotations
@@ -40,11 +40,21 @@ def kernel_texts(instructions: Iterable[Instruction]) -> dict[str, str]:
                 users.setdefault(source, []).append(_described(instruction))
     texts: dict[str, str] = {}
     for source, nodes in users.items():
-        title = re.sub(r"[^\w+-]+", "_", source.title or "kernel")[:_TITLE_LENGTH]
-        head = [f"# {source.title or 'kernel'}, entries {', '.join(source.entries)}; serves:"]
-        head += [f"#   {node}" for node in dict.fromkeys(nodes)]
-        texts[f"{title}_{source.digest[:12]}.py"] = "\n".join([*head, source.text])
+        head = [f"# {source.title or 'kernel'}, entries {', '.join(source.entries)}"]
+        head += [f"# written by {source.writer}"] if source.writer else []
+        head += ["# serves:", *(f"#   {node}" for node in dict.fromkeys(nodes))]
+        texts[_file_name(source)] = "\n".join([*head, source.text])
     return texts
+
+
+def kernel_path(folder: Path, source: KernelSource) -> Path:
+    """Return the file of a kernel's text among the dumps in `folder`."""
+    return folder / "kernels" / _file_name(source)
+
+
+def _file_name(source: KernelSource) -> str:
+    title = re.sub(r"[^\w+-]+", "_", source.title or "kernel")[:_TITLE_LENGTH]
+    return f"{title}_{source.digest[:12]}.py"
 
 
 def dump_kernels(folder: Path, instructions: Iterable[Instruction]) -> None:
@@ -64,4 +74,4 @@ def dump_step(folder: Path, step: Step) -> None:
 def _described(instruction: Instruction) -> str:
     group = instruction.spec.attrs.get("group")
     members = f": {', '.join(group.names)}" if group is not None else ""
-    return f"{instruction.path}{instruction.node.name} ({instruction.node.op}){members}"
+    return f"{instruction.node_path} ({instruction.node.op}){members}"

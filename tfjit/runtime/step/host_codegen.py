@@ -7,7 +7,7 @@ fetched values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tfjit.runtime.step.host_kernels import PythonKernel, python_kernel
 from tfjit.runtime.step.layout import Layout, NativeRun, cancelled
 from tfjit.runtime.step.memory_planner import RECYCLE_BYTES
 
+if TYPE_CHECKING:
+    from tfjit.runtime.step.compare import Comparison
+
 
 class Reroute(Exception):
     """Signal that a run breaks the step's assumptions.
@@ -34,8 +37,9 @@ class Reroute(Exception):
 class StepText:
     """Write the host function and fill the layout's scope and views."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, layout: Layout, name: str) -> None:
+        self._layout, self._name = layout, name
+        self._comparison: Comparison | None = None  # of a step with compared calls
         self._moved = False  # a Python kernel may have given a variable another buffer
         # for each open branch: name of its case number, current case
         self._cases: list[tuple[str, int]] = []
@@ -414,12 +418,18 @@ class StepText:
     def _kernel(self, instruction: Instruction) -> PythonKernel:
         call = self._layout.compared.get(id(instruction))
         if call is not None:
-            from tfjit.runtime.step.compare import comparing_kernel
+            if self._comparison is None:
+                from tfjit.runtime.step.compare import Comparison
 
-            return comparing_kernel(instruction, call, self._layout.env)
+                layout = self._layout
+                self._comparison = Comparison(self._name, layout.lowered, layout.env)
+            return self._comparison.kernel(instruction, call)
         return python_kernel(instruction, self._layout.env, bool(self._layout.native_runs))
 
     def _emit_return(self, source: Source, known: set[str]) -> None:
+        if self._comparison is not None:
+            self._layout.scope["report_comparison"] = self._comparison.report
+            source.line("report_comparison()")
         results: list[str] = []
         returned: dict[int, str] = {}
         self._layout.scope["own"] = _own

@@ -20,6 +20,7 @@ import linecache
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ class StepEnvironment:
     addresses: compiled entries of a source, or None. threads: intra-op threads. pool: creates the
     threads, machine code included, so a step without compiled code does not call it. bundles:
     independent launches may run at the same time. compiles: new code may be compiled. compares:
-    each compiled call runs beside its reference (runtime/step/compare.py).
+    each compiled call runs beside its reference (runtime/step/compare.py). dump_folder: of the
+    plan's dumps, if any.
     """
 
     device: Device
@@ -59,6 +61,7 @@ class StepEnvironment:
     bundles: bool = True
     compiles: bool = True
     compares: bool = False
+    dump_folder: Path | None = None
 
 
 class Step:
@@ -82,7 +85,7 @@ class Step:
         )
         self._run_table = table_executor.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
-        self._text = StepText(self._layout).generate()
+        self._text = StepText(self._layout, name).generate()
         filename = f"<tfjit step {name}>"
         linecache.cache[filename] = (
             len(self._text),
