@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tfjit
-from tfjit.client.session.stages import Compiled, Lowered
+from tfjit.client.session.stages import Compiled, Lowered, explained_feeds
 from tfjit.framework.env import Env
 from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
@@ -45,7 +45,8 @@ def test_all_stages_of_a_static_run(graph: tfjit.Graph) -> None:
         again = parse_lowered(instructions)
         assert again.feeds[0].shape == (40, 30) and "_Fused(" in instructions
         assert "def make(placement):" in lowered.as_text("step")
-        assert "serves:" in lowered.as_text("kernels")
+        kernels = lowered.as_text("kernels")
+        assert "# written by kernels/cpu/gemm/" in kernels and "# serves:" in kernels
         assert "_Fused" in {n.op for n in parse_graph(lowered.as_text("graph")).op_nodes()}
 
         predicted = lowered.cost_analysis()
@@ -211,6 +212,59 @@ def test_other_modes(graph: tfjit.Graph, mode: str) -> None:
         servings = {kernel.serving for kernel in compiled.cost_analysis().kernels}
         assert servings == ({"native"} if mode == "eager" else {"reference"})
         assert compiled({x: X}).shape == (40, 20)
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        ((6, 30), 6),
+        ([6, 30], 6),
+        ((None, 30), 1),
+        (tfjit.TensorShape([6, 30]), 6),
+        (tfjit.TensorSpec([6, 30]), 6),
+        (np.ones((6, 30), np.float32), 6),
+        ([[0.5] * 30] * 6, 6),
+    ],
+    ids=["tuple", "list", "unknown", "TensorShape", "TensorSpec", "array", "nested"],
+)
+def test_explain_accepts_shapes_and_values(graph: tfjit.Graph, given: object, size: int) -> None:
+    x = tfjit.placeholder(tfjit.float32, [None, 30], name="x")
+    y = tfjit.identity(x)
+    with tfjit.Session(graph=graph) as session:
+        found = explained_feeds(session, {x: given}, None)
+        assert found[0] == {"x:0": (size, 30)}
+        assert all(value.shape == (size, 30) for value in found[1].values())
+        assert session.explain(y, {"x:0": given}).nodes
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("seven", "must be a shape"),
+        (None, "must be a shape"),
+        ((6.5, 30), "must be a shape"),
+        (np.ones(7, np.float32), "Cannot feed value of shape"),
+        ((-6, 30), "negative size"),
+        (tfjit.TensorShape(None), "unknown rank"),
+        (tfjit.TensorSpec([6, 30], tfjit.int32), "has dtype float32"),
+    ],
+)
+def test_explain_refuses_other_feeds(graph: tfjit.Graph, given: object, text: str) -> None:
+    x = tfjit.placeholder(tfjit.float32, [None, 30], name="x")
+    with (
+        tfjit.Session(graph=graph) as session,
+        pytest.raises((TypeError, ValueError), match=text),
+    ):
+        session.explain(tfjit.identity(x), {x: given})
+
+
+def test_lower_says_how_to_give_a_shape(graph: tfjit.Graph) -> None:
+    x, y = dense()
+    with (
+        tfjit.Session(graph=graph) as session,
+        pytest.raises(ValueError, match=r"a shape is TensorShape\(\(6, 30\)\)"),
+    ):
+        session.lower(y, {x: (6, 30)})
 
 
 def test_a_closed_session_runs_no_more(graph: tfjit.Graph) -> None:

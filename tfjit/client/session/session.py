@@ -435,27 +435,20 @@ class BaseSession(SessionBase):
     ) -> Any:
         """Explain the plan: passes, fused groups and each node's kernel.
 
-        feed_shapes: tensor or name -> shape of its value; a placeholder not named takes its own
-        shape, with 1 for unknown sizes. measure: run the step to time each kernel where it stands,
+        feed_shapes: tensor or name -> the shape of its value, or a value. A tuple or list of ints
+        and None, a TensorShape and a TensorSpec are shapes, with 1 for an unknown size; any other
+        is a value, as `run` takes it. A placeholder not named has its own shape. measure: run the step to time each kernel where it stands,
         beside its prediction and this machine's limits; variables keep their values. feed_dict:
-        values to run with, whose shapes count too; other feeds are made up.
+        values to run with, whose shapes count too; other feeds are made up. Raises TypeError or
+        ValueError for a feed that is neither a shape nor a value of its tensor.
         """
         self._check_usable()
         assert self._backend is not None
         mapper = FetchMapper(self._graph, fetches)
         self._extend()
-        feeds = {
-            tensor.name: tuple(int(d) for d in shape)
-            for key, shape in (feed_shapes or {}).items()
-            for tensor in [
-                self._graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
-            ]
-        }
-        values = {
-            slot.name: slot.convert(get(feed_dict or {}))
-            for slot, get, _ in resolve_feeds(self._graph, feed_dict)
-        }
-        feeds.update({name: tuple(getattr(value, "shape", ())) for name, value in values.items()})
+        from tfjit.client.session.stages import explained_feeds
+
+        feeds, values = explained_feeds(self, feed_shapes, feed_dict)
         for tensor in placeholders_behind([leaf.element for leaf in mapper.leaves], set(feeds)):
             feeds[tensor.name] = tuple(d or 1 for d in feed_slot(tensor).shape or ())
         tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]

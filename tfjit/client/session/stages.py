@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfjit.client.session.feeds import FeedSlot, feed_slot, placeholders_behind, resolve_feeds
 from tfjit.client.session.fetches import FetchMapper
 from tfjit.client.session.run_entries import leaf_values
 from tfjit.client.session.tensor_handles import feed_handles, fetch_handles
 from tfjit.framework import errors
 from tfjit.framework.graphs.tensor_spec import TensorSpec
+from tfjit.framework.types.dimension import Dimension
 from tfjit.framework.types.shape import TensorShape
 
 if TYPE_CHECKING:
@@ -157,17 +160,94 @@ def lower(session: BaseSession, fetches: Any, feeds: Mapping[Any, Any] | None) -
     return Lowered(session, mapper, slots, shapes, stages)
 
 
+def explained_feeds(
+    session: BaseSession, feeds: Mapping[Any, Any] | None, feed_dict: Mapping[Any, Any] | None
+) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
+    """Return (shape by tensor, value by tensor) of a run; `BaseSession.explain` has the contract.
+
+    feeds: shapes or values. feed_dict: values; they win.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    values: dict[str, Any] = {}
+    graph = session._graph
+    for key, given in (feeds or {}).items():
+        shape = _spelled_shape(given)
+        if shape is None:
+            values.update(_converted(session, {key: given}))
+            continue
+        tensor = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
+        if isinstance(given, TensorSpec):
+            _check_spec(feed_slot(tensor), given)
+        if any(size is not None and size < 0 for size in shape):
+            raise ValueError(f"The shape of {tensor.name} has a negative size: {shape}")
+        shapes[tensor.name] = tuple(1 if size is None else size for size in shape)
+    for slot, get, _ in feed_handles(session, resolve_feeds(graph, feed_dict)):
+        values[slot.name] = slot.convert(get(feed_dict or {}))
+    shapes.update({name: tuple(getattr(value, "shape", ())) for name, value in values.items()})
+    return shapes, values
+
+
+def _converted(session: BaseSession, feed: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the arrays of one feed, by tensor.
+
+    Raises TypeError or ValueError with the accepted forms.
+    """
+    found: dict[str, Any] = {}
+    for slot, get, _ in feed_handles(session, resolve_feeds(session._graph, feed)):
+        try:
+            found[slot.name] = slot.convert(get(feed))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
+                f"The feed of {slot.name} must be a shape (a tuple or list of ints and None, a "
+                f"TensorShape, a TensorSpec) or a value of this tensor. {error}"
+            ) from error
+    return found
+
+
+def _spelled_shape(given: Any) -> tuple[int | None, ...] | None:
+    """Return the sizes of a shape, None for an unknown size; None for a value."""
+    if isinstance(given, TensorSpec):
+        given = given.shape
+    if isinstance(given, TensorShape):
+        if given.dims_tuple is None:
+            raise ValueError("A feed of unknown rank has no shape to explain; give a value.")
+        return tuple(given.dims_tuple)
+    if not isinstance(given, tuple | list):
+        return None
+    sizes = [size.value if isinstance(size, Dimension) else size for size in given]
+    if all(size is None or _is_int(size) for size in sizes):
+        return tuple(None if size is None else int(size) for size in sizes)
+    return None
+
+
+def _is_int(size: Any) -> bool:
+    return isinstance(size, int | np.integer) and not isinstance(size, bool)
+
+
+def _check_spec(slot: FeedSlot, spec: TensorSpec) -> None:
+    if spec.dtype.base_dtype != slot.dtype:
+        raise ValueError(
+            f"Tensor {slot.name} has dtype {slot.dtype.name}, its TensorSpec {spec.dtype.name}"
+        )
+
+
 def _shape_of(slot: FeedSlot, value: Any) -> tuple[int, ...]:
     """Return the shape of a value, or the shape that a TensorSpec or TensorShape gives."""
     if isinstance(value, TensorShape):
         return _known_shape(slot, value.dims_tuple)
     if isinstance(value, TensorSpec):
-        if value.dtype.base_dtype != slot.dtype:
-            raise ValueError(
-                f"Tensor {slot.name} has dtype {slot.dtype.name}, its TensorSpec {value.dtype.name}"
-            )
+        _check_spec(slot, value)
         return _known_shape(slot, value.shape.dims_tuple)
-    return tuple(getattr(slot.convert(value), "shape", ()))
+    try:
+        return tuple(getattr(slot.convert(value), "shape", ()))
+    except (TypeError, ValueError) as error:
+        if _spelled_shape(value) is None:
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            f"{error} A feed of Session.lower is a value; a shape is TensorShape({value})."
+        ) from error
 
 
 def _known_shape(slot: FeedSlot, shape: Any) -> tuple[int, ...]:
@@ -181,4 +261,4 @@ def _known_shape(slot: FeedSlot, shape: Any) -> tuple[int, ...]:
     return found
 
 
-__all__ = ["Compiled", "Lowered", "lower"]
+__all__ = ["Compiled", "Lowered", "explained_feeds", "lower"]
