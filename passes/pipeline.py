@@ -32,58 +32,41 @@ from tfjit.passes.partitioning.place import raise_unplaced
 log: Final = logging.getLogger("tfjit.passes")
 
 GRAPH_PASSES: Final[Pipeline] = (
-    Step("lower_feeds", "first: later passes see feeds and fetches as _Arg and _Retval nodes"),
-    Step("prune", "before anything costs: what nobody fetches is never looked at"),
-    Step("inline_functions", "before all that looks at nodes: it shall see those of functions too"),
-    Step(
-        "place",
-        "for what the session has not placed; before rewriting, so that new nodes take over devices",
-    ),
-    Step(
-        "custom_kernels",
-        "before any optional pass, which then takes the node for what it is: unknown",
-    ),
-    Step("strip_debug", "before loops take nodes into bodies"),
-    Step(
-        "functionalize",
-        "while every node is the user's own: later passes may rewrite what its patterns look for",
-    ),
-    Step("trim_bodies", "constants that go into bodies are folded there"),
-    Step(
-        "replicate_constants", "before folding: a constant folded on two devices stays one on each"
-    ),
-    Step(
-        "infer_shapes",
-        "before folding: Shape of a known shape is a constant, and the passes below ask for shapes",
-    ),
-    Step("simplify", "before folding: no reads of frozen variables are evaluated that simply go"),
+    Step("lower_feeds", "first: later passes expect feeds and fetches as _Arg and _Retval nodes"),
+    Step("prune", "before all other passes: they visit only nodes that the run needs"),
+    Step("inline_functions", "before the passes over nodes: they also rewrite inlined nodes"),
+    Step("place", "before rewriting: a new node inherits the device of the replaced node"),
+    Step("custom_kernels", "before optional passes: they do not rewrite a _CustomKernel"),
+    Step("strip_debug", "before functionalize: it moves nodes into bodies"),
+    Step("functionalize", "before rewriting: its patterns are those of the user's graph"),
+    Step("trim_bodies", "before folding: constants are moved into bodies and folded there"),
+    Step("replicate_constants", "before folding: each device keeps its own copy of a constant"),
+    Step("infer_shapes", "before folding: the Shape of a static shape is a constant"),
+    Step("simplify", "before folding: it removes reads of frozen variables"),
     Step("fold_constants"),
-    Step("simplify", "after folding: its patterns ask for constants"),
-    Step("inline_functions", "choices that have become constant"),
-    Step("place", "what that has brought"),
-    Step("custom_kernels", "for that too"),
-    Step("infer_shapes", "simplify and folding make new nodes, and more values are known now"),
+    Step("simplify", "after folding: its patterns match constants"),
+    Step("inline_functions", "after folding: the selectors of more branches are constants"),
+    Step("place", "after inlining: the inlined nodes have no device"),
+    Step("custom_kernels", "after inlining: inlined nodes may have custom kernels"),
+    Step("infer_shapes", "after folding: there are new nodes and more static values"),
     Step(
         "size_slices",
-        "once limits of loops and array shapes are known; before lists: shapes of their elements "
-        "may follow",
+        "after shapes: it needs trip counts and array shapes. Before lists: it gives them element "
+        "shapes",
     ),
     Step(
         "accumulators",
-        "once the lengths of loops are known; before what looks for lists of known length",
+        "after shapes: it needs trip counts. Before dense_lists: it rewrites some lists",
     ),
-    Step("dense_lists", "once lengths and element shapes are known; behind it more shapes are"),
-    Step("loop_sums", "once lists are arrays; before folding: what leaves a loop may be constant"),
-    Step("infer_shapes", "of what has left loops"),
-    Step("fold_constants", "simplify makes constants of constants"),
-    Step("trim_bodies", "again, for what has become constant"),
-    Step(
-        "drop_control_edges",
-        "before CSE: equal expressions may wait for different nodes without need",
-    ),
-    Step("prune", "CSE need not look at the constants that folding has used up"),
-    Step("eliminate_common_subexpressions", "after simplifying: equal expressions look equal"),
-    Step("prune", "what CSE replaced may leave inputs that nobody takes"),
+    Step("dense_lists", "after shapes: it needs list lengths and element shapes"),
+    Step("loop_sums", "after lists are arrays. Before folding: a hoisted node may be constant"),
+    Step("infer_shapes", "after loop_sums: of the nodes outside the loops"),
+    Step("fold_constants", "after simplify: it makes nodes whose inputs are constants"),
+    Step("trim_bodies", "after folding: more inputs of bodies are constants"),
+    Step("drop_control_edges", "before CSE: equal nodes must have equal control inputs"),
+    Step("prune", "before CSE: it does not visit the inputs of folded nodes"),
+    Step("eliminate_common_subexpressions", "after simplify: equal nodes have equal forms"),
+    Step("prune", "after CSE: replaced nodes leave unused inputs"),
 )
 """Passes over the whole graph of a run."""
 
@@ -99,25 +82,24 @@ QUICK_PASSES: Final[Pipeline] = (
 PARTITION_PASSES: Final[Pipeline] = (
     Step(
         "compile_loops",
-        "after partition: a kernel never spans devices; first: what leaves a loop joins the graph "
-        "around it",
+        "after partition: a kernel is for one device. First: hoisted nodes join the outer graph",
     ),
-    Step("specialize_bodies", "after partition: a loop whose bodies are lowered is on one device"),
-    Step("fuse", "after partition: a fused kernel never spans devices"),
+    Step("specialize_bodies", "after partition: the bodies of a lowered loop are on one device"),
+    Step("fuse", "after partition: a fused kernel is for one device"),
 )
 """Passes over each partition."""
 
 _BODY: Final[Pipeline] = (
-    Step("infer_shapes", "the shapes of the arguments are known"),
+    Step("infer_shapes", "first: the shapes of the arguments are static"),
     Step("simplify"),
     Step("fold_constants"),
-    Step("simplify", "its patterns ask for constants"),
-    Step("infer_shapes", "the new nodes, and more values are known now"),
+    Step("simplify", "after folding: its patterns match constants"),
+    Step("infer_shapes", "after folding: there are new nodes and more static values"),
     Step("fold_constants"),
-    Step("drop_control_edges", "before CSE: equal expressions may wait for different nodes"),
+    Step("drop_control_edges", "before CSE: equal nodes must have equal control inputs"),
     Step("prune"),
     Step("eliminate_common_subexpressions"),
-    Step("prune", "inputs of nodes that CSE replaced"),
+    Step("prune", "after CSE: replaced nodes leave unused inputs"),
 )
 
 PIPELINES: Final[Mapping[str, Pipeline]] = {
@@ -132,15 +114,19 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
     "fold_body": (
         Step("simplify"),
         Step("fold_constants"),
-        Step("simplify", "its patterns ask for constants"),
+        Step("simplify", "after folding: its patterns match constants"),
         Step("infer_shapes"),
-        Step("fold_constants", "shapes that have become known"),
+        Step("fold_constants", "after shapes: more of them are static"),
         Step("infer_shapes"),
     ),
     # over a graph with loops that have changed
     "trim_loops": (
         Fixpoint(
-            (Step("prune"), Step("trim_bodies", "a later loop has less use for an earlier one")), 2
+            (
+                Step("prune"),
+                Step("trim_bodies", "after prune: earlier loops have fewer used outputs"),
+            ),
+            2,
         ),
         Step("prune"),
     ),
@@ -152,11 +138,11 @@ Passes run the last four over bodies, by `PassContext.run`.
 
 _TITLES: Final = {
     "graph": "over the whole graph of a run",
-    "quick": "in place of 'graph', for a first run that is not to wait",
-    "partition": "over each device's part",
-    "body": "over the bodies of a loop that may become one kernel, by compile_loops",
-    "region": "over bodies that are lowered with their partition, by specialize_bodies",
-    "fold_body": "over bodies with newly known shapes, by accumulators and dense_lists",
+    "quick": "instead of 'graph', for a first run without optimization",
+    "partition": "over each partition",
+    "body": "over copies of a loop's bodies, to compile the loop to one kernel, by compile_loops",
+    "region": "over copies of bodies that are lowered with their partition, by specialize_bodies",
+    "fold_body": "over bodies with new static shapes, by accumulators and dense_lists",
     "trim_loops": "over a graph with changed loops, by accumulators, dense_lists, loop_sums",
 }
 

@@ -53,7 +53,7 @@ def epilogue_of(group: FusedGroup) -> tuple[Epilogue, tuple[Ref, ...]]:
 
     product = Ref(group.anchor)
     if any(ref.member != INPUT for ref in group.members[group.anchor].inputs):
-        raise Unsupported("what a matmul or convolution reads is computed by a kernel of its own")
+        raise Unsupported("an input of a matmul or convolution cannot be computed in its kernel")
     shape = group.tensor(product).shape
     index = identity_map(len(shape))
     builder = IterationSpaceBuilder(group, shape, is_leaf=lambda ref: ref == product)

@@ -107,7 +107,7 @@ def _from_run_time_statistics(
         raise Declined("it waits for other nodes, as would all it became")
     for what, (source, src_output) in zip(("scale", "offset", "mean", "variance"), statistics):
         if graph.node(source).output_dtypes[src_output].is_ref:
-            raise Declined(f"its {what} is a variable itself: when it is read matters")
+            raise Declined(f"its {what} is a variable, whose time of reading matters")
     channels = (count,)
 
     def made(what: str, op: str, inputs: list[tuple[str, int]], output: Shape) -> tuple[str, int]:

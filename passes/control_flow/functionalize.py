@@ -178,7 +178,7 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
     switches = {name for variable in variables for name in variable.switches}
     for consumer, _ in graph.consumers(loop_cond):
         if consumer not in switches:
-            raise Declined(f"'{consumer}' takes the condition '{loop_cond}' itself")
+            raise Declined(f"'{consumer}' reads the condition '{loop_cond}' and is not a Switch")
     condition = _behind(graph, [(loop_cond, False)], inside, borders, barred=switches)
     body = _behind(
         graph,
@@ -214,7 +214,7 @@ def _check_borders(
                 continue
             if name not in entering:
                 raise Declined(
-                    f"'{name}' takes '{edge.src}' from outside of the loop without an Enter"
+                    f"'{name}' reads '{edge.src}' from outside the loop without an Enter"
                 )
             source_frame = frames.of[edge.src]
             if graph.node(edge.src).has_trait(EXIT):
@@ -257,7 +257,7 @@ def _read_variable(graph: DataflowGraph, enter: str, loop_cond: str) -> _Variabl
             raise Declined(f"Switch '{consumer}' waits for other nodes")
         for taker, _ in graph.consumers(consumer, 0):
             if not graph.node(taker).has_trait(EXIT):
-                raise Declined(f"'{consumer}:0' leads to '{taker}', which is no Exit")
+                raise Declined(f"'{consumer}:0' leads to '{taker}', which is not an Exit")
             if graph.control_inputs(taker):
                 raise Declined(f"Exit '{taker}' waits for other nodes")
             variable.exits.append(taker)

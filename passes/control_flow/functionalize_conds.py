@@ -284,12 +284,12 @@ class _Rewriter:
                     continue
                 state = group.states[edge.src]
                 if state is None or not state <= group.state:
-                    raise Declined(f"'{name}' takes '{edge.src}' of another branch")
+                    raise Declined(f"'{name}' reads '{edge.src}' of another branch")
             for edge in graph.edges_out_of(name):
                 if not (
                     edge.is_control or edge.dst in group.sides or self.side.get(edge.dst) == side
                 ):
-                    raise Declined(f"'{edge.dst}' takes '{name}' out of its branch")
+                    raise Declined(f"'{edge.dst}' outside the branch reads '{name}'")
 
     def _find_levels(self) -> None:
         """Find the levels of nodes behind Merges; others have 0."""
@@ -342,8 +342,8 @@ class _Rewriter:
                     dtype = graph.node(name).output_dtypes[tensor[1]].base_dtype
                     if dtype.name in _NEVER_MADE_UP:
                         raise Declined(
-                            f"a later part of it takes '{name}:{tensor[1]}', a {dtype.name}, out "
-                            "of one branch"
+                            f"a later part of it reads '{name}:{tensor[1]}', a {dtype.name}, outside "
+                            "one branch"
                         )
                     outputs.append(
                         _Output(tensor, dtype, (tensor, None) if side == 0 else (None, tensor))

@@ -37,7 +37,7 @@ def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
                     ctx.log(pad.name, f"stays before {name}: {reason}")
                 else:
                     _absorb(graph, pad, node)
-                    ctx.log(name, f"takes the padding of {source}")
+                    ctx.log(name, f"absorbs the padding of {source}")
 
 
 def _obstacle(graph: DataflowGraph, pad: Node, conv: Node) -> str:

@@ -206,7 +206,9 @@ class _Fuser:
             raise Declined(f"a group has at most {MAX_MEMBERS} nodes")
         kind = _joined_kind(producer.kind, consumer.kind)
         if kind is None:
-            raise Declined(f"a {producer.kind} group takes no {consumer.kind} group after it")
+            raise Declined(
+                f"a {consumer.kind} group cannot follow a {producer.kind} group in one kernel"
+            )
         first = self.graph.node(producer.members[0])
         if first.assigned_device != node.assigned_device:
             raise Declined("it is on another device")
@@ -333,7 +335,8 @@ class _Fuser:
                 len([m for m in members if not self.roles.is_free(m)]) < 2 and not drops
             ):
                 self.ctx.log(
-                    cluster.members[-1], "stays alone: the rest of its group only renames positions"
+                    cluster.members[-1],
+                    "stays alone: the other nodes of its group only permute elements",
                 )
                 continue
             try:

@@ -81,9 +81,9 @@ def _gradients_of(
                 if body.node(user).op == "TensorArrayGradV3" and dst_input == 0:
                     found.append((loops[name], body.node(user)))
                 elif is_structured(body.node(user)):
-                    raise Declined(f"'{user}' inside '{name}' takes it")
+                    raise Declined(f"'{user}' inside '{name}' uses it")
         elif is_structured(node):
-            raise Declined(f"'{name}' takes it")
+            raise Declined(f"'{name}' uses it")
     return found
 
 
@@ -156,7 +156,7 @@ class _Gradient:
                 raise Declined(f"'{read.name}' is in no loop")
             m = argument(loop.body, loop.body.graph.inputs(read.name)[2])
             if m is None or m not in loop.unchanged or loop.inputs[m] != (scatter.name, 0):
-                raise Declined(f"'{read.name}' takes another flow")
+                raise Declined(f"'{read.name}' uses another flow")
             takers[loop.name] = loop, m
         for name, k in graph.consumers(scatter.name, 0):
             if takers.get(name, (None, -1))[1] != k:
@@ -192,7 +192,7 @@ class _Gradient:
         self._expect_all(graph.inputs(gather.name)[1])
         _, index, value, _ = body.inputs(write.name)
         if not counts(loop, index):
-            raise Declined(f"'{write.name}' may add to what is there")
+            raise Declined(f"'{write.name}' may add to existing values")
         sums = body.consumers(write.name, 0)
         total = body.node(sums[0][0]) if len(sums) == 1 else None
         if (
@@ -216,7 +216,7 @@ class _Gradient:
             graph.inputs(gather.name)[2] != (loop.name, m)
             or len(graph.consumers(loop.name, m)) != 1
         ):
-            raise Declined(f"what '{loop.name}' leaves of it is used")
+            raise Declined(f"the final value of it after '{loop.name}' is used")
         taken = _users(body, indexed(body, "_Arg")[m].name)
         if taken != [(total.name, 1 - sums[0][1])] or [
             user for user, _ in _users(body, total.name)
@@ -284,7 +284,7 @@ class _Gradient:
         Other uses are the handles of the gradient, and the result of the body.
         """
         if self.graph.consumers(loop.name, m):
-            raise Declined(f"what '{loop.name}' leaves of its flow is used")
+            raise Declined(f"the flow output of '{loop.name}' is used")
         handles = {made.name for _, made in self.handles}
         for scope in (loop.cond, loop.body):
             arg = indexed(scope.graph, "_Arg").get(m)

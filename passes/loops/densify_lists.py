@@ -291,12 +291,12 @@ class _Round:
                 -1,
                 *counts,
             ):
-                raise Declined(f"'{node.name}' wants another length")
+                raise Declined(f"'{node.name}' requires another length")
             declares = node.op != "TensorListStack" or is_static(
                 self._element_shape(scope, scope.graph.inputs(node.name)[1])
             )
             if 0 in counts and not declares:
-                raise Declined("it has no elements, and what they would be is not declared")
+                raise Declined("it has no elements, and their shape is not declared")
         return self._dense(counts, elements, dtypes)
 
     def _element_shape(self, scope: Scope, tensor: tuple[str, int]) -> Shape:
@@ -304,7 +304,7 @@ class _Round:
         if value is None or (value.ndim == 0 and int(value) == -1):
             return None
         if value.ndim != 1 or (value < -1).any():
-            raise Declined(f"'{tensor[0]}' is no shape")
+            raise Declined(f"'{tensor[0]}' is not a shape")
         return tuple(None if size < 0 else int(size) for size in value)
 
     def _dense(self, counts: set[int], elements: list[Shape], dtypes: set[DType]) -> _Dense:
@@ -328,7 +328,7 @@ class _Round:
         Nothing would be gained there, and the kernels of lists report every error.
         """
         if all(scope == id(self.top) for scope, _, _ in alias_class.tensors):
-            raise Declined("no loop or branch takes it")
+            raise Declined("no loop or branch uses it")
 
     def _expect_scalar(self, scope: Scope, tensor: tuple[str, int]) -> None:
         if tensor_shape(scope.graph, *tensor) != ():
@@ -356,7 +356,7 @@ class _Round:
             list_inputs = _FLOWS[node.op][0]
             inputs = user.graph.inputs(node.name)
             if any(self.alias_classes.find((id(user), *inputs[k])) != flow for k in list_inputs):
-                raise Declined(f"'{node.name}' takes another flow")
+                raise Declined(f"'{node.name}' uses another flow")
         return (
             _Dense(as_dtype("float32"), (), True)
             if self.alias_classes.find((id(scope), array.name, 0)) in self._roots(alias_class)
@@ -402,7 +402,7 @@ class _Round:
             raise Declined("its elements may be read twice")
         surely = sum((rows for rows, always in written if always), np.zeros(count, bool))
         if not surely.all() and not is_static(elements[0] if declared is not None else None):
-            raise Declined("elements of no declared shape may be read that nobody has written")
+            raise Declined("an element without a declared shape may be read before it is written")
         return self._dense({count}, elements, {array.attrs["dtype"]})
 
     def _expect_whole(
@@ -410,7 +410,7 @@ class _Round:
     ) -> None:
         value = self._value(scope, indices)
         if value is None or not np.array_equal(value, np.arange(count)):
-            raise Declined(f"'{node.name}' does not take all elements in their order")
+            raise Declined(f"'{node.name}' does not read all elements in order")
         if scope is not owner and (scope.key != "cond" and node.op == "TensorArrayScatterV3"):
             raise Declined(f"'{node.name}' may write its elements twice")
 

@@ -204,11 +204,11 @@ class _Level:
             emptier = self.loops[name]
             pop = self._one_user(emptier, m, "TensorListPopBack")
             if self.graph.consumers(name, m):
-                raise Declined(f"what '{name}' leaves of it is used")
+                raise Declined(f"the final value of it after '{name}' is used")
             if emptier.trips is None or emptier.trips > loop.trips:
-                raise Declined(f"'{name}' may take out more than there is")
+                raise Declined(f"'{name}' may pop more elements than the stack has")
             if not _small(loop) or (emptier.trips and not _small(emptier)):
-                raise Declined("what counts is too large")
+                raise Declined("no induction variable is far from the limits of int32")
             filled.emptiers.append((emptier, m, pop))
         return filled
 

@@ -175,7 +175,7 @@ class LoopBuilder:
                 outputs.append(value)
             found[k] = outputs.index(value)
         if not outputs:
-            raise Unsupported("nothing that changes in it is used")
+            raise Unsupported("no variable that changes in it is used")
         block = Block((), tuple(self.scopes[0].steps), ())
         live = _without_dead_steps(block, set(outputs))
         used = block_reads(live) | set(outputs)
@@ -319,7 +319,7 @@ class LoopBuilder:
         ):
             return [Operand(-1, inputs[0].dtype, (len(inputs),), packed=tuple(inputs))]
         if any(x.packed for x in inputs) and not node.has_trait(op_traits.IDENTITY):
-            raise Unsupported(f"{node.name} ({op}) takes a vector made of scalars")
+            raise Unsupported(f"{node.name} ({op}) reads a vector made of scalars")
         if op == "IdentityN":
             return inputs
         if node.is_view:
@@ -347,7 +347,7 @@ class LoopBuilder:
         outer = self._hoist(node, inputs)
         if outer is not None:
             return [self._outer(outer, node.output_dtypes[0], _static(node, 0))]
-        raise Unsupported(f"{node.name} ({op}) is no operation on single elements")
+        raise Unsupported(f"{node.name} ({op}) is not elementwise")
 
     # ---- loop-invariant values
 
@@ -621,7 +621,7 @@ class LoopBuilder:
             first = across[0]
             if any(x.shape != first.shape for x in across):
                 raise Unsupported(
-                    f"the branches of {node.name} give shapes "
+                    f"the branches of {node.name} return shapes "
                     f"{', '.join(str(list(x.shape)) for x in across)}"
                 )
             if all((x.value, x.splat) == (first.value, first.splat) for x in across):
@@ -644,7 +644,7 @@ class LoopBuilder:
         unchanged = passed_through(self.library.body(body).graph)
         carried = [k for k in range(len(inputs)) if k not in unchanged]
         if not carried:
-            raise Unsupported(f"{node.name} carries nothing that changes")
+            raise Unsupported(f"{node.name} carries no variable that changes")
         if any(inputs[k].packed for k in carried):
             raise Unsupported(f"{node.name} carries a vector made of scalars")
         first = tuple(inputs[k].value for k in carried)

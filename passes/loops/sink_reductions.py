@@ -184,7 +184,7 @@ class _Sums:
             (row for factor in factors if (row := self._row_of(factor)) is not None), None
         )
         if position is None:
-            raise Declined("no factor is a row of an array that the loop takes whole")
+            raise Declined("no factor is a row of an array that the loop reads unchanged")
         stored = [
             factor
             for factor in factors
@@ -209,7 +209,7 @@ class _Sums:
             b"NHWC",
             "NHWC",
         ):
-            raise Declined("what it sums is not kept")
+            raise Declined("the terms of the sum are not stored")
         made = self._node(
             "BiasAddGrad",
             found,

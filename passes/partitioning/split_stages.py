@@ -82,13 +82,13 @@ class _Splitter:
 
     def stages(self) -> list[Stage]:
         if not self.waiting:
-            raise Declined("nothing waits")
+            raise Declined("no node is blocking")
         before = self._before_waiting()
         self.plain = self._plain()
         levels = self._levels(before)
         stages = self._merged(levels)
         if len(stages) < 2:
-            raise Declined("there is too little besides what waits")
+            raise Declined("there are too few nodes beside the blocking ones")
         stage_of = {name: i for i, stage in enumerate(stages) for name in stage.members}
         self._check_resources(stages, stage_of)
         self._check_python(stage_of)
@@ -133,7 +133,7 @@ class _Splitter:
             if name in state:
                 continue
             if self.graph.node(name).has_trait(CONTROL_FLOW):
-                raise Declined(f"{name} stands before what waits, in loops or conditionals")
+                raise Declined(f"{name} precedes a blocking node inside a loop or conditional")
             state[name] = False
             stack.append((name, True))
             stack.extend(
@@ -254,9 +254,7 @@ class _Splitter:
                 continue
             for handle in self._handles(name):
                 if handle is not None and waited.get(handle, stage) < stage:
-                    raise Declined(
-                        f"{name} may be what an earlier stage would wait for, by {handle[1]}"
-                    )
+                    raise Declined(f"{name} may unblock an earlier stage, by {handle[1]}")
 
     def _check_python(self, stage_of: dict[str, int]) -> None:
         first = min(stage_of[name] for name in self.waiting)
@@ -266,9 +264,7 @@ class _Splitter:
                 and self.graph.node(name).has_trait(CALLS_PYTHON)
                 and not self.waiting <= self._ancestors(name)
             ):
-                raise Declined(
-                    f"the Python function of {name} may do what an earlier stage would wait for"
-                )
+                raise Declined(f"the Python function of {name} may unblock an earlier stage")
 
     def _check_failures(self, later: set[str]) -> None:
         stack, dependent = list(self.waiting), set(self.waiting)
@@ -314,7 +310,7 @@ class _Splitter:
                     continue
                 dtype = self.graph.node(source).output_dtypes[output]
                 if dtype.is_ref or not dtype.is_numpy_compatible:
-                    raise Declined(f"what {source} hands to {name} is no array")
+                    raise Declined(f"the value from {source} to {name} is not an array")
                 fetches[made][f"{source}:{output}"] = None
                 taken[own_stage][f"{source}:{output}"] = None
         for i, stage in enumerate(stages):

@@ -209,7 +209,7 @@ def pool_gradient_call(group: FusedGroup) -> NativeCall:
     relu = bool(rest) and rest[0].spec.op == "ReluGrad"
     wanted = [Ref(int(relu))]
     if relu and (rest[0].inputs[0] != Ref(0) or rest[0].inputs[1] != pool.inputs[0]):
-        raise Unsupported("the gradient of a ReLU that is not what was pooled")
+        raise Unsupported("the ReLU of the gradient is not the pooled one")
     if len(rest) > relu:
         wanted.append(Ref(int(relu) + 1))
         if (

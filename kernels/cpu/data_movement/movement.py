@@ -72,7 +72,7 @@ def _transpose(spec: NodeSpec) -> NativeCall:
     order = _known(spec, 1).reshape(-1)
     rank = len(spec.inputs[0].shape)
     if sorted(int(k) % max(rank, 1) for k in order) != list(range(rank)):
-        raise Unsupported("the order is no permutation")
+        raise Unsupported("the order is not a permutation")
     return _gathered(
         spec,
         layout.array.transpose([int(k) % rank for k in order]) if rank else layout.array,

@@ -189,7 +189,7 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
     if not 0 < depth <= min(len(params.shape), _MAX_DEPTH) or indices.dtype.name not in _INDEX:
         raise Unsupported(f"index vectors of {depth}")
     if not out.size or not params.size:
-        raise Unsupported("nothing to take")
+        raise Unsupported("the input or output has no elements")
     total, size = prod(indices.shape[:-1]), params.dtype.size
     inner = prod(params.shape[depth:]) * size
     cost = (

@@ -201,7 +201,7 @@ def _view(group: FusedGroup, ref: Ref, space: tuple[int, ...], swapped: bool) ->
     computed, number = builder.value(ref, broadcast_map(index, group.tensor(ref).shape, target))
     operand = None if computed else builder.finish([(False, number)]).operands[number]
     if operand is None or operand.ref.member != INPUT:
-        raise Unsupported("what a product reads is computed inside the group")
+        raise Unsupported("an input of a product is computed inside the group")
     return operand
 
 

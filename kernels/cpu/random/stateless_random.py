@@ -71,7 +71,7 @@ def kernel(args, chunk, nchunks):
 def _scrambled(node: NodeSpec, index: int, counter: Pointer, key: Pointer, work: Pointer) -> Launch:
     seed = node.inputs[index]
     if seed.shape != (2,) or seed.dtype.name not in ("int32", "int64"):
-        raise Unsupported("its seed is no pair of integers")
+        raise Unsupported("its seed is not a pair of integers")
     return Launch(
         _scramble("i32" if seed.dtype.size == 4 else "i64"),
         (Pointer("in", index), counter, key, work),
@@ -98,7 +98,7 @@ def _drawn(
     """Put the stream's position into a temporary, and draw from there."""
     out, position = node.outputs[0], Pointer("temp", 0)
     if not out.size:
-        raise Unsupported("nothing is drawn")
+        raise Unsupported("the output has no elements")
     if node.op.endswith("V2"):
         begin = _joined(node)
     else:

@@ -137,7 +137,7 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
     space_before = before.finish([*values, *(v for _, v in sides)])
     space_after = after.finish([v for _, v in finals])
     if any(operand.ref.member in numbers for operand in space_before.operands):
-        raise Unsupported("a reduction of what depends on another one's result")
+        raise Unsupported("one reduction depends on the result of another")
     for iteration_space in (space_before, space_after):
         if expressions.program_errors(iteration_space.program):
             raise Unsupported("a program that can fail")

@@ -106,7 +106,7 @@ def test_a_stage_between_two_that_wait() -> None:
     assert [len(stage.members) for stage in stages] == [1, MIN_BETWEEN, 1]
     assert split(lambda: build(MIN_BETWEEN - 1))[:2] == (
         [],
-        "there is too little besides what waits",
+        "there are too few nodes beside the blocking ones",
     )
 
 
@@ -177,14 +177,14 @@ def whole_without_waiting() -> Nodes:
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (whole_enabling, "may be what an earlier stage would wait for, by queue"),
-        (whole_enabling_by_name, "may be what an earlier stage would wait for, by one"),
-        (whole_staging, "may be what an earlier stage would wait for, by area"),
-        (whole_python, "the Python function of python may do"),
-        (whole_in_a_loop, "stands before what waits, in loops or conditionals"),
+        (whole_enabling, "may unblock an earlier stage, by queue"),
+        (whole_enabling_by_name, "may unblock an earlier stage, by one"),
+        (whole_staging, "may unblock an earlier stage, by area"),
+        (whole_python, "the Python function of python may unblock"),
+        (whole_in_a_loop, "precedes a blocking node inside a loop or conditional"),
         (whole_chosen, "waits for a resource that another node chooses"),
         (whole_beside, "look_up (GatherV2) may fail while another node waits"),
-        (whole_without_waiting, "nothing waits"),
+        (whole_without_waiting, "no node is blocking"),
     ],
 )
 def test_left_whole(build: Callable[[], Nodes], reason: str) -> None:

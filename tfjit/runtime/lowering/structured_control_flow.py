@@ -98,7 +98,7 @@ def lower_loop(
     inside: list[Instruction] = []
     predicate = _region(outer, construct, inside, node, cond, carried, "cond")
     if len(predicate) != 1 or predicate[0].shape != ():
-        raise NotStatic(f"the condition of {node.name} ({node.op}) is no scalar")
+        raise NotStatic(f"the condition of {node.name} ({node.op}) is not a scalar")
     test = outer.marker(construct, "test", [predicate[0]])
     inside.append(test)
     results = _region(outer, construct, inside, node, body, carried, "body")
@@ -128,7 +128,7 @@ def lower_branch(
     """
     selector, arguments = inputs[0], inputs[1:]
     if selector.shape != ():
-        raise NotStatic(f"what {node.name} ({node.op}) decides on is no scalar")
+        raise NotStatic(f"the selector of {node.name} ({node.op}) is not a scalar")
     construct = Construct(
         node,
         outer.level,
@@ -150,7 +150,7 @@ def lower_branch(
             if output.storage == "handle":
                 if result is not output:
                     raise NotStatic(
-                        f"the branches of {node.name} ({node.op}) give different resources"
+                        f"the branches of {node.name} ({node.op}) return different resources"
                     )
                 continue
             if (output.dtype, output.shape) != (result.dtype, result.shape):
@@ -169,7 +169,7 @@ def _output(outer: Lowering, node: Node, k: int, result: Value) -> Value:
     if result.storage == "handle":
         return result
     if result.dtype.name in ("resource", "variant"):
-        raise NotStatic(f"{node.name} ({node.op}) gives a {result.dtype.name}")
+        raise NotStatic(f"{node.name} ({node.op}) has a {result.dtype.name} output")
     return outer.new_value(node, k, result.dtype, result.shape, level=outer.level)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tfjit.runtime.session.rewriter_config import META_GROUPS, TOGGLES
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -30,6 +32,12 @@ def _acts(text: str) -> Effect:
 
 def _none(text: str) -> Effect:
     return Effect(False, text)
+
+
+def _toggle(field: str) -> Effect:
+    return _acts(
+        f"OFF: the passes of the group '{TOGGLES[field]}' are left out; `tfjit passes` lists them"
+    )
 
 
 _PARTS: Final = _none("a message; see its own fields")
@@ -306,17 +314,15 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "disable_model_pruning": _none(
             "nodes that a run does not need are never executed, for any value"
         ),
-        "constant_folding": _acts("OFF: fold_constants is left out"),
+        "constant_folding": _toggle("constant_folding"),
         "memory_optimization": _none(
             "buffers are shared by lifetime in every step; nothing is recomputed or swapped"
         ),
         "auto_parallel": _PARTS,
         "memory_optimizer_target_node_name_scope": _none("see memory_optimization"),
-        "arithmetic_optimization": _acts("OFF: simplify is left out"),
-        "dependency_optimization": _acts("OFF: drop_control_edges is left out"),
-        "loop_optimization": _acts(
-            "OFF: the passes of the group 'loop' are left out; `tfjit passes` lists them"
-        ),
+        "arithmetic_optimization": _toggle("arithmetic_optimization"),
+        "dependency_optimization": _toggle("dependency_optimization"),
+        "loop_optimization": _toggle("loop_optimization"),
         "function_optimization": _none("see do_function_inlining"),
         "debug_stripper": _acts(
             "ON: Assert, Print, PrintV2 and CheckNumerics are removed (strip_debug)"
@@ -329,7 +335,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "shapes are inferred for every feed shape in any case, and constants that follow from "
             "them are folded"
         ),
-        "remapping": _acts("OFF: fuse is left out"),
+        "remapping": _toggle("remapping"),
         "scoped_allocator_optimization": _COLLECTIVE,
         "scoped_allocator_opts": _COLLECTIVE,
         "min_graph_nodes": _acts(
@@ -337,7 +343,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         ),
         "pin_to_host_optimization": _GPU,
         "disable_meta_optimizer": _acts(
-            "simplify, drop_control_edges, fuse, strip_debug and custom optimizers are left out"
+            f"the passes of the groups {', '.join(META_GROUPS)} are left out, and so are "
+            "strip_debug and custom optimizers"
         ),
         "meta_optimizer_timeout_ms": _acts(
             "time limit of a plan's passes, after which further optional ones are left out; 0 or "
@@ -350,7 +357,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "there are no alternative implementations of functions to choose from"
         ),
         "auto_mixed_precision": _PRECISION,
-        "common_subgraph_elimination": _acts("OFF: eliminate_common_subexpressions is left out"),
+        "common_subgraph_elimination": _toggle("common_subgraph_elimination"),
         "auto_mixed_precision_mkl": _PRECISION,
         "experimental_disable_compressed_tensor_optimization": _none(
             "constants are not compressed"

@@ -54,6 +54,8 @@ TOGGLES: Final[Mapping[str, str]] = {
     "loop_optimization": "loop",
     "remapping": "remap",
 }
+# Groups of passes that disable_meta_optimizer leaves out.
+META_GROUPS: Final = ("arithmetic", "remap", "dependency")
 
 # parameters (name -> Python value) -> the pass
 PassMaker = Callable[[Mapping[str, Any]], "Pass"]
@@ -130,7 +132,7 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
         disabled |= replaced - wanted
         disabled -= wanted - _disabled_by(rewriter)
     if rewriter.disable_meta_optimizer:
-        for name in ("arithmetic", "remap", "dependency"):
+        for name in META_GROUPS:
             disabled.update(passes_of_group(name))
     return frozenset(disabled)
 
