@@ -12,13 +12,14 @@ from tfjit.framework.graphs.operation import Tensor
 _FAMILIES: Final = {
     "layers.activation": ("log_sigmoid sigmoid tanh"),
     "arrays.array": (
-        "bitcast broadcast_dynamic_shape broadcast_static_shape broadcast_to check_numerics diag "
-        "diag_part ensure_shape "
-        "expand_dims eye fill guarantee_const identity identity_n invert_permutation lin_space "
-        "linspace meshgrid ones "
-        "ones_like placeholder placeholder_with_default prevent_gradient range rank reshape "
-        "sequence_mask shape shape_n "
-        "size squeeze stop_gradient zeros zeros_like"
+        "bitcast broadcast_dynamic_shape broadcast_static_shape broadcast_to check_numerics "
+        "ensure_shape expand_dims guarantee_const identity identity_n invert_permutation "
+        "placeholder placeholder_with_default prevent_gradient rank reshape shape shape_n size "
+        "squeeze stop_gradient"
+    ),
+    "arrays.creation": (
+        "diag diag_part eye fill lin_space linspace meshgrid ones ones_like range "
+        "sequence_mask zeros zeros_like"
     ),
     "arithmetic.clipping": ("clip_by_global_norm clip_by_norm global_norm"),
     "control_flow.conditionals": ("case cond switch_case"),
@@ -30,7 +31,7 @@ _FAMILIES: Final = {
         "ConversionFunction constant convert_n_to_tensor convert_to_tensor "
         "register_tensor_conversion_function"
     ),
-    "arithmetic.elementwise": (
+    "arithmetic.elementwise_functions": (
         "abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 atanh betainc cast ceil "
         "clip_by_value "
         "complex conj cos cosh digamma div div_no_nan divide equal erf erfc exp expm1 floor "
@@ -51,7 +52,7 @@ _FAMILIES: Final = {
     "control_flow.folds": ("foldl foldr map_fn scan"),
     "control_flow.py_func": ("numpy_function py_func"),
     "control_flow.functions": ("function"),
-    "arrays.indexing": (
+    "arrays.indexing_functions": (
         "dynamic_partition dynamic_stitch gather gather_nd one_hot scatter_nd searchsorted "
         "setdiff1d tensor_scatter_add "
         "tensor_scatter_nd_add tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub "
@@ -69,7 +70,7 @@ _FAMILIES: Final = {
     ),
     "control_flow.loops": ("while_loop"),
     "arithmetic.matrix_product": ("cross einsum matmul tensordot"),
-    "arrays.movement": (
+    "arrays.movement_functions": (
         "concat matrix_transpose pad parallel_stack repeat reverse reverse_sequence reverse_v2 "
         "roll split stack tile transpose unstack"
     ),

@@ -1,6 +1,6 @@
 """Present tf.bitwise: operations on the bits of integers."""
 
-from tfjit.ops.arithmetic.elementwise import (
+from tfjit.ops.arithmetic.elementwise_functions import (
     bitwise_and,
     bitwise_or,
     bitwise_xor,

@@ -14,15 +14,16 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.arithmetic.clipping import global_norm
-from tfjit.ops.arithmetic.elementwise import abs as _abs
-from tfjit.ops.arithmetic.elementwise import cast, conj
-from tfjit.ops.arithmetic.elementwise import pow as _pow
+from tfjit.ops.arithmetic.elementwise_functions import abs as _abs
+from tfjit.ops.arithmetic.elementwise_functions import cast, conj
+from tfjit.ops.arithmetic.elementwise_functions import pow as _pow
 from tfjit.ops.arithmetic.matrix_product import cross, einsum, matmul, matvec, tensordot
 from tfjit.ops.arithmetic.reduction import reduce_max, reduce_sum
-from tfjit.ops.arrays.array import diag as tensor_diag
-from tfjit.ops.arrays.array import diag_part as tensor_diag_part
-from tfjit.ops.arrays.array import expand_dims, eye, squeeze
-from tfjit.ops.arrays.movement import matrix_transpose
+from tfjit.ops.arrays.array import expand_dims, squeeze
+from tfjit.ops.arrays.creation import diag as tensor_diag
+from tfjit.ops.arrays.creation import diag_part as tensor_diag_part
+from tfjit.ops.arrays.creation import eye
+from tfjit.ops.arrays.movement_functions import matrix_transpose
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.nn import l2_normalize

@@ -3,7 +3,7 @@
 Elementwise functions, reductions, segments and scans.
 """
 
-from tfjit.ops.arithmetic.elementwise import (
+from tfjit.ops.arithmetic.elementwise_functions import (
     abs,
     accumulate_n,
     acos,
@@ -109,7 +109,7 @@ from tfjit.ops.arithmetic.elementwise import (
     xlogy,
     zeta,
 )
-from tfjit.ops.arithmetic.elementwise import div_no_nan as divide_no_nan
+from tfjit.ops.arithmetic.elementwise_functions import div_no_nan as divide_no_nan
 from tfjit.ops.arithmetic.reduction import (
     arg_max,
     arg_min,
@@ -150,7 +150,7 @@ from tfjit.ops.arithmetic.segment import (
     unsorted_segment_sum,
 )
 from tfjit.ops.arrays.array import invert_permutation
-from tfjit.ops.arrays.indexing import bucketize
+from tfjit.ops.arrays.indexing_functions import bucketize
 from tfjit.ops.layers.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
 from tfjit.ops.layers.normalization import l2_normalize, log_softmax, softmax, zero_fraction
 from tfjit.ops.layers.top_k import in_top_k, top_k

@@ -20,7 +20,7 @@ from tfjit.ops.layers.activation import (
     tanh,
 )
 from tfjit.ops.layers.activation import swish as silu
-from tfjit.ops.layers.convolution import (
+from tfjit.ops.layers.convolution_functions import (
     atrous_conv2d,
     conv1d,
     conv2d,

@@ -13,7 +13,7 @@ import numpy as np
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
-from tfjit.ops.arithmetic import elementwise as e
+from tfjit.ops.arithmetic import elementwise_functions as e
 from tfjit.ops.arithmetic.matrix_product import matmul
 from tfjit.ops.arrays.slicing import slice_helper
 from tfjit.ops.core.apply import tensor

@@ -11,7 +11,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor, _session_for
 from tfjit.framework.graphs.static_value import constant_value, constant_value_as_shape
 from tfjit.framework.types.dtypes import DType, as_dtype, int64
 from tfjit.framework.types.shape import TensorShape
-from tfjit.ops.arithmetic.elementwise import AS_FLOAT
+from tfjit.ops.arithmetic.elementwise_functions import AS_FLOAT
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 

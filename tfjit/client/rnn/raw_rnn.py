@@ -12,12 +12,12 @@ from tfjit.client.rnn.rnn_cells import check_cell, with_batch
 from tfjit.client.variables.variable_scope import variable_scope
 from tfjit.framework.types import dtypes, nest
 from tfjit.framework.types.shape import as_shape
-from tfjit.ops.arithmetic.elementwise import logical_not, logical_or
+from tfjit.ops.arithmetic.elementwise_functions import logical_not, logical_or
 from tfjit.ops.arithmetic.reduction import reduce_all
 from tfjit.ops.arrays.array import shape as shape_of
-from tfjit.ops.arrays.array import zeros
-from tfjit.ops.arrays.indexing import where
-from tfjit.ops.arrays.movement import concat
+from tfjit.ops.arrays.creation import zeros
+from tfjit.ops.arrays.indexing_functions import where
+from tfjit.ops.arrays.movement_functions import concat
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
 from tfjit.ops.core.convert import constant, convert_to_tensor

@@ -14,14 +14,29 @@ from tfjit.framework.graphs.default_graph import control_dependencies
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes, nest
 from tfjit.framework.types.shape import as_shape
-from tfjit.ops.arithmetic.elementwise import cast, equal, greater, less_equal, maximum, minimum
+from tfjit.ops.arithmetic.elementwise_functions import (
+    cast,
+    equal,
+    greater,
+    less_equal,
+    maximum,
+    minimum,
+)
 from tfjit.ops.arithmetic.reduction import reduce_all, reduce_max, reduce_min
-from tfjit.ops.arrays.array import identity, zeros
-from tfjit.ops.arrays.array import range as range_of
+from tfjit.ops.arrays.array import identity
 from tfjit.ops.arrays.array import rank as rank_of
 from tfjit.ops.arrays.array import shape as shape_of
-from tfjit.ops.arrays.indexing import where
-from tfjit.ops.arrays.movement import concat, reverse, reverse_sequence, stack, transpose, unstack
+from tfjit.ops.arrays.creation import range as range_of
+from tfjit.ops.arrays.creation import zeros
+from tfjit.ops.arrays.indexing_functions import where
+from tfjit.ops.arrays.movement_functions import (
+    concat,
+    reverse,
+    reverse_sequence,
+    stack,
+    transpose,
+    unstack,
+)
 from tfjit.ops.control_flow.conditionals import cond
 from tfjit.ops.control_flow.control_flow import Assert
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray

@@ -18,11 +18,11 @@ from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import nest
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import TensorShape, as_shape
-from tfjit.ops.arithmetic.elementwise import clip_by_value
+from tfjit.ops.arithmetic.elementwise_functions import clip_by_value
 from tfjit.ops.arithmetic.matrix_product import matmul
 from tfjit.ops.arrays.array import shape as shape_of
-from tfjit.ops.arrays.array import zeros
-from tfjit.ops.arrays.movement import concat, split, stack
+from tfjit.ops.arrays.creation import zeros
+from tfjit.ops.arrays.movement_functions import concat, split, stack
 from tfjit.ops.arrays.slicing import slice as slice_of
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.activation import sigmoid, tanh

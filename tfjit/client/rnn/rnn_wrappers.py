@@ -10,7 +10,7 @@ from tfjit.client.rnn.rnn_cells import LSTMStateTuple, RNNCell, check_cell, with
 from tfjit.framework.graphs.default_graph import device, name_scope
 from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import nest
-from tfjit.ops.arithmetic.elementwise import floor
+from tfjit.ops.arithmetic.elementwise_functions import floor
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.normalization import dropout

@@ -15,8 +15,8 @@ from tfjit.client.variables.variable_collections import (
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
-from tfjit.ops.arrays import array
-from tfjit.ops.arrays.movement import matrix_transpose
+from tfjit.ops.arrays import array, creation
+from tfjit.ops.arrays.movement_functions import matrix_transpose
 from tfjit.ops.core import convert
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.random_values import stateful_random
@@ -67,7 +67,7 @@ class Zeros(Initializer):
     def __call__(
         self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
-        return array.zeros(shape, self.dtype if dtype is None else dtype)
+        return creation.zeros(shape, self.dtype if dtype is None else dtype)
 
 
 class Ones(Initializer):
@@ -81,7 +81,7 @@ class Ones(Initializer):
     def __call__(
         self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
     ) -> Tensor:
-        return array.ones(shape, self.dtype if dtype is None else dtype)
+        return creation.ones(shape, self.dtype if dtype is None else dtype)
 
 
 class Constant(Initializer):
@@ -326,7 +326,7 @@ class Orthogonal(Initializer):
         )
         q, r = call("Qr", input=draw, full_matrices=False)
         # This makes the distribution even over all orthogonal matrices.
-        q = q * tensor("Sign", x=array.diag_part(r))
+        q = q * tensor("Sign", x=creation.diag_part(r))
         if rows < columns:
             q = matrix_transpose(q)
         matrix: Any = array.reshape(q, sizes)
@@ -351,7 +351,7 @@ class Identity(Initializer):
                 "The tensor to initialize, specified by argument `shape` must be two-dimensional. "
                 f"Received shape={shape}"
             )
-        matrix: Any = array.eye(sizes[0], sizes[1], dtype=self.dtype if dtype is None else dtype)
+        matrix: Any = creation.eye(sizes[0], sizes[1], dtype=self.dtype if dtype is None else dtype)
         return matrix if self.gain is None else self.gain * matrix
 
 

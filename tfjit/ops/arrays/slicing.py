@@ -15,8 +15,8 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import Shape
 from tfjit.framework.types.strided_slice import resolve
 from tfjit.ops.arrays.array import shape
-from tfjit.ops.arrays.indexing import gather, where
-from tfjit.ops.arrays.movement import concat
+from tfjit.ops.arrays.indexing_functions import gather, where
+from tfjit.ops.arrays.movement_functions import concat
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.core.declare import register_op

@@ -171,7 +171,7 @@ def hessians(
     loop. Raises ValueError where no y depends on an x.
     """
     from tfjit.ops.arrays.array import reshape, shape
-    from tfjit.ops.arrays.movement import concat, stack
+    from tfjit.ops.arrays.movement_functions import concat, stack
 
     options: dict[str, Any] = {
         "colocate_gradients_with_ops": colocate_gradients_with_ops,
@@ -566,7 +566,7 @@ def _sum(arrived: Sequence[Gradient], tensor: Tensor) -> Gradient | None:
     if len(arrived) == 1:
         return arrived[0]
     if all(isinstance(gradient, IndexedSlices) for gradient in arrived):
-        from tfjit.ops.arrays.movement import concat
+        from tfjit.ops.arrays.movement_functions import concat
 
         with tensor.graph.name_scope(f"{tensor.op.name}_grad_sum"):
             dtype = (

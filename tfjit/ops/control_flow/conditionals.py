@@ -167,9 +167,9 @@ def _pairs(given: Any) -> list[tuple[Tensor, Callable[[], Any]]]:
 
 
 def _true_count(predicates: Sequence[Tensor]) -> Tensor:
-    from tfjit.ops.arithmetic.elementwise import cast
+    from tfjit.ops.arithmetic.elementwise_functions import cast
     from tfjit.ops.arithmetic.reduction import reduce_sum
-    from tfjit.ops.arrays.movement import stack
+    from tfjit.ops.arrays.movement_functions import stack
 
     return reduce_sum(
         cast(stack(list(predicates), name="preds_c"), dtypes.int32), name="num_true_conds"
@@ -193,8 +193,8 @@ def _none_is_true(predicates: Sequence[Tensor], action: Callable[[], Any]) -> Ca
 
 
 def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
-    from tfjit.ops.arithmetic.elementwise import less_equal
-    from tfjit.ops.arrays.movement import stack
+    from tfjit.ops.arithmetic.elementwise_functions import less_equal
+    from tfjit.ops.arrays.movement_functions import stack
 
     names = ", ".join(p.name for p in predicates)
     text = f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:"

@@ -209,7 +209,7 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """Stack all elements along a new first dimension: [size, *element_shape]."""
-        from tfjit.ops.arrays.array import range as range_
+        from tfjit.ops.arrays.creation import range as range_
 
         with (
             get_default_graph().colocate_with(self._handle),
@@ -264,8 +264,8 @@ class TensorArray:
 
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array with the rows of `value` written to its elements."""
-        from tfjit.ops.arrays.array import range as range_
         from tfjit.ops.arrays.array import shape as shape_
+        from tfjit.ops.arrays.creation import range as range_
 
         with name_scope(name, "TensorArrayUnstack", [self._handle, value]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
@@ -295,7 +295,7 @@ class TensorArray:
 
         The pieces have `lengths` [size], one an element.
         """
-        from tfjit.ops.arithmetic.elementwise import cast
+        from tfjit.ops.arithmetic.elementwise_functions import cast
 
         with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
             value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")

@@ -226,7 +226,7 @@ class ListTensorArray(TensorArray):
 
         It is cut along its first dimension into pieces of `lengths` [size].
         """
-        from tfjit.ops.arithmetic.elementwise import cast
+        from tfjit.ops.arithmetic.elementwise_functions import cast
 
         with name_scope(name, "TensorArraySplit", [self._flow, value, lengths]):
             whole = self._element(value)

@@ -86,7 +86,7 @@ def while_loop(
             invariants = (TensorShape([]), shape_invariants[0] if alone else shape_invariants)
 
         def bounded(i: Any, values: TensorLike) -> Any:
-            from tfjit.ops.arithmetic.elementwise import logical_and
+            from tfjit.ops.arithmetic.elementwise_functions import logical_and
 
             return logical_and(i < bound, cond(values) if alone else _call(cond, values))
 

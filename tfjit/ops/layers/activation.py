@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
-from tfjit.ops.arithmetic.elementwise import (
-    add,
-    elementwise_function,
-    erf,
-    multiply,
-    negative,
-    pow,
-    realdiv,
-)
+from tfjit.ops.arithmetic.elementwise import elementwise_function
+from tfjit.ops.arithmetic.elementwise_functions import add, erf, multiply, negative, pow, realdiv
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_elementwise
