@@ -45,3 +45,8 @@ def config(text: str = "", **fields: Any) -> tfjit.ConfigProto:
     made = tfjit.ConfigProto(**fields)
     text_format.Parse(text, made)
     return made
+
+
+def passes(session: Any, fetch: Any = "y:0") -> list[str]:
+    """Return the passes that ran for a fetch."""
+    return [entry.name for entry in session.explain(fetch).report.passes]
