@@ -50,6 +50,7 @@ def held() -> Counter[str]:
         "_Background",
         "ThreadPool",
         "DirectSessionFactory",
+        "OpenSessions",
         "SessionOptions",
     )
     found = (type(o) for o in gc.get_objects())

@@ -8,12 +8,11 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors, settings
 from tfjit.framework.gc_pause import collection_paused
@@ -40,6 +39,8 @@ from tfjit.runtime.plan.plan_cache_budget import VariantBudget
 from tfjit.runtime.profiling.step_observer import StepObserver
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 from tfjit.runtime.session import rewriter_config, session_config
+from tfjit.runtime.session.callables import Callables
+from tfjit.runtime.session.open_sessions import OpenSessions, session_names
 from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
 from tfjit.runtime.step.arena import ArenaPool
 from tfjit.runtime.step.memory_planner import OutputRecycler
@@ -57,6 +58,7 @@ MAX_PLANS = 256
 MAX_RUNNERS = 4 * MAX_PLANS  # one runner for each order of names
 _PATIENCE_S = 60
 _STEP_IDS = itertools.count(1)
+_OPEN: Final = OpenSessions()
 
 
 class DirectSession(SessionInterface):
@@ -120,8 +122,7 @@ class DirectSession(SessionInterface):
         self.plan_hits = 0
         self.plan_misses = 0
         self.plan_evictions = 0
-        self._callables: dict[int, tuple[int, Runner | None, tuple[Any, ...]]] = {}
-        self._callable_ids = itertools.count()
+        self._callables = Callables()
         self._partial_runs: dict[str, Any] = {}
         self._pass_options: PassOptions | None = None
         fork_safety.hold(self.graph_lock, fork_safety.PLACED_GRAPH)
@@ -177,7 +178,7 @@ class DirectSession(SessionInterface):
     def close(self) -> None:
         self.cancellation.cancel()
         self.closed = True
-        DirectSessionFactory.forget(self)
+        _OPEN.forget(self)  # so that `reset` ignores it
 
     def destroy(self) -> None:
         """Free plans, resources and own threads.
@@ -544,14 +545,14 @@ class DirectSession(SessionInterface):
         ):
             if connections or pool_index:
                 options = RunOptions(inter_op_thread_pool=pool_index)
-                return self._runner_with_options(feeds, fetches, targets, options, connections)
+                return self.runner_with_options(feeds, fetches, targets, options, connections)
             # every step has its own deadline, or is counted
             return super().prepare(feeds, fetches, targets)
         return plan_runner(
             self, self.plan(feeds, fetches, targets, connections), feeds, fetches, pool_index
         )
 
-    def _runner_with_options(
+    def runner_with_options(
         self,
         feeds: Sequence[str],
         fetches: Sequence[str],
@@ -608,67 +609,15 @@ class DirectSession(SessionInterface):
         self.state.tensors.discard(handles)
 
     def make_callable(self, options: Any) -> int:
-        from tfjit.runtime.session.callable_checks import check_devices, check_tensors
-        from tfjit.runtime.session.run_options import check_run_options
-
         self.check_open()
-        run_options = options.run_options if options.HasField("run_options") else None
-        feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
-        connections = tuple((c.from_tensor, c.to_tensor) for c in options.tensor_connection)
-        check_run_options(self, run_options)
-        check_devices(options, self.devices)
-        with self.graph_lock:
-            if self.graph is not None:
-                check_tensors(self.graph, (*feeds, *fetches))
-                if connections:
-                    from tfjit.passes.legalize.tensor_connections import check_connections
-
-                    check_connections(self.graph, connections, feeds, fetches)
-        if run_options is None:
-            runner = self.prepare(feeds, fetches, targets, 0, connections)
-        elif run_options == type(run_options)(
-            inter_op_thread_pool=run_options.inter_op_thread_pool
-        ):
-            runner = self.prepare(
-                feeds, fetches, targets, run_options.inter_op_thread_pool, connections
-            )
-        else:
-            runner = self._runner_with_options(feeds, fetches, targets, run_options, connections)
-
-        handle = next(self._callable_ids)
-        self._callables[handle] = (
-            len(feeds),
-            runner,
-            (feeds, fetches, targets, run_options, connections),
-        )
-        return handle
+        return self._callables.make(self, options)
 
     def run_callable(self, handle: int, values: Sequence[Any], metadata: Any = None) -> list[Any]:
         self.check_open()
-        entry = self._callables.get(handle)
-        if entry is None:
-            raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
-        count, runner, signature = entry
-        if runner is None:
-            raise errors.InvalidArgumentError(
-                None, None, f"Attempted to run callable after handle was released: {handle}"
-            )
-        if len(values) != count:
-            raise errors.InvalidArgumentError(
-                None, None, f"Expected {count} feed tensors, but got {len(values)}"
-            )
-        if metadata is not None:
-            feeds, fetches, targets, run_options, connections = signature
-            return self._runner_with_options(
-                feeds, fetches, targets, run_options, connections, metadata
-            )(values)
-        return runner(values)
+        return self._callables.run(self, handle, values, metadata)
 
     def release_callable(self, handle: int) -> None:
-        entry = self._callables.get(handle)
-        if entry is None:
-            raise errors.InvalidArgumentError(None, None, f"No such callable handle: {handle}")
-        self._callables[handle] = (entry[0], None, entry[2])
+        self._callables.release(handle)
 
     def partial_run_setup(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
@@ -742,38 +691,19 @@ def _passes_on(op: str) -> bool:
 class DirectSessionFactory(SessionFactory):
     """Serves target ''."""
 
-    _sessions: ClassVar[weakref.WeakSet[DirectSession]] = weakref.WeakSet()
-    _sessions_lock = threading.Lock()
-    _names: ClassVar[dict[Any, DirectSession]] = {}  # of open sessions with a handle or metadata
-
     def accepts_options(self, options: SessionOptions) -> bool:
         return options.target == ""
 
     def make_session(self, options: SessionOptions) -> DirectSession:
-        names = _session_names(options.config)
-        with self._sessions_lock:
-            _check_names(names, self._names)
+        names = session_names(options.config)
+        _OPEN.check(names)
         session = DirectSession(options)
-        with self._sessions_lock:
-            _check_names(names, self._names)
-            self._sessions.add(session)
-            self._names.update(dict.fromkeys(names, session))
+        _OPEN.add(session, names)
         return session
 
     def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
-        with self._sessions_lock:
-            sessions = list(self._sessions)
-            self._sessions.clear()
-        for session in sessions:
+        for session in _OPEN.take_all():
             session.reset(containers)
-
-    @classmethod
-    def forget(cls, session: DirectSession) -> None:
-        """Drop a closed session, so that `reset` ignores it."""
-        with cls._sessions_lock:
-            cls._sessions.discard(session)
-            for name in [name for name, owner in cls._names.items() if owner is session]:
-                del cls._names[name]
 
     @classmethod
     def find(cls, handle: str) -> DirectSession:
@@ -781,48 +711,7 @@ class DirectSessionFactory(SessionFactory):
 
         Raises NotFoundError when there is none.
         """
-        with cls._sessions_lock:
-            found = cls._names.get(handle)
-        if found is None:
-            raise errors.NotFoundError(None, None, f"No session has the handle '{handle}'")
-        return found
-
-
-def _session_names(config: Any) -> list[Any]:
-    """Return the names of an open session of this config.
-
-    They are its handle, and the (name, version) of its metadata. Raises InvalidArgumentError for a
-    version below 0.
-    """
-    if config is None:
-        return []
-    names: list[Any] = [config.session_handle] if config.session_handle else []
-    if config.experimental.HasField("session_metadata"):
-        metadata = config.experimental.session_metadata
-        if metadata.version < 0:
-            raise errors.InvalidArgumentError(
-                None, None, f"Session version shouldn't be negative: {_metadata_text(metadata)}"
-            )
-        names.append((metadata.name, metadata.version))
-    return names
-
-
-def _check_names(names: Sequence[Any], taken: Mapping[Any, Any]) -> None:
-    for name in names:
-        if name not in taken:
-            continue
-        if isinstance(name, str):
-            raise errors.AlreadyExistsError(
-                None, None, f"A session with the handle '{name}' is open already"
-            )
-        text = f'name: "{name[0]}" version: {name[1]}'
-        raise errors.InvalidArgumentError(
-            None, None, f"A session with the same name and version has already been created: {text}"
-        )
-
-
-def _metadata_text(metadata: Any) -> str:
-    return f'name: "{metadata.name}" version: {metadata.version}'
+        return _OPEN.find(handle)
 
 
 SessionFactory.register("DIRECT_SESSION", DirectSessionFactory())
