@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 class Error(Exception):
@@ -31,7 +34,7 @@ class _Flag:
     def __init__(
         self,
         name: str,
-        default: Any,
+        default: object,
         help_text: str,
         parse: Callable[[str], Any],
         is_bool: bool = False,
@@ -123,7 +126,7 @@ class FlagValues:
             self(sys.argv, known_only=True)
         return flags[name].value
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: TensorLike) -> None:
         if name not in self._flags:
             raise AttributeError(f"there is no flag {name!r}")
         self._flags[name].value = value
@@ -142,7 +145,7 @@ class FlagValues:
         """Return whether a command line was read."""
         return bool(self.__dict__["_parsed"])
 
-    def flag_values_dict(self) -> dict[str, Any]:
+    def flag_values_dict(self) -> dict[str, object]:
         """Return a dictionary of name -> value."""
         return {name: flag.value for name, flag in self._flags.items()}
 
@@ -165,7 +168,7 @@ def _bool(text: str) -> bool:
     raise ValueError("Non-boolean argument to boolean flag")
 
 
-def _bounded(parse: Callable[[str], Any], lower: Any, upper: Any) -> Callable[[str], Any]:
+def _bounded(parse: Callable[[str], Any], lower: object, upper: object) -> Callable[[str], Any]:
     def bounded(text: str) -> Any:
         value = parse(text)
         if (lower is not None and value < lower) or (upper is not None and value > upper):
@@ -192,7 +195,7 @@ def DEFINE_string(
     help: str,
     flag_values: FlagValues = FLAGS,
     required: bool = False,
-    **args: Any,
+    **args: object,
 ) -> None:
     """Define a flag of text.
 
@@ -209,7 +212,7 @@ def DEFINE_integer(
     upper_bound: int | None = None,
     flag_values: FlagValues = FLAGS,
     required: bool = False,
-    **args: Any,
+    **args: object,
 ) -> None:
     """Define a flag of a whole number, within bounds."""
     _define(
@@ -227,7 +230,7 @@ def DEFINE_float(
     upper_bound: float | None = None,
     flag_values: FlagValues = FLAGS,
     required: bool = False,
-    **args: Any,
+    **args: object,
 ) -> None:
     """Define a flag of a number, within bounds."""
     start = None if default is None else float(default)
@@ -243,7 +246,7 @@ def DEFINE_boolean(
     flag_values: FlagValues = FLAGS,
     module_name: str | None = None,
     required: bool = False,
-    **args: Any,
+    **args: object,
 ) -> None:
     """Define a flag of yes or no: --name, --noname, --name=false.
 
@@ -257,11 +260,11 @@ DEFINE_bool = DEFINE_boolean
 
 def DEFINE_list(
     name: str,
-    default: Any,
+    default: object,
     help: str,
     flag_values: FlagValues = FLAGS,
     required: bool = False,
-    **args: Any,
+    **args: object,
 ) -> None:
     """Define a flag of texts with commas between."""
 
@@ -283,7 +286,7 @@ def DEFINE_enum(
     flag_values: FlagValues = FLAGS,
     module_name: str | None = None,
     required: bool = False,
-    **args: Any,
+    **args: object,
 ) -> None:
     """Define a flag of one of several texts.
 

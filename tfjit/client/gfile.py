@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def _op_errors(path: Any) -> Iterator[None]:
+def _op_errors(path: object) -> Iterator[None]:
     """Raise the operating system's errors as TensorFlow's classes."""
     try:
         yield
@@ -44,7 +44,7 @@ class GFile:
     Its data is text or (mode with "b") bytes. The first use opens it.
     """
 
-    def __init__(self, name: Any, mode: str = "r") -> None:
+    def __init__(self, name: object, mode: str = "r") -> None:
         self.name, self.mode = name, mode
         self._file: Any = None
 
@@ -62,7 +62,7 @@ class GFile:
         """Return the next line, with its end."""
         return self._opened().readline()
 
-    def readlines(self) -> list[Any]:
+    def readlines(self) -> list[str | bytes]:
         """Return all lines that are left."""
         return list(self._opened())
 
@@ -93,7 +93,7 @@ class GFile:
             self._file.close()
             self._file = None
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[str | bytes]:
         return iter(self._opened())
 
     def __enter__(self) -> GFile:
@@ -152,7 +152,7 @@ def DeleteRecursively(dirname: PathLike) -> None:
         shutil.rmtree(_text(dirname))
 
 
-def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
+def Copy(oldpath: PathLike, newpath: Any, overwrite: bool = False) -> None:
     """Copy a file. Raises AlreadyExistsError where there is one, unless `overwrite`."""
     if not overwrite and Exists(newpath):
         raise errors.AlreadyExistsError(None, None, f"file already exists: {newpath}")
@@ -160,7 +160,7 @@ def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
         shutil.copyfile(_text(oldpath), _text(newpath))
 
 
-def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
+def Rename(oldname: PathLike, newname: Any, overwrite: bool = False) -> None:
     """Give a file another name.
 
     Raises AlreadyExistsError where there is one, unless `overwrite`.
@@ -183,7 +183,7 @@ class _Stat:
         self.length, self.mtime_nsec, self.is_directory = length, mtime_nsec, is_directory
 
 
-def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
+def Walk(top: PathLike, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield (folder, folders in it, files in it) of a folder tree.
 
     The folder itself comes first, or (not in_order) last.

@@ -8,7 +8,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 DEBUG: Final = logging.DEBUG
 INFO: Final = logging.INFO
@@ -16,7 +19,7 @@ WARN: Final = logging.WARNING
 ERROR: Final = logging.ERROR
 FATAL: Final = logging.FATAL
 
-_counts: Final[Counter[Any]] = Counter()
+_counts: Final[Counter[object]] = Counter()
 
 
 def get_logger() -> logging.Logger:
@@ -34,7 +37,7 @@ def get_logger() -> logging.Logger:
     return found
 
 
-def log(level: int, msg: object, *args: Any) -> None:
+def log(level: int, msg: object, *args: object) -> None:
     """Log a message of a level."""
     get_logger().log(level, msg, *args)
 
@@ -67,19 +70,19 @@ def fatal(msg: object, *args: Any, **kwargs: Any) -> None:
     get_logger().fatal(msg, *args, **kwargs)
 
 
-def log_if(level: int, msg: object, condition: Any, *args: Any) -> None:
+def log_if(level: int, msg: object, condition: TensorLike, *args: object) -> None:
     """Log a message where a condition holds."""
     if condition:
         log(level, msg, *args)
 
 
-def log_every_n(level: int, msg: object, n: int, *args: Any) -> None:
+def log_every_n(level: int, msg: object, n: int, *args: object) -> None:
     """Log the first of each n messages with this text."""
     log_if(level, msg, _counts[msg] % n == 0, *args)
     _counts[msg] += 1
 
 
-def log_first_n(level: int, msg: object, n: int, *args: Any) -> None:
+def log_first_n(level: int, msg: object, n: int, *args: object) -> None:
     """Log the first n messages with this text."""
     log_if(level, msg, _counts[msg] < n, *args)
     _counts[msg] += 1

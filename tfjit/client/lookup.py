@@ -35,7 +35,7 @@ class TextFileIndex(enum.IntEnum):
 class TableInitializerBase:
     """The contents of a table."""
 
-    def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
+    def __init__(self, key_dtype: object, value_dtype: object) -> None:
         self._key_dtype, self._value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
 
     @property
@@ -48,7 +48,7 @@ class TableInitializerBase:
         """Dtype of the values."""
         return self._value_dtype
 
-    def initialize(self, table: Any) -> Operation:
+    def initialize(self, table: object) -> Operation:
         """Return the operation that fills a table."""
         raise NotImplementedError
 
@@ -87,10 +87,10 @@ class TextFileInitializer(TableInitializerBase):
 
     def __init__(
         self,
-        filename: Any,
-        key_dtype: Any,
+        filename: object,
+        key_dtype: object,
         key_index: int,
-        value_dtype: Any,
+        value_dtype: object,
         value_index: int,
         vocab_size: int | None = None,
         delimiter: str = "\t",
@@ -149,7 +149,7 @@ class _Table:
     """Base of tables: the handle, lookups, the size."""
 
     def __init__(
-        self, handle: Tensor, key_dtype: DType, value_dtype: DType, value_shape: Any = ()
+        self, handle: Tensor, key_dtype: DType, value_dtype: DType, value_shape: object = ()
     ) -> None:
         self._handle = handle
         self._key_dtype, self._value_dtype = key_dtype, value_dtype
@@ -241,7 +241,7 @@ class StaticHashTable(_Table):
     def __init__(
         self,
         initializer: TableInitializerBase,
-        default_value: Any,
+        default_value: object,
         name: str | None = None,
         experimental_is_anonymous: bool = False,
         *,
@@ -288,7 +288,7 @@ class StaticVocabularyTable:
         self,
         initializer: TableInitializerBase,
         num_oov_buckets: int,
-        lookup_key_dtype: Any = None,
+        lookup_key_dtype: object = None,
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
@@ -366,9 +366,9 @@ class MutableHashTable(_Table):
 
     def __init__(
         self,
-        key_dtype: Any,
-        value_dtype: Any,
-        default_value: Any,
+        key_dtype: object,
+        value_dtype: object,
+        default_value: object,
         name: str = "MutableHashTable",
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
@@ -416,11 +416,11 @@ class DenseHashTable(MutableHashTable):
 
     def __init__(
         self,
-        key_dtype: Any,
-        value_dtype: Any,
-        default_value: Any,
-        empty_key: Any,
-        deleted_key: Any,
+        key_dtype: object,
+        value_dtype: object,
+        default_value: object,
+        empty_key: object,
+        deleted_key: object,
         initial_num_buckets: int | None = None,
         name: str = "MutableDenseHashTable",
         checkpoint: bool = True,

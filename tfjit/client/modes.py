@@ -5,11 +5,14 @@ tfjit is always in the state they ask for.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.client.variables.variables import Variable, disable_resource_variables
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types.dimension import set_v2_tensorshape
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def disable_eager_execution() -> None:
@@ -53,6 +56,6 @@ def executing_eagerly() -> bool:
     return False
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: TensorLike) -> bool:
     """Return whether `x` is a tensor or a variable."""
     return isinstance(x, (Tensor, Variable))

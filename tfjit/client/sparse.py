@@ -85,9 +85,9 @@ def to_dense(
 
 
 def sparse_to_dense(
-    sparse_indices: Any,
+    sparse_indices: TensorLike,
     output_shape: ShapeLike,
-    sparse_values: Any,
+    sparse_values: TensorLike,
     default_value: TensorLike = 0,
     validate_indices: bool = True,
     name: str | None = None,
@@ -243,12 +243,12 @@ class _KeywordRequired:
 
 
 def split(
-    keyword_required: Any = _KeywordRequired(),  # noqa: B008  it is never changed
+    keyword_required: object = _KeywordRequired(),
     sp_input: Any = None,
     num_split: int | None = None,
     axis: AxisLike | None = None,
     name: str | None = None,
-    split_dim: Any = None,
+    split_dim: TensorLike | None = None,
 ) -> list[SparseTensor]:
     """Split into `num_split` parts along an axis.
 
@@ -306,7 +306,9 @@ def retain(sp_input: SparseTensor | SparseTensorValue, to_retain: Any) -> Sparse
     return SparseTensor(ops.gather(sp.indices, kept), ops.gather(sp.values, kept), sp.dense_shape)
 
 
-def reset_shape(sp_input: SparseTensor | SparseTensorValue, new_shape: Any = None) -> SparseTensor:
+def reset_shape(
+    sp_input: SparseTensor | SparseTensorValue, new_shape: object = None
+) -> SparseTensor:
     """Return the same values in another dense shape.
 
     new_shape: of the same rank, holding all values; the smallest one by default. Raises ValueError
@@ -358,7 +360,7 @@ def fill_empty_rows(
     return SparseTensor(found[0], found[1], sp.dense_shape), found[2]
 
 
-def add(a: TensorLike, b: TensorLike, threshold: Any = None, thresh: Any = None) -> Any:
+def add(a: TensorLike, b: TensorLike, threshold: object = None, thresh: object = None) -> Any:
     """Return the sum: sparse of two sparse tensors, else dense.
 
     Sums smaller than the threshold are left out.
@@ -419,7 +421,7 @@ matmul = sparse_dense_matmul
 
 
 def _reduction(
-    op: str, sp_input: SparseTensor | SparseTensorValue, axis: Any, keepdims: bool | None
+    op: str, sp_input: SparseTensor | SparseTensorValue, axis: object, keepdims: bool | None
 ) -> Tensor:
     sp = _sparse(sp_input)
     axes = axis if axis is not None else ops.range(ops.size(sp.dense_shape))
@@ -439,7 +441,7 @@ def reduce_sum(
     sp_input: SparseTensor | SparseTensorValue,
     axis: AxisLike | None = None,
     keepdims: bool | None = None,
-    reduction_axes: Any = None,
+    reduction_axes: object = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
     """Return the sum along axes (all where none is given), dense."""
@@ -455,7 +457,7 @@ def reduce_max(
     sp_input: SparseTensor | SparseTensorValue,
     axis: AxisLike | None = None,
     keepdims: bool | None = None,
-    reduction_axes: Any = None,
+    reduction_axes: object = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
     """Return the largest value along axes, dense.
@@ -546,7 +548,7 @@ def merge(
 
 
 def to_indicator(
-    sp_input: SparseTensor | SparseTensorValue, vocab_size: Any, name: str | None = None
+    sp_input: SparseTensor | SparseTensorValue, vocab_size: object, name: str | None = None
 ) -> Tensor:
     """Return bool [..., vocab_size], true for the ids in each row."""
     sp = _sparse(sp_input)

@@ -81,7 +81,7 @@ def format(
     )
 
 
-def join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Tensor:
+def join(inputs: Sequence[object], separator: str = "", name: str | None = None) -> Tensor:
     """Join string tensors element by element.
 
     Scalars are joined with every element.
@@ -118,7 +118,7 @@ def strip(input: TensorLike, name: str | None = None) -> Tensor:
     return tensor("StringStrip", name, input=input)
 
 
-def regex_full_match(input: TensorLike, pattern: Any, name: str | None = None) -> Tensor:
+def regex_full_match(input: TensorLike, pattern: TensorLike, name: str | None = None) -> Tensor:
     """Return whether the pattern matches each whole string."""
     if isinstance(pattern, (str, bytes)):
         return tensor("StaticRegexFullMatch", name, input=input, pattern=pattern)
@@ -127,8 +127,8 @@ def regex_full_match(input: TensorLike, pattern: Any, name: str | None = None) -
 
 def regex_replace(
     input: TensorLike,
-    pattern: Any,
-    rewrite: Any,
+    pattern: TensorLike,
+    rewrite: object,
     replace_global: bool = True,
     name: str | None = None,
 ) -> Tensor:
@@ -156,7 +156,7 @@ def regex_replace(
 
 
 def substr(
-    input: TensorLike, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE"
+    input: TensorLike, pos: TensorLike, len: TensorLike, name: str | None = None, unit: str = "BYTE"
 ) -> Tensor:
     """Return `len` bytes from `pos` on, or characters.
 
@@ -175,9 +175,9 @@ def substr(
 
 def string_split(
     source: Any = None,
-    sep: Any = None,
+    sep: TensorLike | None = None,
     skip_empty: bool = True,
-    delimiter: Any = None,
+    delimiter: TensorLike | None = None,
     result_type: str = "SparseTensor",
     name: str | None = None,
 ) -> SparseTensor:
@@ -201,7 +201,7 @@ def string_split(
 
 def split(
     input: TensorLike | None = None,
-    sep: Any = None,
+    sep: TensorLike | None = None,
     maxsplit: int = -1,
     result_type: str = "SparseTensor",
     source: Any = None,
@@ -293,6 +293,8 @@ def parse_tensor(serialized: TensorLike, out_type: DTypeLike, name: str | None =
     return tensor("ParseTensor", name, serialized=serialized, out_type=dtypes.as_dtype(out_type))
 
 
-def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
+def decode_compressed(
+    bytes: TensorLike, compression_type: str = "", name: str | None = None
+) -> Tensor:
     """Unpack strings that ZLIB or GZIP packed."""
     return tensor("DecodeCompressed", name, bytes=bytes, compression_type=compression_type)

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.op_defs import gradient_registry, op_def
 from tfjit.framework.op_defs.op_def import OpDef, ShapeFn, registry
@@ -18,6 +18,9 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import Shape
 from tfjit.kernels import registry as kernel_registry
 from tfjit.ops.core.apply import call
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure
 
 _TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9_]*")
 _KERNEL_COST_NS: Final = 1.0
@@ -31,14 +34,14 @@ def register_op(
     outputs: Sequence[str],
     attrs: Sequence[str] = (),
     shape: ShapeFn | None = None,
-    reference: Callable[..., Any] | None = None,
+    reference: Callable[..., object] | None = None,
     expression: str | None = None,
-    kernel: Callable[..., Any] | None = None,
-    gradient: Callable[..., Any] | None = None,
+    kernel: Callable[..., object] | None = None,
+    gradient: Callable[..., object] | None = None,
     stateful: bool = False,
     commutative: bool = False,
     cost_ns: float | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., Structure]:
     """Define an op type and return the function that adds its nodes.
 
     The function is `function(*inputs, name=None, **attrs)`.
@@ -155,7 +158,7 @@ def _add_kernels(
         user_ops.register_kernel(compiled)
 
 
-def _traits(row: Elementwise, reference: Callable[..., Any] | None) -> int:
+def _traits(row: Elementwise, reference: Callable[..., object] | None) -> int:
     """Return the traits of an op given by an expression.
 
     A reference of the user's may raise any error.
@@ -168,7 +171,10 @@ def _traits(row: Elementwise, reference: Callable[..., Any] | None) -> int:
 
 
 def _row(
-    definition: OpDef, expression: str, reference: Callable[..., Any] | None, cost_ns: float | None
+    definition: OpDef,
+    expression: str,
+    reference: Callable[..., object] | None,
+    cost_ns: float | None,
 ) -> Elementwise:
     """Return the table row of an op given by an expression.
 
@@ -237,7 +243,7 @@ def _row(
     )
 
 
-def _accepts(function: Callable[..., Any], name: str) -> bool:
+def _accepts(function: Callable[..., object], name: str) -> bool:
     from tfjit.kernels.cpu import user_ops
 
     return user_ops.accepts(function, name)
@@ -250,7 +256,7 @@ def _broadcast(c: ShapeContext) -> Sequence[Shape]:
     return [found]
 
 
-def _function(definition: OpDef) -> Callable[..., Any]:
+def _function(definition: OpDef) -> Callable[..., Structure]:
     """Return the public function of an op."""
     op_type = definition.name
     names = [arg.name for arg in definition.inputs]
@@ -266,10 +272,10 @@ def _function(definition: OpDef) -> Callable[..., Any]:
     ]
     parameters.append(kind("name", kind.KEYWORD_ONLY, default=None))
 
-    def function(*args: Any, name: str | None = None, **arguments: Any) -> Any:
+    def function(*args: object, name: str | None = None, **arguments: object) -> Any:
         if len(args) > len(names):
             raise TypeError(f"{op_type} takes {len(names)} inputs, got {len(args)}")
-        given: Mapping[str, Any] = dict(zip(names, args, strict=False))
+        given: Mapping[str, object] = dict(zip(names, args, strict=False))
         twice = [key for key in given if key in arguments]
         if twice:
             raise TypeError(f"{op_type} got {twice[0]!r} twice")

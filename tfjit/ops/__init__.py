@@ -129,7 +129,7 @@ def _late(operator: str) -> Callable[..., Any]:
     The first use loads the module that replaces all stand-ins.
     """
 
-    def apply(*operands: Any) -> Any:
+    def apply(*operands: object) -> Any:
         importlib.import_module("tfjit.ops.operators")
         return getattr(Tensor, operator)(*operands)
 

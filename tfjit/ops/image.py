@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _resized(
-    op_type: str, name: str | None, images: TensorLike, size: TensorLike, **options: Any
+    op_type: str, name: str | None, images: TensorLike, size: TensorLike, **options: object
 ) -> Tensor:
     return tensor(op_type, name, images=images, size=size, **options)
 
@@ -96,14 +96,14 @@ def resize_area(
 
 
 def crop_and_resize(
-    image: Any,
+    image: TensorLike,
     boxes: TensorLike,
-    box_ind: Any = None,
-    crop_size: Any = None,
+    box_ind: TensorLike | None = None,
+    crop_size: TensorLike | None = None,
     method: str = "bilinear",
     extrapolation_value: float = 0,
     name: str | None = None,
-    box_indices: Any = None,
+    box_indices: TensorLike | None = None,
 ) -> Tensor:
     """Crop boxes of images and resize the crops.
 
@@ -176,10 +176,10 @@ def non_max_suppression_with_scores(
 
 
 def non_max_suppression_overlaps(
-    overlaps: Any,
+    overlaps: TensorLike,
     scores: TensorLike,
     max_output_size: TensorLike,
-    overlap_threshold: Any = 0.5,
+    overlap_threshold: TensorLike = 0.5,
     score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
@@ -199,8 +199,8 @@ def non_max_suppression_overlaps(
 def combined_non_max_suppression(
     boxes: TensorLike,
     scores: TensorLike,
-    max_output_size_per_class: Any,
-    max_total_size: Any,
+    max_output_size_per_class: TensorLike,
+    max_total_size: TensorLike,
     iou_threshold: TensorLike = 0.5,
     score_threshold: TensorLike = float("-inf"),
     pad_per_class: bool = False,
@@ -229,7 +229,7 @@ def combined_non_max_suppression(
 
 def extract_image_patches(
     images: TensorLike,
-    ksizes: Any = None,
+    ksizes: IntsLike | None = None,
     strides: IntsLike | None = None,
     rates: IntsLike | None = None,
     padding: str | None = None,
@@ -270,7 +270,7 @@ def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
 
 
 def draw_bounding_boxes(
-    images: TensorLike, boxes: TensorLike, name: str | None = None, colors: Any = None
+    images: TensorLike, boxes: TensorLike, name: str | None = None, colors: TensorLike | None = None
 ) -> Tensor:
     """Draw a frame around each box.
 

@@ -29,7 +29,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.nn import l2_normalize
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import AxisLike, TensorLike
+    from tfjit.framework.graphs.typing import AxisLike, DTypeLike, TensorLike
 
 transpose = matrix_transpose
 
@@ -102,7 +102,7 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     return tensor("Cholesky", name, input=input)
 
 
-def cholesky_solve(chol: Any, rhs: TensorLike, name: str | None = None) -> Tensor:
+def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
     """Solve (chol chol^H) x = rhs for x."""
     with name_scope(name, "cholesky_solve", [chol, rhs]):
         return triangular_solve(
@@ -119,9 +119,9 @@ def diag(
     diagonal: TensorLike,
     name: str = "diag",
     k: TensorLike = 0,
-    num_rows: Any = -1,
-    num_cols: Any = -1,
-    padding_value: Any = 0,
+    num_rows: TensorLike = -1,
+    num_cols: TensorLike = -1,
+    padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """Build matrices with these diagonals.
@@ -146,7 +146,7 @@ def diag_part(
     input: TensorLike,
     name: str = "diag_part",
     k: TensorLike = 0,
-    padding_value: Any = 0,
+    padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """Return the diagonals k of matrices.
@@ -232,7 +232,7 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
 def lstsq(
     matrix: TensorLike,
     rhs: TensorLike,
-    l2_regularizer: Any = 0.0,
+    l2_regularizer: object = 0.0,
     fast: bool = True,
     name: str | None = None,
 ) -> Tensor:
@@ -250,7 +250,7 @@ def lstsq(
 
 
 def lu(
-    input: TensorLike, output_idx_type: Any = dtypes.int32, name: str | None = None
+    input: TensorLike, output_idx_type: DTypeLike = dtypes.int32, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return (both factors in one matrix, the permutation of the rows)."""
     found, order = raw.Lu(input=input, output_idx_type=output_idx_type, name=name)
@@ -258,7 +258,7 @@ def lu(
 
 
 def matrix_rank(
-    a: TensorLike, tol: Any = None, validate_args: bool = False, name: str | None = None
+    a: TensorLike, tol: object = None, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
     """Return the number of singular values above `tol`, int32 [...].
 
@@ -275,7 +275,10 @@ def matrix_rank(
 
 
 def pinv(
-    a: TensorLike, rcond: Any = None, validate_args: bool = False, name: str | None = None
+    a: TensorLike,
+    rcond: TensorLike | None = None,
+    validate_args: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Return Moore and Penrose's pseudo-inverses [..., n, m].
 
@@ -390,7 +393,7 @@ def _diagonals(diagonals: Any, form: str) -> Tensor:
 
 
 def tridiagonal_solve(
-    diagonals: Any,
+    diagonals: object,
     rhs: TensorLike,
     diagonals_format: str = "compact",
     transpose_rhs: bool = False,
@@ -429,7 +432,7 @@ def tridiagonal_solve(
 
 
 def tridiagonal_matmul(
-    diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None
+    diagonals: object, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None
 ) -> Tensor:
     """Multiply tridiagonal matrices by rhs [..., m, k].
 
@@ -442,7 +445,7 @@ def tridiagonal_matmul(
 
 
 def norm(
-    tensor: Any,
+    tensor: TensorLike,
     ord: Any = "euclidean",
     axis: Any = None,
     keepdims: bool | None = None,

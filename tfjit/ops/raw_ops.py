@@ -16,7 +16,7 @@ def _function(op_def: OpDef) -> Callable[..., Any]:
     op_type = op_def.name
     names = [arg.name for arg in op_def.inputs]
 
-    def raw_op(name: str | None = None, **arguments: Any) -> Any:
+    def raw_op(name: str | None = None, **arguments: object) -> Any:
         return call(op_type, name, **arguments)
 
     raw_op.__name__ = raw_op.__qualname__ = op_type

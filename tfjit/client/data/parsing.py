@@ -31,7 +31,7 @@ class FixedLenFeature(NamedTuple):
 
     shape: Any
     dtype: Any
-    default_value: Any = None
+    default_value: object = None
 
 
 class VarLenFeature(NamedTuple):
@@ -49,11 +49,11 @@ class FixedLenSequenceFeature(NamedTuple):
     shape: Any
     dtype: Any
     allow_missing: bool = False
-    default_value: Any = None
+    default_value: object = None
 
 
 def decode_csv(
-    records: Any,
+    records: TensorLike,
     record_defaults: Sequence[Any],
     field_delim: str = ",",
     use_quote_delim: bool = True,
@@ -95,7 +95,7 @@ def decode_raw(
     out_type: DTypeLike | None = None,
     little_endian: bool = True,
     name: str | None = None,
-    bytes: Any = None,
+    bytes: TensorLike | None = None,
 ) -> Tensor:
     """Return the bytes of strings as numbers, along a new last axis.
 
@@ -177,8 +177,8 @@ def parse_example(
     serialized: TensorLike,
     features: Mapping[str, Any],
     name: str | None = None,
-    example_names: Any = None,
-) -> dict[str, Any]:
+    example_names: object = None,
+) -> dict[str, Tensor | SparseTensor]:
     """Return the features of a vector of serialized Example messages, by key.
 
     features: FixedLenFeature, FixedLenSequenceFeature or VarLenFeature (a SparseTensor) by key.
@@ -209,7 +209,9 @@ def parse_example(
             dense_shapes=shapes,
         )
         n = len(sparse)
-        found: dict[str, Any] = dict(zip(keys, made.outputs[3 * n :], strict=True))
+        found: dict[str, Tensor | SparseTensor] = dict(
+            zip(keys, made.outputs[3 * n :], strict=True)
+        )
         for k, key in enumerate(sparse):
             found[key] = SparseTensor(made.outputs[k], made.outputs[n + k], made.outputs[2 * n + k])
         return found
@@ -217,10 +219,10 @@ def parse_example(
 
 def parse_single_example(
     serialized: TensorLike,
-    features: Mapping[str, Any],
+    features: Mapping[str, object],
     name: str | None = None,
-    example_names: Any = None,
-) -> dict[str, Any]:
+    example_names: object = None,
+) -> dict[str, Tensor | SparseTensor]:
     """Parse one serialized message as `parse_example` does.
 
     Tensors have no first dimension. Raises ValueError for an input that is no scalar.
@@ -232,7 +234,7 @@ def parse_single_example(
 
 
 def _dense(
-    features: Mapping[str, Any],
+    features: Mapping[str, object],
 ) -> tuple[list[str], list[Any], list[TensorShape], list[Any]]:
     """Return keys, dtypes, shapes and default tensors, by key."""
     if not features:

@@ -133,7 +133,7 @@ class QueueBase:
         """Names of an element's components."""
         return self._names
 
-    def _components(self, vals: Any, many: bool) -> list[Tensor]:
+    def _components(self, vals: object, many: bool) -> list[Tensor]:
         if isinstance(vals, Mapping):
             if self._names is None:
                 raise ValueError("Queue must have names to enqueue a dictionary")
@@ -161,7 +161,7 @@ class QueueBase:
             merge(given[1:] if many and given is not None else given, shape.dims_tuple)
         return parts
 
-    def enqueue(self, vals: Any, name: str | None = None) -> Operation:
+    def enqueue(self, vals: object, name: str | None = None) -> Operation:
         """Put one element in, waiting while the queue is full.
 
         vals: a tensor, or a list or dictionary of one a component. Its run raises CancelledError
@@ -175,7 +175,7 @@ class QueueBase:
                 components=self._components(vals, many=False),
             )
 
-    def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
+    def enqueue_many(self, vals: object, name: str | None = None) -> Operation:
         """Put in as many elements as the components have rows.
 
         Raises ValueError for different numbers of rows.

@@ -9,7 +9,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.ops.core.apply import call, create, tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import Structure
+    from tfjit.framework.graphs.typing import Structure, TensorLike
 
 
 class ReaderBase:
@@ -33,7 +33,7 @@ class ReaderBase:
         """Return whether the state can be saved."""
         return self._supports_serialize
 
-    def read(self, queue: Any, name: str | None = None) -> Any:
+    def read(self, queue: object, name: str | None = None) -> Any:
         """Return the next record: (key, value), strings.
 
         Its run raises OutOfRangeError when the queue is closed and empty.
@@ -42,7 +42,7 @@ class ReaderBase:
             "ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=_handle(queue)
         )
 
-    def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
+    def read_up_to(self, queue: object, num_records: TensorLike, name: str | None = None) -> Any:
         """Return the next records of one work item, at most num_records.
 
         They are vectors of keys and values.
@@ -122,7 +122,7 @@ class FixedLengthRecordReader(ReaderBase):
 class TFRecordReader(ReaderBase):
     """The records of TFRecord files. options: TFRecordOptions, or a compression type."""
 
-    def __init__(self, name: str | None = None, options: Any = None) -> None:
+    def __init__(self, name: str | None = None, options: object = None) -> None:
         from tfjit.client.data.record_files import compression_of
 
         super().__init__(tensor("TFRecordReaderV2", name, compression_type=compression_of(options)))

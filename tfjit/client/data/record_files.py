@@ -117,7 +117,7 @@ class TFRecordWriter:
     missing.
     """
 
-    def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], options: object = None) -> None:
         self._compression = compression_of(options)
         chosen = (
             options if isinstance(options, TFRecordOptions) else TFRecordOptions(self._compression)

@@ -44,7 +44,7 @@ class SparseTensor:
     into it.
     """
 
-    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+    def __init__(self, indices: object, values: object, dense_shape: object) -> None:
         with name_scope(None, "SparseTensor", [indices, values, dense_shape]):
             self._indices = convert_to_tensor(indices, dtype=int64, name="indices")
             self._values = convert_to_tensor(values, name="values")
@@ -100,7 +100,7 @@ class SparseTensor:
         rank = self._dense_shape.shape.as_list()[0] if self._dense_shape.shape.rank == 1 else None
         return TensorShape(None if rank is None else [None] * rank)
 
-    def with_values(self, new_values: Any) -> SparseTensor:
+    def with_values(self, new_values: TensorLike) -> SparseTensor:
         """Return a sparse tensor with the same places and other values."""
         made = SparseTensor(self._indices, new_values, self._dense_shape)
         made._known_shape = self._known_shape

@@ -38,7 +38,7 @@ class FileWriter:
         graph: Any = None,
         max_queue: int = 10,
         flush_secs: float = 120,
-        graph_def: Any = None,
+        graph_def: object = None,
         filename_suffix: str | None = None,
         session: SessionLike | None = None,
     ) -> None:

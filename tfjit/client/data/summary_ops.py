@@ -16,7 +16,7 @@ from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import TensorLike
+    from tfjit.framework.graphs.typing import Message, TensorLike
 
 log = logging.getLogger("tfjit.summary")
 _ILLEGAL = re.compile(r"[^-/\w\.]")
@@ -57,7 +57,9 @@ def scalar(
         return _listed(_make("ScalarSummary", scope, tags=tag, values=value), collections)
 
 
-def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
+def histogram(
+    name: str, values: object, collections: Any = None, family: str | None = None
+) -> Tensor:
     """Return a summary of the distribution of numbers."""
     value = convert_to_tensor(values)
     with _scope(name, family) as (tag, scope):
@@ -65,7 +67,11 @@ def histogram(name: str, values: Any, collections: Any = None, family: str | Non
 
 
 def image(
-    name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None
+    name: str,
+    tensor: object,
+    max_outputs: int = 3,
+    collections: Any = None,
+    family: str | None = None,
 ) -> Tensor:
     """Return a summary of pictures.
 
@@ -82,9 +88,9 @@ def image(
 def tensor_summary(
     name: str,
     tensor: TensorLike,
-    summary_description: Any = None,
+    summary_description: Message = None,
     collections: Any = None,
-    summary_metadata: Any = None,
+    summary_metadata: Message = None,
     family: str | None = None,
     display_name: str | None = None,
 ) -> Tensor:
@@ -128,7 +134,7 @@ def text(name: str, tensor: TensorLike, collections: Sequence[str] | None = None
 
 
 def merge(
-    inputs: Sequence[Any], collections: Sequence[str] | None = None, name: str | None = None
+    inputs: Sequence[object], collections: Sequence[str] | None = None, name: str | None = None
 ) -> Tensor:
     """Return one summary of several.
 
@@ -148,5 +154,5 @@ def merge_all(
     return merge(found, name=name) if found else None
 
 
-def _make(op_type: str, scope: str, **arguments: Any) -> Tensor:
+def _make(op_type: str, scope: str, **arguments: object) -> Tensor:
     return tensor(op_type, scope, **arguments)

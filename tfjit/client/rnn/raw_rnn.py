@@ -25,7 +25,8 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 if TYPE_CHECKING:
     from tfjit.client.rnn.rnn_cells import RNNCell
     from tfjit.client.variables.variable_scope import VariableScope
-    from tfjit.framework.graphs.typing import DTypeLike, Structure
+    from tfjit.framework.graphs.operation import Tensor
+    from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
 def raw_rnn(
@@ -79,7 +80,7 @@ def raw_rnn(
         zero = nest.pack_sequence_as(emitted, blank)
 
         def body(
-            time: Any, done: Any, current: Any, written: Any, held: Any, carried: Any
+            time: Any, done: Any, current: object, written: object, held: Any, carried: Any
         ) -> Structure:
             output, cell_state = cell(current, held)
             nest.assert_same_structure(held, cell_state)
@@ -120,12 +121,12 @@ def raw_rnn(
         return found[-3], found[-2], None if first_loop_state is None else found[-1]
 
 
-def _size(value: Any) -> Any:
+def _size(value: Any) -> Tensor:
     shape = value.shape_tuple
     return shape if shape is not None and None not in shape else shape_of(value)
 
 
-def _shape(rows: int | None, size: Any) -> Any:
+def _shape(rows: int | None, size: TensorLike) -> Any:
     if isinstance(size, int):
         return [rows, size]
     return (

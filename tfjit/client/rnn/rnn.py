@@ -59,7 +59,7 @@ def _swapped(value: Tensor) -> Tensor:
     return made
 
 
-def _batch_size(values: Sequence[Tensor]) -> Any:
+def _batch_size(values: Sequence[Tensor]) -> Structure:
     """Return the batch size of inputs [time, batch, ...].
 
     It is a number where it is known.
@@ -99,7 +99,7 @@ def _initial(cell: RNNCell, state: Structure, batch_size: Any, dtype: DTypeLike)
     return cell.zero_state(batch_size, dtype)
 
 
-def _lengths(sequence_length: Any) -> Tensor:
+def _lengths(sequence_length: object) -> Tensor:
     made = cast(convert_to_tensor(sequence_length, name="sequence_length"), dtypes.int32)
     if made.shape.rank not in (None, 1):
         raise ValueError(
@@ -110,11 +110,11 @@ def _lengths(sequence_length: Any) -> Tensor:
     return made
 
 
-def _sizes(size: Any) -> tuple[int | None, ...]:
+def _sizes(size: TensorLike) -> tuple[int | None, ...]:
     return tuple(as_shape([size] if isinstance(size, int) else size) or ())
 
 
-def _kept(done: Any, old: Any, new: Any) -> Any:
+def _kept(done: Any, old: Any, new: Any) -> Structure:
     """Return the old value of rows whose sequence has ended.
 
     Other rows have the new value. done: bool [batch].
@@ -125,7 +125,7 @@ def _kept(done: Any, old: Any, new: Any) -> Any:
 
 
 def _step(
-    done: Any, zero_output: Any, state: Structure, output: Any, new_state: Any
+    done: object, zero_output: Structure, state: Structure, output: Structure, new_state: Structure
 ) -> tuple[Any, Any]:
     nest.assert_same_structure(zero_output, output)
     nest.assert_same_structure(state, new_state)
@@ -148,15 +148,15 @@ def _step(
 
 def dynamic_rnn(
     cell: Any,
-    inputs: Any,
-    sequence_length: Any = None,
+    inputs: Structure,
+    sequence_length: TensorLike | None = None,
     initial_state: Any = None,
     dtype: Any = None,
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,
     scope: VariableScope | str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Structure, Structure]:
     """Run a cell over all time steps, in a loop.
 
     Returns (outputs [batch, time, ...], the last state).
@@ -201,13 +201,13 @@ def dynamic_rnn(
 
 def _loop(
     cell: RNNCell,
-    inputs: Any,
+    inputs: object,
     state: Structure,
     parallel_iterations: int,
     swap_memory: bool,
     lengths: Tensor | None,
     dtype: DTypeLike,
-) -> tuple[Any, Any]:
+) -> tuple[Structure, Structure]:
     flat = nest.flatten(inputs)
     steps = shape_of(flat[0])[0]
     batch_size = _batch_size(flat)
@@ -304,7 +304,7 @@ def bidirectional_dynamic_rnn(
     swap_memory: bool = False,
     time_major: bool = False,
     scope: VariableScope | str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Structure, Structure]:
     """Run one cell from the first step on, another from the last.
 
     The last step is the end of each row's own sequence. Returns ((outputs, outputs), (state,
@@ -314,12 +314,12 @@ def bidirectional_dynamic_rnn(
     check_cell("cell_bw", cell_bw)
     time, batch = (0, 1) if time_major else (1, 0)
 
-    def backwards(value: TensorLike) -> Any:
+    def backwards(value: TensorLike) -> Tensor:
         if sequence_length is None:
             return reverse(value, axis=[time])
         return reverse_sequence(value, seq_lengths=sequence_length, seq_axis=time, batch_axis=batch)
 
-    def run(cell: RNNCell, values: Any, state: Structure, name: str) -> tuple[Any, Any]:
+    def run(cell: RNNCell, values: TensorLike, state: Structure, name: str) -> tuple[Any, Any]:
         with variable_scope(name) as inner:
             return dynamic_rnn(
                 cell,
@@ -346,9 +346,9 @@ def static_rnn(
     inputs: Any,
     initial_state: Any = None,
     dtype: Any = None,
-    sequence_length: Any = None,
+    sequence_length: object = None,
     scope: VariableScope | str | None = None,
-) -> tuple[list[Any], Any]:
+) -> tuple[list[Structure], Structure]:
     """Run a cell over a list of inputs, without a loop.
 
     inputs: [batch, depth], one time step each. Returns (a list of outputs, the last state).
@@ -398,13 +398,13 @@ def static_rnn(
 
 def _step_if_needed(
     cell: RNNCell,
-    value: Any,
+    value: object,
     state: Structure,
     time: int,
     lengths: Tensor,
     shortest: Tensor,
     longest: Tensor,
-    zero_output: Any,
+    zero_output: object,
 ) -> tuple[Any, Any]:
     """Return a step that is skipped once all rows have ended.
 
@@ -412,7 +412,7 @@ def _step_if_needed(
     """
     count = len(nest.flatten(zero_output))
 
-    def flat(output: Any, new_state: Any) -> list[Any]:
+    def flat(output: Structure, new_state: Structure) -> list[Any]:
         return nest.flatten(output) + nest.flatten(new_state)
 
     def step() -> list[Any]:
@@ -422,7 +422,7 @@ def _step_if_needed(
             running = less_equal(lengths, time)
             return flat(*_step(running, zero_output, state, output, new_state))
 
-        found: list[Any] = cond(
+        found: list[object] = cond(
             greater(shortest, time), lambda: flat(output, new_state), chosen, strict=True
         )
         return found
@@ -459,7 +459,7 @@ def static_bidirectional_rnn(
     dtype: DTypeLike | None = None,
     sequence_length: Any = None,
     scope: VariableScope | str | None = None,
-) -> tuple[list[Any], Any, Any]:
+) -> tuple[list[Structure], Structure, Structure]:
     """Run `static_rnn` in both directions.
 
     Returns (outputs of both side by side, the last state of each).

@@ -241,7 +241,7 @@ def _zeros(batch_size: Any, size: Any, dtype: DTypeLike) -> Tensor:
     return made
 
 
-def _mapped(function: Callable[[Any], Any], sizes: Any) -> Any:
+def _mapped(function: Callable[[Any], Any], sizes: object) -> Any:
     """Map a function over sizes; a TensorShape is one size."""
     return nest.map_structure(function, sizes)
 

@@ -33,7 +33,7 @@ class _Wrapper(RNNCell):
         self.cell = cell
 
     @property
-    def wrapped_cell(self) -> Any:
+    def wrapped_cell(self) -> Structure:
         """The other."""
         return self.cell
 
@@ -58,7 +58,7 @@ class _Wrapper(RNNCell):
             return self.cell.zero_state(batch_size, dtype)
 
 
-def _default_filter(state: Structure) -> Any:
+def _default_filter(state: Structure) -> Structure:
     if isinstance(state, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)  # the memory of the cell is left alone
     return not isinstance(state, TensorArray)
@@ -78,15 +78,15 @@ class DropoutWrapper(_Wrapper):
     def __init__(
         self,
         cell: Any,
-        input_keep_prob: Any = 1.0,
-        output_keep_prob: Any = 1.0,
-        state_keep_prob: Any = 1.0,
+        input_keep_prob: object = 1.0,
+        output_keep_prob: object = 1.0,
+        state_keep_prob: object = 1.0,
         variational_recurrent: bool = False,
         input_size: Any = None,
         dtype: Any = None,
         seed: int | None = None,
         dropout_state_filter_visitor: Callable[[Any], Any] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init__(cell, dtype=dtype, **kwargs)
         if dropout_state_filter_visitor is not None and not callable(dropout_state_filter_visitor):
@@ -113,7 +113,7 @@ class DropoutWrapper(_Wrapper):
                 }
 
     @staticmethod
-    def _probability(what: str, value: Any) -> Any:
+    def _probability(what: str, value: object) -> Any:
         made = convert_to_tensor(value)
         known = constant_value(made)
         if known is None:
@@ -140,7 +140,7 @@ class DropoutWrapper(_Wrapper):
             & 0x7FFFFFFF
         )
 
-    def _noises(self, what: str, sizes: Any, dtype: DTypeLike) -> Any:
+    def _noises(self, what: str, sizes: object, dtype: DTypeLike) -> Any:
         numbers = iter(range(len(nest.flatten(sizes))))
         return nest.map_structure(
             lambda size: random_uniform(
@@ -149,7 +149,7 @@ class DropoutWrapper(_Wrapper):
             sizes,
         )
 
-    def _dropped(self, what: str, values: Any, wanted: Any = True) -> Any:
+    def _dropped(self, what: str, values: Structure, wanted: object = True) -> Structure:
         keep, noise = self._keep[what], self._noise.get(what)
         flat = nest.flatten(values)
         noises = [None] * len(flat) if noise is None else nest.flatten(noise)
@@ -167,7 +167,7 @@ class DropoutWrapper(_Wrapper):
         return nest.pack_sequence_as(values, made)
 
     def __call__(
-        self, inputs: Any, state: Structure, scope: VariableScope | str | None = None
+        self, inputs: object, state: Structure, scope: VariableScope | str | None = None
     ) -> Structure:
         if self._drops("input"):
             inputs = self._dropped("input", inputs)
@@ -178,7 +178,7 @@ class DropoutWrapper(_Wrapper):
             output = self._dropped("output", output)
         return output, new_state
 
-    def _wanted(self, state: Structure) -> Any:
+    def _wanted(self, state: Structure) -> Structure:
         """Return the filter's answer for a state.
 
         It is asked part by part where it says yes to a structure.
@@ -191,7 +191,7 @@ class DropoutWrapper(_Wrapper):
         return [self._wanted(part) if say else False for part, say in zip(parts, says, strict=True)]
 
 
-def _spread(wanted: Any, values: Any) -> list[bool]:
+def _spread(wanted: object, values: Structure) -> list[bool]:
     """Return yes or no for each leaf of values.
 
     The structure of the answers may end above the leaves.
@@ -210,13 +210,13 @@ class ResidualWrapper(_Wrapper):
     """
 
     def __init__(
-        self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any
+        self, cell: object, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: object
     ) -> None:
         super().__init__(cell, **kwargs)
         self._residual_fn = residual_fn
 
     def __call__(
-        self, inputs: Any, state: Structure, scope: VariableScope | str | None = None
+        self, inputs: object, state: Structure, scope: VariableScope | str | None = None
     ) -> Structure:
         outputs, new_state = self.cell(inputs, state, scope=scope)
         add = self._residual_fn or (
@@ -228,7 +228,7 @@ class ResidualWrapper(_Wrapper):
 class DeviceWrapper(_Wrapper):
     """Runs a cell on a device."""
 
-    def __init__(self, cell: Any, device: Any, **kwargs: Any) -> None:
+    def __init__(self, cell: object, device: object, **kwargs: object) -> None:
         super().__init__(cell, **kwargs)
         self._device = device
 
@@ -237,7 +237,7 @@ class DeviceWrapper(_Wrapper):
             return super().zero_state(batch_size, dtype)
 
     def __call__(
-        self, inputs: Any, state: Structure, scope: VariableScope | str | None = None
+        self, inputs: object, state: Structure, scope: VariableScope | str | None = None
     ) -> Structure:
         with device(self._device):
             return self.cell(inputs, state, scope=scope)

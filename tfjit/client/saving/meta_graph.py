@@ -39,7 +39,7 @@ _UNSAVED: Final = frozenset({"_step", "update_ops_tower"})
 
 def export_meta_graph(
     filename: str | os.PathLike[str] | None = None,
-    meta_info_def: Any = None,
+    meta_info_def: Message = None,
     graph_def: Message | None = None,
     saver_def: Message | None = None,
     collection_list: Sequence[str] | None = None,
@@ -50,7 +50,7 @@ def export_meta_graph(
     clear_extraneous_savers: bool = False,
     strip_default_attrs: bool = False,
     save_debug_info: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Message:
     """Return the MetaGraphDef of a graph, and write it to `filename`.
 

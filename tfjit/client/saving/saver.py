@@ -42,15 +42,15 @@ class Saver:
 
     def __init__(
         self,
-        var_list: Any = None,
+        var_list: object = None,
         reshape: bool = False,
         sharded: bool = False,
         max_to_keep: int | None = 5,
         keep_checkpoint_every_n_hours: float = _FOREVER_HOURS,
         name: str | None = None,
         restore_sequentially: bool = False,
-        saver_def: Any = None,
-        builder: Any = None,
+        saver_def: object = None,
+        builder: object = None,
         defer_build: bool = False,
         allow_empty: bool = False,
         write_version: int = 2,
@@ -431,7 +431,7 @@ def _named_variables(var_list: Any) -> dict[str, Variable]:
 
 
 def _write(path: Tensor, named: Mapping[str, Variable], name: str) -> Operation:
-    values: list[Any] = []
+    values: list[object] = []
     for variable in named.values():
         with get_default_graph().device(variable.device or None):
             values.append(

@@ -12,19 +12,19 @@ from tfjit.framework import errors
 
 if TYPE_CHECKING:
     from tfjit.client.session.session import BaseSession
-    from tfjit.framework.graphs.typing import Fetches, Message
+    from tfjit.framework.graphs.typing import Fetches, Message, Structure
 
 
 def make_callable(
-    session: BaseSession, fetches: Fetches, keys: Sequence[Any]
+    session: BaseSession, fetches: Fetches, keys: Sequence[object]
 ) -> Callable[..., Any]:
     """Return a function of the keys' values, and of options and run_metadata.
 
     Extra arguments are ignored, missing ones leave their placeholder unfed.
     """
-    entries: dict[int, Callable[..., Any]] = {}
+    entries: dict[int, Callable[..., object]] = {}
 
-    def make(count: int, args: Sequence[Any]) -> Callable[..., Any]:
+    def make(count: int, args: Sequence[object]) -> Callable[..., object]:
         named = dict(zip(keys, args, strict=False))
         if len(named) < min(count, len(keys)):  # a key named twice takes its last value
             return lambda *values: session._make_entry(
@@ -35,7 +35,7 @@ def make_callable(
         return entry if used == count else lambda *values: entry(*values[:used])
 
     def call(
-        *args: Any, options: Message | None = None, run_metadata: Message | None = None
+        *args: object, options: Message | None = None, run_metadata: Message | None = None
     ) -> Any:
         if options is not None or run_metadata is not None:
             return session.run(fetches, dict(zip(keys, args, strict=False)), options, run_metadata)
@@ -59,7 +59,7 @@ class OptionsCallable:
     Raises InvalidArgumentError when called with another number of values.
     """
 
-    def __init__(self, session: BaseSession, options: Any) -> None:
+    def __init__(self, session: BaseSession, options: object) -> None:
         self._session = session
         self._handle: int | None = None
         message = _with_slots(to_callable_options(options))
@@ -74,7 +74,7 @@ class OptionsCallable:
         self._converts = [slot.convert for slot in slots]
         self._run = backend.run_callable
 
-    def __call__(self, *args: Any, run_metadata: Message | None = None) -> list[Any]:
+    def __call__(self, *args: Any, run_metadata: Message | None = None) -> list[Structure]:
         """Run once. run_metadata: a RunMetadata of tfjit or TensorFlow, filled in."""
         session = self._session
         if session._closed:
@@ -101,7 +101,7 @@ class OptionsCallable:
             session._backend.release_callable(self._handle)
 
 
-def _with_slots(options: Message) -> Any:
+def _with_slots(options: Message) -> Structure:
     """Return the options with names of tensors.
 
     An operation's name means its first output.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from tfjit.framework.graphs.graph import Graph
 
@@ -46,7 +45,7 @@ def uninterrupted(work: Callable[[], None]) -> None:
         interrupt = None  # its traceback holds this frame
 
 
-def watch_for_forks(extend_lock: Any, graph: Any) -> None:
+def watch_for_forks(extend_lock: object, graph: object) -> None:
     """Make forks wait until no thread sends or changes the graph."""
     from tfjit.runtime.host import fork_safety
 

@@ -43,7 +43,7 @@ class FeedSlot:
         "stored",
     )
 
-    def __init__(self, name: str, dtype: DType, shape: Shape, key: Any = None) -> None:
+    def __init__(self, name: str, dtype: DType, shape: Shape, key: object = None) -> None:
         self.name = name
         self.key = name if key is None else key
         self.dtype = dtype
@@ -61,7 +61,7 @@ class FeedSlot:
         # reads the tensor of a session handle
         self.stored: Callable[[Any], Any] | None = None
 
-    def convert(self, value: Any) -> Any:
+    def convert(self, value: object) -> Any:
         """Return `value` as a C-contiguous array of the tensor's dtype.
 
         It is not copied when it is one already. Raises TypeError and ValueError with TensorFlow's
@@ -78,7 +78,7 @@ class FeedSlot:
             array = np.array(array, order="C")
         return array
 
-    def _to_array(self, value: Any) -> np.ndarray:
+    def _to_array(self, value: object) -> np.ndarray:
         kind = type(value)
         if kind is float and self.np_dtype.kind == "f":
             return np.asarray(value, self.np_dtype)
@@ -119,7 +119,7 @@ class FeedSlot:
             with np.errstate(all="ignore"):
                 if kind(np.array(value).astype(kind)) == value:
                     return
-        named: Any = (
+        named: object = (
             object
             if self.np_dtype.kind == "O"
             else self.np_dtype.type
@@ -153,7 +153,7 @@ class StringSlot(FeedSlot):
 
     __slots__ = ()
 
-    def convert(self, value: Any) -> Any:
+    def convert(self, value: object) -> Any:
         """Return `value` as an object array of bytes.
 
         Raises InternalError, as TensorFlow does, where an element is neither text nor bytes.
@@ -169,7 +169,7 @@ class HandleSlot(FeedSlot):
 
     __slots__ = ()
 
-    def convert(self, value: Any) -> Any:
+    def convert(self, value: object) -> Any:
         """Return `value` itself. Raises TypeError for a value that is no handle."""
         if self.stored is not None and type(value).__name__ == "TensorHandle":
             return self.stored(value)
@@ -209,7 +209,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
     return result
 
 
-def _element_as_bytes(element: Any) -> bytes:
+def _element_as_bytes(element: object) -> bytes:
     if isinstance(element, str):
         return element.encode()
     if isinstance(element, bytes):
@@ -225,7 +225,7 @@ def _element_as_bytes(element: Any) -> bytes:
 
 
 def resolve_feeds(
-    graph: Any, feed_dict: Any
+    graph: object, feed_dict: object
 ) -> list[tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]]:
     """Return (slot, getter, tensor) for every fed tensor.
 
@@ -267,7 +267,7 @@ def resolve_feeds(
     return list(resolved.values())
 
 
-def is_nested(key: Any) -> bool:
+def is_nested(key: object) -> bool:
     """Return whether a key of a feed_dict is a structure of keys.
 
     Its value has the same layout.
@@ -275,7 +275,7 @@ def is_nested(key: Any) -> bool:
     return isinstance(key, (tuple, list)) and not isinstance(key, str)
 
 
-def _flattened(key: Any, value: Any) -> Iterator[tuple[tuple[int, ...], Any, Any]]:
+def _flattened(key: Any, value: object) -> Iterator[tuple[tuple[int, ...], object, object]]:
     """Yield (path, key, value) for every tensor of a structure of keys."""
     if not is_nested(key):
         yield (), key, value
@@ -298,7 +298,7 @@ def _flattened(key: Any, value: Any) -> Iterator[tuple[tuple[int, ...], Any, Any
 
 def _leaves(
     structure: Structure, path: tuple[int, ...] = ()
-) -> Iterator[tuple[tuple[int, ...], Any]]:
+) -> Iterator[tuple[tuple[int, ...], object]]:
     if not is_nested(structure):
         yield path, structure
         return
@@ -306,11 +306,11 @@ def _leaves(
         yield from _leaves(part, (*path, i))
 
 
-def _item(key: Any) -> Callable[[Mapping[Any, Any]], Any]:
+def _item(key: object) -> Callable[[Mapping[object, object]], object]:
     return lambda feed_dict: feed_dict[key]
 
 
-def _path(key: Any, path: tuple[int, ...]) -> Callable[[Mapping[Any, Any]], Any]:
+def _path(key: object, path: tuple[int, ...]) -> Callable[[Mapping[object, object]], object]:
     def get(feed_dict: FeedDict) -> Any:
         return next(value for found, _, value in _flattened(key, feed_dict[key]) if found == path)
 
@@ -322,11 +322,11 @@ def _part_of(
     get: Callable[[Mapping[Any, Any]], Any],
     conversion: Callable[[Any, Any], Any],
     index: int,
-) -> Any:
+) -> Structure:
     return lambda feed_dict: list(conversion(key, get(feed_dict)))[index][1]
 
 
-def _fed_tensor(graph: Any, key: Any) -> Any:
+def _fed_tensor(graph: Any, key: Any) -> Structure:
     try:
         element = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
     except Exception as e:
@@ -339,7 +339,7 @@ def _fed_tensor(graph: Any, key: Any) -> Any:
     return element
 
 
-def partial_feeds(graph: Any, feeds: Any) -> list[FeedSlot]:
+def partial_feeds(graph: Any, feeds: object) -> list[FeedSlot]:
     """Return the slots of a partial run.
 
     feeds: a key, a list of them, or None. Raises TypeError for a key that names no tensor of the

@@ -17,10 +17,10 @@ from tfjit.framework.graphs.graph_def import import_graph_def
 from tfjit.runtime.session_interface import SessionInterface
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import Message
+    from tfjit.framework.graphs.typing import Message, Structure
 
 
-def graph_from(source: Any) -> Any:
+def graph_from(source: object) -> Structure:
     """Return the graph of a session.
 
     source: None (the default graph; TensorFlow's where only that has operations), a tfjit Graph or

@@ -95,7 +95,7 @@ def _ours() -> dict[str, Any]:
     module = importlib.import_module("tfjit.client.session.session")
 
     def of_default_graph(base: Any) -> Any:
-        def __init__(self: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+        def __init__(self: Any, target: str = "", graph: Any = None, config: object = None) -> None:
             if graph is None:
                 graph = sys.modules["tensorflow.python.framework.ops"].get_default_graph()
             base.__init__(self, target, graph, config)
@@ -140,7 +140,7 @@ def _swap(changes: Sequence[tuple[str, Any, Any]]) -> None:
         raise
 
 
-def _holders(name: str, value: Any) -> list[ModuleType]:
+def _holders(name: str, value: object) -> list[ModuleType]:
     """Return TensorFlow's modules that have the value under the name.
 
     The defining one comes first. Other threads import while this runs. `dict.copy` makes one table

@@ -50,7 +50,7 @@ from tfjit.runtime.session_interface import PlanCounters
 
 if TYPE_CHECKING:
     from tfjit.client.session.stages import Lowered
-    from tfjit.framework.graphs.typing import FeedDict, Fetches, Message
+    from tfjit.framework.graphs.typing import FeedDict, Fetches, Message, Structure
 
 _MAX_ENTRIES = 4096
 _DEAD_HANDLES = 10  # as in TensorFlow: this number is deleted together
@@ -81,7 +81,7 @@ class _DefaultSession:
         _push(self._session)
         return self._session
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _pop(self._session)
 
 
@@ -114,8 +114,8 @@ class BaseSession(SessionBase):
     def __init__(
         self,
         target: str | bytes | None = "",
-        graph: Any = None,
-        config: Any = None,
+        graph: object = None,
+        config: object = None,
         *,
         options: SessionOptions | None = None,
     ) -> None:
@@ -180,7 +180,7 @@ class BaseSession(SessionBase):
         """The target in bytes, as TensorFlow keeps it, or None."""
         return self._target
 
-    def list_devices(self) -> list[Any]:
+    def list_devices(self) -> list[Message]:
         """Return the devices of the session.
 
         They have name, device_type, memory_limit_bytes and incarnation.
@@ -195,8 +195,8 @@ class BaseSession(SessionBase):
         self,
         fetches: Any,
         feed_dict: FeedDict | None = None,
-        options: Any = None,
-        run_metadata: Any = None,
+        options: Message = None,
+        run_metadata: Message = None,
     ) -> Any:
         """Run the nodes that `fetches` need and return the fetched values.
 
@@ -260,7 +260,7 @@ class BaseSession(SessionBase):
                     raise self._explained(error) from None
                 self._sent_version = version
 
-    def _run_new(self, key: Any, fetches: Fetches, feed_dict: FeedDict | None) -> Any:
+    def _run_new(self, key: object, fetches: Fetches, feed_dict: FeedDict | None) -> Structure:
         self._check_usable()
         entry, keep = self._make_entry(fetches, feed_dict)
         if keep is not None:
@@ -272,7 +272,7 @@ class BaseSession(SessionBase):
         except errors.OpError as error:
             self._raise(error)
 
-    def _make_entry(self, fetches: Any, feed_dict: FeedDict | None) -> tuple[Entry, Any]:
+    def _make_entry(self, fetches: Any, feed_dict: FeedDict | None) -> tuple[Entry, object]:
         """Return the entry of `run` for these fetches and feed keys.
 
         The second result must be kept alive for the ids in its cache key to stay valid (None: not
@@ -324,8 +324,8 @@ class BaseSession(SessionBase):
         )
 
     def _run_with_options(
-        self, fetches: Fetches, feed_dict: FeedDict | None, options: Any, run_metadata: Any
-    ) -> Any:
+        self, fetches: Fetches, feed_dict: FeedDict | None, options: Message, run_metadata: Message
+    ) -> Structure:
         from tfjit.client.session.graph_sources import copy_into, to_run_options
         from tfjit.protos import RunMetadata
 
@@ -356,7 +356,10 @@ class BaseSession(SessionBase):
         return mapper.rebuild(leaf_values(mapper.leaves, arrays, results))
 
     def make_callable(
-        self, fetches: Fetches, feed_list: Sequence[Any] | None = None, accept_options: bool = False
+        self,
+        fetches: Fetches,
+        feed_list: Sequence[object] | None = None,
+        accept_options: bool = False,
     ) -> Callable[..., Any]:
         """Return a function of the values of `feed_list` that runs `fetches`.
 
@@ -373,7 +376,7 @@ class BaseSession(SessionBase):
             FetchMapper(self._graph, fetches)
         return make_callable(self, fetches, list(feed_list or ()))
 
-    def _make_callable_from_options(self, callable_options: Any) -> OptionsCallable:
+    def _make_callable_from_options(self, callable_options: Message) -> OptionsCallable:
         """Return a function of the options' feeds.
 
         callable_options: CallableOptions of tfjit or TensorFlow.
@@ -382,7 +385,7 @@ class BaseSession(SessionBase):
         self._extend()
         return OptionsCallable(self, callable_options)
 
-    def partial_run_setup(self, fetches: Fetches, feeds: Any = None) -> str:
+    def partial_run_setup(self, fetches: Fetches, feeds: object = None) -> str:
         """Start a step to be fed and fetched in parts by `partial_run`.
 
         Returns its handle. feeds: a tensor (or name) or a list of them.
@@ -401,7 +404,9 @@ class BaseSession(SessionBase):
         except errors.OpError as error:
             self._raise(error)
 
-    def partial_run(self, handle: str, fetches: Fetches, feed_dict: FeedDict | None = None) -> Any:
+    def partial_run(
+        self, handle: str, fetches: Fetches, feed_dict: FeedDict | None = None
+    ) -> Structure:
         """Continue the step `handle` with more feeds and fetches."""
         self._check_usable()
         assert self._backend is not None
@@ -455,7 +460,7 @@ class BaseSession(SessionBase):
         targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
         return self._backend.explain(list(feeds.items()), tensors, targets, measure, values)
 
-    def lower(self, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Lowered:
+    def lower(self, fetches: Fetches, feeds: Mapping[object, object] | None = None) -> Lowered:
         """Lower a run for feeds of known shapes, without running or compiling anything.
 
         fetches: as `run` takes them. feeds: tensor (or its name) -> a value, whose shape counts, or
@@ -616,8 +621,8 @@ class Session(BaseSession):
     def __init__(
         self,
         target: str = "",
-        graph: Any = None,
-        config: Any = None,
+        graph: object = None,
+        config: object = None,
         *,
         options: SessionOptions | None = None,
     ) -> None:
@@ -635,7 +640,7 @@ class Session(BaseSession):
         _push(self)
         return self
 
-    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+    def __exit__(self, kind: Any, value: object, traceback: Any) -> None:
         context, self._graph_context = self._graph_context, None
         try:
             _pop(self)
@@ -653,8 +658,8 @@ class InteractiveSession(BaseSession):
     def __init__(
         self,
         target: str = "",
-        graph: Any = None,
-        config: Any = None,
+        graph: object = None,
+        config: object = None,
         *,
         options: SessionOptions | None = None,
     ) -> None:

@@ -18,6 +18,7 @@ from tfjit.framework.types.shape import TensorShape
 
 if TYPE_CHECKING:
     from tfjit.client.session.session import BaseSession
+    from tfjit.framework.graphs.typing import Fetches, Structure
     from tfjit.runtime.profiling.stages import CostAnalysis, Dialect, MemoryAnalysis, PlanStages
 
 
@@ -74,7 +75,7 @@ class Lowered:
 class Compiled(Lowered):
     """A run for feeds of known shapes, compiled: a function of a feed_dict."""
 
-    def __call__(self, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+    def __call__(self, feed_dict: Mapping[Any, Any] | None = None) -> Structure:
         """Run this plan and return the values of the fetches in their structure.
 
         feed_dict: values of just the tensors and shapes that were lowered. Raises ValueError for
@@ -82,7 +83,7 @@ class Compiled(Lowered):
         """
         session, stages = self._session, self._stages
         session._check_usable()
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, object] = {}
         for slot, get, _ in feed_handles(session, resolve_feeds(session._graph, feed_dict)):
             arrays[slot.name] = slot.convert(get(feed_dict or {}))
         self._check(arrays)
@@ -108,7 +109,7 @@ class Compiled(Lowered):
         """
         return self._stages.memory_analysis(compiled=True)
 
-    def _check(self, arrays: Mapping[str, Any]) -> None:
+    def _check(self, arrays: Mapping[str, object]) -> None:
         """Raise ValueError unless the fed tensors and their shapes are those that were lowered."""
         wanted = self.feed_shapes
         missing = [name for name in wanted if name not in arrays]
@@ -129,7 +130,7 @@ class Compiled(Lowered):
                 )
 
 
-def lower(session: BaseSession, fetches: Any, feeds: Mapping[Any, Any] | None) -> Lowered:
+def lower(session: BaseSession, fetches: Fetches, feeds: Mapping[Any, Any] | None) -> Lowered:
     """Lower a session's run; `BaseSession.lower` has the contract."""
     backend = session._backend
     assert backend is not None
@@ -232,7 +233,7 @@ def _check_spec(slot: FeedSlot, spec: TensorSpec) -> None:
         )
 
 
-def _shape_of(slot: FeedSlot, value: Any) -> tuple[int, ...]:
+def _shape_of(slot: FeedSlot, value: object) -> tuple[int, ...]:
     """Return the shape of a value, or the shape that a TensorSpec or TensorShape gives."""
     if isinstance(value, TensorShape):
         return _known_shape(slot, value.dims_tuple)

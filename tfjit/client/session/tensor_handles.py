@@ -105,7 +105,7 @@ class HandleOps(Protocol):
         feeder: a holder. None when the tensor is there.
         """
 
-    def is_feeder(self, tensor: Any) -> bool:
+    def is_feeder(self, tensor: object) -> bool:
         """Return whether the tensor is the holder of a `get_session_tensor`."""
 
 

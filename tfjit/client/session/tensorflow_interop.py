@@ -9,10 +9,13 @@ import copyreg
 import sys
 import threading
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
 from tfjit.framework.graphs.graph import Graph
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure
 
 
 class SessionBase:
@@ -85,7 +88,7 @@ def _reduced(error: errors.OpError) -> tuple[Any, ...]:
     return error.__reduce__()
 
 
-def _default_sessions(session: Any) -> list[Any] | None:
+def _default_sessions(session: Any) -> list[object] | None:
     """Return this thread's stack of TensorFlow's default sessions.
 
     For a session over a TensorFlow graph.
@@ -98,7 +101,7 @@ def _default_sessions(session: Any) -> list[Any] | None:
     return getattr(defaults, "stack", None)
 
 
-def tensorflow_default_graph() -> Any:
+def tensorflow_default_graph() -> Structure:
     """Return TensorFlow's default graph of this thread, or None.
 
     None for a graph without nodes, while execution is eager, when no code builds in it, and while a
@@ -137,7 +140,7 @@ def graph_hint(graph: Any, element: Any = None) -> str:
     )
 
 
-def places_softly(graph: Any) -> bool:
+def places_softly(graph: object) -> bool:
     """Return whether TensorFlow's default config has allow_soft_placement.
 
     A session over its graph without a config gets the default config. It has the field while
@@ -152,14 +155,14 @@ def places_softly(graph: Any) -> bool:
     )
 
 
-def enter_default(session: Any) -> None:
+def enter_default(session: object) -> None:
     """Make the session the one that `eval` of TensorFlow's tensors takes."""
     stack = _default_sessions(session)
     if stack is not None:
         stack.append(session)
 
 
-def leave_default(session: Any) -> None:
+def leave_default(session: object) -> None:
     """Undo the latest `enter_default` of the session."""
     stack = _default_sessions(session) or []
     for i in reversed(range(len(stack))):

@@ -36,7 +36,7 @@ class Coordinator:
         self._joined = False
         self._registered: set[threading.Thread] = set()
 
-    def request_stop(self, ex: Any = None) -> None:
+    def request_stop(self, ex: object = None) -> None:
         """Ask the threads to stop.
 
         ex: an exception, or a result of `sys.exc_info()`, for `join` to raise. Only the first one
@@ -160,9 +160,9 @@ class LooperThread(threading.Thread):
     def loop(
         coord: Coordinator,
         timer_interval_secs: float | None,
-        target: Callable[..., Any],
-        args: Any = None,
-        kwargs: Any = None,
+        target: Callable[..., object],
+        args: object = None,
+        kwargs: object = None,
     ) -> Any:
         """Start such a thread."""
         looper = LooperThread(coord, timer_interval_secs, target, args, kwargs)

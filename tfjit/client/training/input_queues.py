@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import ShapeLike, Structure, TensorLike
 
 
-def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
+def match_filenames_once(pattern: object, name: str | None = None) -> Variable:
     """Return a local variable with the names of the matching files.
 
     The patterns are matched when it is initialised.

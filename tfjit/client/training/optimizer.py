@@ -27,11 +27,12 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.typing import GradientLike
 
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
 
-def _flat(variables: Any) -> list[Any]:
+def _flat(variables: object) -> list[object]:
     """Return the variables of a nested structure or another iterable.
 
     Such an iterable is a view of a dictionary or a generator, say.
@@ -83,14 +84,14 @@ class Optimizer:
 
     def minimize(
         self,
-        loss: Any,
+        loss: object,
         global_step: Variable | None = None,
         var_list: Iterable[Variable] | Variable | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
         name: str | None = None,
-        grad_loss: Any = None,
+        grad_loss: object = None,
     ) -> Operation:
         """Return an operation that updates variables to reduce the loss.
 
@@ -115,13 +116,13 @@ class Optimizer:
 
     def compute_gradients(
         self,
-        loss: Any,
+        loss: object,
         var_list: Iterable[Variable] | Variable | None = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
         grad_loss: Any = None,
-    ) -> list[tuple[Any, Variable]]:
+    ) -> list[tuple[GradientLike, Variable]]:
         """Return (gradient, variable) pairs.
 
         A gradient is a tensor, `IndexedSlices`, or None.
@@ -230,7 +231,9 @@ class Optimizer:
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
         return self._get_or_make_slot(var, lambda: filled(var, 0.0), slot_name, op_name)
 
-    def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Variable:
+    def _get_or_make_slot(
+        self, var: Variable, val: object, slot_name: str, op_name: str
+    ) -> Variable:
         """Return the slot, made with the value `val` if missing.
 
         val: the value, or a function that makes it. op_name: its scope's name.
@@ -278,7 +281,7 @@ class Optimizer:
     def _prepare(self) -> None:
         """Make the tensors that all updates share, such as the learning rate."""
 
-    def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
+    def _finish(self, update_ops: Sequence[object], name_scope: str) -> Operation:
         """Run after the updates; return the operation for all of them."""
         return group(
             *update_ops, name=name_scope + "/" if not name_scope.endswith("update") else name_scope
@@ -335,7 +338,7 @@ class Optimizer:
                 )
 
 
-def _key(variable: Variable) -> tuple[Any, str]:
+def _key(variable: Variable) -> tuple[object, str]:
     return variable.graph, variable.op.name
 
 

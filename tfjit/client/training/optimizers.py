@@ -206,7 +206,7 @@ class AdadeltaOptimizer(_Fused):
     def __init__(
         self,
         learning_rate: HyperparameterLike = 0.001,
-        rho: Any = 0.95,
+        rho: object = 0.95,
         epsilon: HyperparameterLike = 1e-8,
         use_locking: bool = False,
         name: str = "Adadelta",
@@ -491,7 +491,7 @@ class AdagradDAOptimizer(_Fused):
     def __init__(
         self,
         learning_rate: HyperparameterLike,
-        global_step: Any,
+        global_step: object,
         initial_gradient_squared_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,

@@ -37,7 +37,7 @@ class QueueRunner:
         close_op: Any = None,
         cancel_op: Any = None,
         queue_closed_exception_types: Any = None,
-        queue_runner_def: Any = None,
+        queue_runner_def: object = None,
         import_scope: str | None = None,
     ) -> None:
         if queue_runner_def is not None:
@@ -67,7 +67,7 @@ class QueueRunner:
         self._runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._raised: list[BaseException] = []
 
-    def _from_names(self, message: Any, scope: str | None) -> None:
+    def _from_names(self, message: Message, scope: str | None) -> None:
         graph = get_default_graph()
         prefix = f"{scope}/" if scope else ""
 
@@ -93,7 +93,7 @@ class QueueRunner:
         return self._queue
 
     @property
-    def enqueue_ops(self) -> list[Any]:
+    def enqueue_ops(self) -> list[object]:
         """One a thread."""
         return self._enqueue_ops
 

@@ -27,7 +27,7 @@ def _reference(ref: TensorLike) -> Tensor | None:
 
 def assign(
     ref: Any,
-    value: Any,
+    value: TensorLike,
     validate_shape: bool | None = None,
     use_locking: bool | None = None,
     name: str | None = None,
@@ -48,7 +48,7 @@ def assign(
 
 
 def assign_add(
-    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+    ref: Any, value: TensorLike, use_locking: bool | None = None, name: str | None = None
 ) -> Any:
     """Add to a variable. Returns the same as `assign`."""
     target = _reference(ref)
@@ -58,7 +58,7 @@ def assign_add(
 
 
 def assign_sub(
-    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+    ref: Any, value: TensorLike, use_locking: bool | None = None, name: str | None = None
 ) -> Any:
     """Subtract from a variable. Returns the same as `assign`."""
     target = _reference(ref)
@@ -79,7 +79,12 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
 
 
 def _scatter(
-    op_type: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None
+    op_type: str,
+    ref: Any,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool,
+    name: str | None,
 ) -> Any:
     target = _reference(ref)
     if target is None:

@@ -37,7 +37,7 @@ def get_global_step(graph: Graph | None = None) -> Any:
     return found
 
 
-def assert_global_step(global_step_tensor: Any) -> None:
+def assert_global_step(global_step_tensor: object) -> None:
     """Check that an object may be a global step.
 
     Raises TypeError unless it is an integer scalar variable or tensor.
@@ -83,6 +83,6 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     return create_global_step(graph) if found is None else found
 
 
-def global_step(sess: SessionLike, global_step_tensor: Any) -> int:
+def global_step(sess: SessionLike, global_step_tensor: object) -> int:
     """Return the value of the global step in a session."""
     return int(sess.run(global_step_tensor))

@@ -263,11 +263,7 @@ class ResourceVariable(Variable):
 
         Without read_value, returns the operation.
         """
-        with building(self.graph):
-            value = convert_to_tensor(delta, dtype=self._dtype)
-            return self._after(
-                create("AssignAddVariableOp", name, resource=self._handle, value=value), read_value
-            )
+        return self._change("AssignAddVariableOp", delta, name, read_value)
 
     def assign_sub(
         self,
@@ -280,11 +276,13 @@ class ResourceVariable(Variable):
 
         Without read_value, returns the operation.
         """
+        return self._change("AssignSubVariableOp", delta, name, read_value)
+
+    def _change(self, op_type: str, delta: TensorLike, name: str | None, read_value: bool) -> Any:
         with building(self.graph):
             value = convert_to_tensor(delta, dtype=self._dtype)
-            return self._after(
-                create("AssignSubVariableOp", name, resource=self._handle, value=value), read_value
-            )
+            op = create(op_type, name, resource=self._handle, value=value)
+            return self._after(op, read_value)
 
     def count_up_to(self, limit: int, name: str | None = None) -> Tensor:
         """Add one: the value before. Its run raises OutOfRangeError at `limit`."""

@@ -87,10 +87,10 @@ class Variable:
     _initial_value: Tensor | None
     _initializer_op: Any
     _trainable: bool
-    _constraint: Callable[[Any], Any] | None
+    _constraint: Callable[[object], object] | None
     _synchronization: int
     _aggregation: int
-    _caching_device: Any
+    _caching_device: object
 
     def __new__(cls, *args: Any, use_resource: bool | None = None, **kwargs: Any) -> Variable:
         if cls is not Variable:
@@ -118,11 +118,11 @@ class Variable:
         trainable: bool | None = None,
         collections: Sequence[str] | None = None,
         validate_shape: bool = True,
-        caching_device: Any = None,
+        caching_device: object = None,
         name: str | None = None,
-        variable_def: Any = None,
-        dtype: Any = None,
-        expected_shape: Any = None,
+        variable_def: object = None,
+        dtype: object = None,
+        expected_shape: object = None,
         import_scope: str | None = None,
         constraint: Callable[[Any], Any] | None = None,
         use_resource: bool | None = None,
@@ -394,16 +394,16 @@ class Variable:
 
     experimental_ref = ref
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         return iter(self.value())
 
     def __bool__(self) -> bool:
         return bool(self.value())
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: object = None) -> Any:
         return np.asarray(self.value())
 
-    def __deepcopy__(self, memo: Any) -> Variable:
+    def __deepcopy__(self, memo: object) -> Variable:
         raise TypeError(f"Variable {self._name} belongs to its graph and can't be copied")
 
     # `v += x` means `v = v + x`: the name then is a tensor's, as in TensorFlow.
@@ -586,7 +586,7 @@ class RefVariable(Variable):
     def _as_graph_element(self) -> Tensor:
         return self._variable
 
-    def _strided_slice_assign(self, value: TensorLike, name: str, **where: Any) -> Tensor:
+    def _strided_slice_assign(self, value: TensorLike, name: str, **where: object) -> Tensor:
         return create_on(self._variable, "StridedSliceAssign", name, value=value, **where).outputs[
             0
         ]
@@ -620,7 +620,7 @@ class RefVariable(Variable):
         use_locking: bool | None,
         name: str | None,
         read_value: bool,
-        **attrs: Any,
+        **attrs: object,
     ) -> Any:
         assigned = create_on(
             self._variable, op_type, name, value=value, use_locking=use_locking, **attrs
@@ -743,14 +743,14 @@ register_tensor_conversion_function(Variable, _convert, 100)
 
 
 def _overload(operator: str) -> None:
-    def run(self: Variable, *args: Any) -> Any:
+    def run(self: Variable, *args: object) -> Any:
         return getattr(Tensor, operator)(self.value(), *args)
 
     run.__name__ = operator
     setattr(Variable, operator, run)
 
 
-def _slice(variable: Variable, entries: Any) -> Tensor:
+def _slice(variable: Variable, entries: object) -> Tensor:
     return slice_helper(variable.value(), entries, variable)
 
 

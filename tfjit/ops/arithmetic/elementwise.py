@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.op_def import registry
@@ -573,7 +573,7 @@ def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., 
 
     names = [arg.name for arg in registry.require(op_type).inputs]
 
-    def function(*args: Any, name: str | None = None, **keywords: Any) -> Tensor:
+    def function(*args: object, name: str | None = None, **keywords: object) -> Tensor:
         if len(args) == len(names) + 1 and (args[-1] is None or isinstance(args[-1], str)):
             *args, name = args  # type: ignore[assignment]
         if len(args) > len(names):

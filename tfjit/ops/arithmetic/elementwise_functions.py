@@ -171,7 +171,7 @@ def add_n(inputs: TensorLike, name: str | None = None) -> Tensor:
 def accumulate_n(
     inputs: TensorLike,
     shape: ShapeLike | None = None,
-    tensor_dtype: Any = None,
+    tensor_dtype: object = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the sum of tensors, as `add_n`."""
@@ -275,7 +275,7 @@ to_complex64 = _to(dtypes.complex64, "ToComplex64")
 to_complex128 = _to(dtypes.complex128, "ToComplex128")
 
 
-def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
+def complex(real: object, imag: object, name: str | None = None) -> Tensor:
     """Return real + imag * i.
 
     Raises TypeError for other than two float32 or two float64.
@@ -408,7 +408,7 @@ def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 def clip_by_value(
-    t: TensorLike, clip_value_min: Any, clip_value_max: Any, name: str | None = None
+    t: TensorLike, clip_value_min: object, clip_value_max: object, name: str | None = None
 ) -> Tensor:
     """Clip `t` to two bounds.
 
@@ -423,7 +423,7 @@ def clip_by_value(
         return clipped
 
 
-def scalar_mul(scalar: Any, x: TensorLike, name: str | None = None) -> Tensor:
+def scalar_mul(scalar: object, x: TensorLike, name: str | None = None) -> Tensor:
     """Return scalar * x.
 
     Raises ValueError when the scalar is none.

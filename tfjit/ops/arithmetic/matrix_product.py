@@ -20,7 +20,7 @@ from tfjit.ops.core.shape_rules import Shapes, fail
 from tfjit.ops.core.type_lists import WIDE_SIGNED
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import AxisLike, TensorLike
+    from tfjit.framework.graphs.typing import AxisLike, DTypeLike, TensorLike
 
 
 def matmul_shape(c: ShapeContext) -> Shapes:
@@ -186,15 +186,15 @@ register_op(
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: object,
+    b: object,
     transpose_a: bool = False,
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
-    output_type: Any = None,
+    output_type: DTypeLike | None = None,
     grad_a: bool = False,
     grad_b: bool = False,
     name: str | None = None,
@@ -254,7 +254,7 @@ def _batch_product(
     adj_y: bool,
     grad_x: bool,
     grad_y: bool,
-    out_type: Any,
+    out_type: object,
 ) -> Tensor:
     """Return a batched product, of dtype `out_type` where one is given."""
     options = {"adj_x": adj_x, "adj_y": adj_y, "grad_x": grad_x, "grad_y": grad_y}

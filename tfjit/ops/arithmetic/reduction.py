@@ -185,11 +185,11 @@ def _reduced(
 
 def _reduction(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
     def reduce(
-        input_tensor: Any,
-        axis: Any = None,
+        input_tensor: object,
+        axis: object = None,
         keepdims: bool | None = None,
         name: str | None = None,
-        reduction_indices: Any = None,
+        reduction_indices: object = None,
         keep_dims: bool | None = None,
     ) -> Tensor:
         return _reduced(op_type, input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
@@ -288,7 +288,7 @@ def count_nonzero(
     keep = bool(renamed(keepdims, keep_dims, "keepdims", "keep_dims"))
     with name_scope(name, "count_nonzero", [value]):
         x = convert_to_tensor(value, name="input")
-        zero: Any = "" if x.dtype is dtypes.string else np.zeros((), x.dtype.as_numpy_dtype)
+        zero: object = "" if x.dtype is dtypes.string else np.zeros((), x.dtype.as_numpy_dtype)
         ones = tensor("Cast", None, x=tensor("NotEqual", None, x=x, y=zero), DstT=dtypes.int64)
         total = reduce_sum(ones, axis, keep)
         return (

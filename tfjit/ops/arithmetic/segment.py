@@ -386,7 +386,7 @@ sparse_segment_sqrt_n = _sparse(
 
 
 def bincount(
-    arr: Any,
+    arr: TensorLike,
     weights: TensorLike | None = None,
     minlength: Any = None,
     maxlength: Any = None,
@@ -421,8 +421,8 @@ def bincount(
 
 def histogram_fixed_width(
     values: TensorLike,
-    value_range: Any,
-    nbins: Any = 100,
+    value_range: TensorLike,
+    nbins: TensorLike = 100,
     dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:

@@ -427,7 +427,7 @@ def check_numerics(tensor: TensorLike, message: str, name: str | None = None) ->
     return call("CheckNumerics", name, tensor=tensor, message=message)
 
 
-def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:
+def bitcast(input: TensorLike, type: DTypeLike, name: str | None = None) -> Tensor:
     """Reinterpret the bits as another type.
 
     A ratio of the types' sizes becomes, or takes, the last axis.
@@ -487,7 +487,10 @@ def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Te
 
 
 def squeeze(
-    input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
+    input: TensorLike,
+    axis: Any = None,
+    name: str | None = None,
+    squeeze_dims: AxisLike | None = None,
 ) -> Tensor:
     """Drop the axes of size 1 in `axis`, or all of size 1."""
     axis = squeeze_dims if axis is None else axis
@@ -516,7 +519,7 @@ def broadcast_to(input: TensorLike, shape: ShapeLike, name: str | None = None) -
     return tensor("BroadcastTo", name, input=input, shape=shape)
 
 
-def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
     """Return the shape of an elementwise result, as a tensor."""
     return tensor("BroadcastArgs", None, s0=shape_x, s1=shape_y)
 

@@ -33,7 +33,7 @@ def _known_elements(sizes: tuple[int | None, ...]) -> tuple[int, list[int]]:
 
 
 def reshape_shape(c: ShapeContext) -> Shapes:
-    """Infer the shape that a constant asks for, -1 filled in where it follows."""
+    """Infer the shape that a constant asks for, with its -1 resolved."""
     given, wanted = c.inputs[0], c.constant_as_shape(1)
     if wanted is None or given is None:
         return [wanted]

@@ -1,4 +1,4 @@
-"""Define the functions of the family `array` that make tensors: `zeros`, `range`, `eye`."""
+"""Define the functions that make tensors: `zeros`, `range`, `eye`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
 
 
-def fill(dims: Any, value: TensorLike, name: str | None = None, layout: Any = None) -> Tensor:
+def fill(
+    dims: TensorLike, value: TensorLike, name: str | None = None, layout: object = None
+) -> Tensor:
     """Return a tensor of one value.
 
     layout: of a DTensor; there is no kernel that lays a tensor out.
@@ -58,7 +60,10 @@ def _filled(shape: ShapeLike, dtype: DTypeLike, name: str, value: TensorLike) ->
 
 
 def zeros(
-    shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: Any = None
+    shape: ShapeLike,
+    dtype: DTypeLike = dtypes.float32,
+    name: str | None = None,
+    layout: object = None,
 ) -> Tensor:
     """Return a tensor of zeros (False, or empty strings).
 
@@ -68,7 +73,10 @@ def zeros(
 
 
 def ones(
-    shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None, layout: Any = None
+    shape: ShapeLike,
+    dtype: DTypeLike = dtypes.float32,
+    name: str | None = None,
+    layout: object = None,
 ) -> Tensor:
     """Return a tensor of ones.
 
@@ -159,7 +167,7 @@ def _cast(value: Tensor, dtype: Any) -> Tensor:
 
 
 def linspace(
-    start: TensorLike, stop: Any, num: Any, name: str | None = None, axis: int = 0
+    start: TensorLike, stop: TensorLike, num: TensorLike, name: str | None = None, axis: int = 0
 ) -> Tensor:
     """Return `num` evenly spaced values from start to stop.
 
@@ -284,7 +292,7 @@ def sequence_mask(
 
 def eye(
     num_rows: Any,
-    num_columns: Any = None,
+    num_columns: TensorLike | None = None,
     batch_shape: Any = None,
     dtype: DTypeLike = dtypes.float32,
     name: str | None = None,

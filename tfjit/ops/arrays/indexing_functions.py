@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def gather(
     params: TensorLike,
     indices: TensorLike,
-    validate_indices: Any = None,
+    validate_indices: object = None,
     name: str | None = None,
     axis: AxisLike | None = None,
     batch_dims: int = 0,
@@ -246,7 +246,7 @@ def one_hot(
 
 
 def where(
-    condition: Any,
+    condition: object,
     x: TensorLike | None = None,
     y: TensorLike | None = None,
     name: str | None = None,
@@ -265,7 +265,7 @@ def where(
 
 
 def where_v2(
-    condition: Any,
+    condition: TensorLike,
     x: TensorLike | None = None,
     y: TensorLike | None = None,
     name: str | None = None,
@@ -278,7 +278,7 @@ def where_v2(
     return tensor("SelectV2", name, condition=condition, t=x, e=y)
 
 
-def unique(x: TensorLike, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+def unique(x: TensorLike, out_idx: DTypeLike = dtypes.int32, name: str | None = None) -> Any:
     """Return (y, idx): distinct values, and each element's number.
 
     Values are in order of first appearance.
@@ -286,7 +286,9 @@ def unique(x: TensorLike, out_idx: Any = dtypes.int32, name: str | None = None) 
     return call("Unique", name, x=x, out_idx=as_dtype(out_idx))
 
 
-def unique_with_counts(x: TensorLike, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+def unique_with_counts(
+    x: TensorLike, out_idx: DTypeLike = dtypes.int32, name: str | None = None
+) -> Any:
     """Return (y, idx, count): as `unique`, with the count of each value."""
     return call("UniqueWithCounts", name, x=x, out_idx=as_dtype(out_idx))
 
@@ -299,7 +301,7 @@ def setdiff1d(
 
 
 def searchsorted(
-    sorted_sequence: Any,
+    sorted_sequence: TensorLike,
     values: TensorLike,
     side: str = "left",
     out_type: DTypeLike = dtypes.int32,
@@ -335,13 +337,13 @@ def searchsorted(
         return tensor("Reshape", None, tensor=found, shape=shape)
 
 
-def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Tensor:
+def unravel_index(indices: TensorLike, dims: TensorLike, name: str | None = None) -> Tensor:
     """Convert flat indices to index vectors [rank, n]."""
     return tensor("UnravelIndex", name, indices=indices, dims=dims)
 
 
 def dynamic_partition(
-    data: TensorLike, partitions: Any, num_partitions: int, name: str | None = None
+    data: TensorLike, partitions: TensorLike, num_partitions: int, name: str | None = None
 ) -> list[Tensor]:
     """Split `data` into lists by number."""
     return list(
@@ -364,13 +366,13 @@ def dynamic_stitch(indices: TensorLike, data: TensorLike, name: str | None = Non
 
 
 def nth_element(
-    input: TensorLike, n: Any, reverse: bool = False, name: str | None = None
+    input: TensorLike, n: TensorLike, reverse: bool = False, name: str | None = None
 ) -> Tensor:
     """Return the n-th smallest (largest) value of each row."""
     return tensor("NthElement", name, input=input, n=n, reverse=reverse)
 
 
-def bucketize(input: TensorLike, boundaries: Any, name: str | None = None) -> Tensor:
+def bucketize(input: TensorLike, boundaries: TensorLike, name: str | None = None) -> Tensor:
     """Return the bucket number of each value."""
     return tensor("Bucketize", name, input=input, boundaries=boundaries)
 

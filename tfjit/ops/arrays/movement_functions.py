@@ -92,7 +92,7 @@ def unstack(
 
 def split(
     value: TensorLike,
-    num_or_size_splits: Any,
+    num_or_size_splits: object,
     axis: AxisLike = 0,
     num: int | None = None,
     name: str = "split",
@@ -251,7 +251,7 @@ def _repeat_all(data: Tensor, repeats: int, axis: int) -> Tensor:
     )
     if sizes.count(None) <= 1:
         size = sizes[axis]
-        result: Any = [
+        result: object = [
             -1 if s is None else s
             for s in (*sizes[:axis], None if size is None else size * repeats, *sizes[axis + 1 :])
         ]

@@ -148,10 +148,10 @@ def slice(
 
 
 def strided_slice(
-    input_: Any,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
+    input_: object,
+    begin: object,
+    end: object,
+    strides: object = None,
     begin_mask: int = 0,
     end_mask: int = 0,
     ellipsis_mask: int = 0,
@@ -188,7 +188,7 @@ def strided_slice(
             "shrink_axis_mask": shrink_axis_mask,
         }
 
-        def assign(val: Any, name: str | None = None) -> Any:
+        def assign(val: TensorLike, name: str | None = None) -> Any:
             """Write a value into this slice of the variable; gives the variable."""
             made = var._strided_slice_assign(
                 val, name or f"{out.op.name}_assign", begin=begin, end=end, strides=strides, **masks
@@ -217,7 +217,7 @@ def _check_index(index: TensorLike) -> None:
     )
 
 
-def slice_helper(value: Tensor, entries: Any, var: Any = None) -> Tensor:
+def slice_helper(value: Tensor, entries: object, var: TensorLike | None = None) -> Tensor:
     """Return `value[entries]`.
 
     entries: integers, slices, `...`, None and scalar tensors; a boolean tensor selects as
@@ -233,7 +233,7 @@ def slice_helper(value: Tensor, entries: Any, var: Any = None) -> Tensor:
     if not isinstance(entries, (list, tuple)):
         entries = (entries,)
     begin: list[Any] = []
-    end: list[Any] = []
+    end: list[object] = []
     strides: list[Any] = []
     begin_mask = end_mask = ellipsis_mask = new_axis_mask = shrink_axis_mask = 0
     for i, entry in enumerate(entries):

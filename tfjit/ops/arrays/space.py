@@ -203,7 +203,7 @@ def batch_to_space_nd(
 def space_to_batch(
     input: TensorLike,
     paddings: TensorLike,
-    block_size: Any = None,
+    block_size: TensorLike | None = None,
     name: str | None = None,
     block_shape: TensorLike | None = None,
 ) -> Tensor:
@@ -217,7 +217,7 @@ def space_to_batch(
 def batch_to_space(
     input: TensorLike,
     crops: TensorLike,
-    block_size: Any = None,
+    block_size: TensorLike | None = None,
     name: str | None = None,
     block_shape: TensorLike | None = None,
 ) -> Tensor:
@@ -243,7 +243,10 @@ def depth_to_space(
 
 
 def required_space_to_batch_paddings(
-    input_shape: Any, block_shape: TensorLike, base_paddings: Any = None, name: str | None = None
+    input_shape: Any,
+    block_shape: TensorLike,
+    base_paddings: TensorLike | None = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return (paddings, crops) int32[blocks, 2] that fit sizes to their blocks.
 

@@ -34,7 +34,7 @@ from tfjit.ops.control_flow.control_flow_contexts import CondContext, is_loop_ex
 from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike
+    from tfjit.framework.graphs.typing import DTypeLike, Structure
 
 Gradient = Any  # Tensor | IndexedSlices
 
@@ -69,14 +69,14 @@ class AggregationMethod:
 
 
 def gradients(
-    ys: Any,
-    xs: Any,
-    grad_ys: Any = None,
+    ys: object,
+    xs: object,
+    grad_ys: object = None,
     name: str = "gradients",
     colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False,
     aggregation_method: int | None = None,
-    stop_gradients: Any = None,
+    stop_gradients: object = None,
     unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Gradient | None]:
     """Return the sum over all ys of dy/dx, for each x.
@@ -134,7 +134,7 @@ def backpropagate(
     return [backward.total(x) for x in xs]
 
 
-def _graph_of(values: Sequence[Tensor]) -> Any:
+def _graph_of(values: Sequence[Tensor]) -> Structure:
     """Return the graph that these values' gradients are built in.
 
     It is made the default. Raises ValueError where they are of graphs that do not meet.
@@ -159,7 +159,7 @@ def _graph_of(values: Sequence[Tensor]) -> Any:
 
 def hessians(
     ys: Any,
-    xs: Any,
+    xs: object,
     name: str = "hessians",
     colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False,
@@ -218,7 +218,7 @@ def _rows_of_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Te
     return rows.stack()
 
 
-def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def custom_gradient(f: Callable[..., Structure] | None = None) -> Callable[..., Structure]:
     """Decorate a function that has its own gradient.
 
     `f(*tensors)` returns `(outputs, gradient)`, and `gradients` uses `gradient(*output_gradients)`
@@ -228,7 +228,7 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     if f is None:
         return custom_gradient
 
-    def apply(*args: Any, **kwargs: Any) -> Any:
+    def apply(*args: Any, **kwargs: Any) -> Structure:
         inputs = [convert_to_tensor(arg) for arg in args]
         outputs, gradient = f(*inputs, **kwargs)
         flat = [convert_to_tensor(output) for output in _list(outputs)]
@@ -533,7 +533,7 @@ def _rule(op: Operation) -> gradient_registry.GradientFn | None:
         ) from None
 
 
-def _start(y: Tensor, gradient: Any, index: int) -> Gradient:
+def _start(y: Tensor, gradient: object, index: int) -> Gradient:
     """Return the gradient that a y begins with.
 
     Raises TypeError where it does not fit y's dtype.
@@ -605,7 +605,7 @@ def all_ready(gradients: Sequence[Gradient | None]) -> list[Gradient | None]:
     return made
 
 
-def _tensors(values: Any) -> list[Tensor]:
+def _tensors(values: Structure) -> list[Tensor]:
     """Return values as tensors: of a variable its handle or reference."""
     found = []
     for value in _list(values):
@@ -629,7 +629,7 @@ def _value(x: Tensor) -> Tensor:
     return raw.ReadVariableOp(resource=x, dtype=data[0][1])
 
 
-def _list(values: Any) -> list[Any]:
+def _list(values: Structure) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 

@@ -207,7 +207,7 @@ def is_trainable(value: Tensor) -> bool:
     return True
 
 
-def dense(gradient: Any) -> Any:
+def dense(gradient: object) -> Any:
     """Return a gradient as a tensor; None stays."""
     return convert_to_tensor(gradient) if isinstance(gradient, IndexedSlices) else gradient
 

@@ -17,7 +17,7 @@ from tfjit.ops.core.apply import create
 
 
 @with_needed
-def call_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+def call_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[object]:
     """Return the gradients of a call.
 
     The gradient is a call of the function's backward graph.
@@ -49,7 +49,7 @@ def call_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[An
     if graph.changed:
         redefine(op, ["f"], [forward])
         op._set_attr("Tout", tuple(value.dtype.base_dtype for value in op.outputs))
-    answer: list[Any] = [None] * len(op.inputs)
+    answer: list[object] = [None] * len(op.inputs)
     if kept:
         kind = "StatefulPartitionedCall" if is_stateful(graph) else "PartitionedCall"
         outer = [value for value, _ in graph.captures]
@@ -70,7 +70,7 @@ def call_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[An
     return answer
 
 
-def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
+def symbolic_gradient(op: Operation, *grads: Any) -> list[object]:
     """Return the gradients of a node with a function as type.
 
     TensorFlow 1's functions are called so. The gradient is left to the runtime.

@@ -86,7 +86,9 @@ class _Iteration(BackwardGraph):
     def _add_output(self, value: Tensor) -> int:
         """Return a list to which each iteration pushes the value."""
         with _beside(self.op):
-            most: Any = self._bound if self._bound is not None else constant(-1, dtype=dtypes.int32)
+            most: object = (
+                self._bound if self._bound is not None else constant(-1, dtype=dtypes.int32)
+            )
             start = raw.EmptyTensorList(
                 element_shape=shape_input(value.shape_tuple),
                 max_num_elements=most,
@@ -102,7 +104,7 @@ class _Iteration(BackwardGraph):
 
 
 @with_needed
-def while_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[Any]:
+def while_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[object]:
     """Return the gradients of a While.
 
     The gradient is a While over the body's backward graph.
@@ -113,7 +115,7 @@ def while_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[A
     count = len(op.inputs)
     given = [dense(gradient) for gradient in grads]
     active = _active(op, body, given, needed)
-    answer: list[Any] = [None] * count
+    answer: list[object] = [None] * count
     if not active:
         return answer
     counts = _counts(op, body)
@@ -231,7 +233,7 @@ def _add_counter(op: Operation, cond_graph: FunctionGraph, body: FunctionGraph) 
 
 
 def _active(
-    op: Operation, body: FunctionGraph, grads: Sequence[Any], needed: Sequence[bool]
+    op: Operation, body: FunctionGraph, grads: Sequence[object], needed: Sequence[bool]
 ) -> list[int]:
     """Return variables with gradients that matter.
 

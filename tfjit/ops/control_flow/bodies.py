@@ -39,7 +39,7 @@ def trace(
     function: Callable[..., Any],
     args: Sequence[Any] = (),
     kwargs: Any = None,
-    value_of_operations: Any = None,
+    value_of_operations: object = None,
 ) -> FunctionGraph:
     """Have `function(*args, **kwargs)` build a body.
 
@@ -175,7 +175,7 @@ def extend(op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
             context.AddName(made.name)
 
 
-def handle_data(value: Tensor) -> Any:
+def handle_data(value: Tensor) -> Structure:
     """Return ((shape, dtype),) of a resource's value; None if unknown."""
     while value._handle_data is None:
         op = value.op

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 def cond(
     pred: TensorLike,
-    true_fn: Callable[[], Any] | None = None,
-    false_fn: Callable[[], Any] | None = None,
+    true_fn: Callable[[], object] | None = None,
+    false_fn: Callable[[], object] | None = None,
     strict: bool = False,
     name: str | None = None,
-    fn1: Callable[[], Any] | None = None,
-    fn2: Callable[[], Any] | None = None,
+    fn1: Callable[[], object] | None = None,
+    fn2: Callable[[], object] | None = None,
 ) -> Structure:
     """Return the result of `true_fn` if `pred` is true, else of `false_fn`.
 
@@ -96,7 +96,7 @@ def cond(
         )
 
 
-def _unpacked(result: Any) -> Any:
+def _unpacked(result: object) -> Structure:
     """Return the element of a sequence of one, other values unchanged."""
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
@@ -110,8 +110,8 @@ def _result(context: CondContext, value: TensorLike) -> Tensor:
 
 
 def case(
-    pred_fn_pairs: Any,
-    default: Any = None,
+    pred_fn_pairs: Structure,
+    default: object = None,
     exclusive: bool = False,
     strict: bool = False,
     name: str = "case",
@@ -130,7 +130,7 @@ def case(
         if default is None:
             default = _none_is_true(predicates, pairs[-1][1])
             pairs = pairs[:-1]
-        choose: Callable[[], Any] = default
+        choose: Callable[[], object] = default
         for pred, action in reversed(pairs):
             choose = _nested(pred, action, choose, strict)
         if not exclusive:
@@ -140,12 +140,12 @@ def case(
 
 
 def _nested(
-    pred: TensorLike, action: Callable[[], Any], otherwise: Callable[[], Any], strict: bool
-) -> Callable[[], Any]:
+    pred: TensorLike, action: Callable[[], object], otherwise: Callable[[], object], strict: bool
+) -> Callable[[], object]:
     return lambda: cond(pred, action, otherwise, strict=strict)
 
 
-def _pairs(given: Any) -> list[tuple[Tensor, Callable[[], Any]]]:
+def _pairs(given: object) -> list[tuple[Tensor, Callable[[], object]]]:
     if isinstance(given, Mapping):
         given = list(given.items())
     if not isinstance(given, (list, tuple)) or not given:
@@ -176,7 +176,9 @@ def _true_count(predicates: Sequence[Tensor]) -> Tensor:
     )
 
 
-def _none_is_true(predicates: Sequence[Tensor], action: Callable[[], Any]) -> Callable[[], Any]:
+def _none_is_true(
+    predicates: Sequence[Tensor], action: Callable[[], object]
+) -> Callable[[], object]:
     """Return the last function behind a check that its predicate is true.
 
     All other predicates are false there.
@@ -184,7 +186,7 @@ def _none_is_true(predicates: Sequence[Tensor], action: Callable[[], Any]) -> Ca
     names = ", ".join(p.name for p in predicates)
     last = predicates[-1]
 
-    def checked() -> Any:
+    def checked() -> Structure:
         text = f"None of the conditions evaluated as True. Conditions: ({names}), Values:"
         with control_dependencies([Assert(last, [text, last], summarize=len(predicates))]):
             return action()
@@ -206,7 +208,7 @@ def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
 
 
 def switch_case(
-    branch_index: Any, branch_fns: Any, default: Any = None, name: str | None = None
+    branch_index: TensorLike, branch_fns: Structure, default: object = None, name: str | None = None
 ) -> Structure:
     """Return the result of the function at `branch_index`, or `default`'s.
 
@@ -231,7 +233,7 @@ def switch_case(
         return conditionals_v2.indexed_case(index, functions)
 
 
-def _indexed(given: Any) -> list[Callable[[], Any]]:
+def _indexed(given: object) -> list[Callable[[], object]]:
     if isinstance(given, Mapping):
         given = list(given.items())
     if not isinstance(given, (list, tuple)) or not given:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.function_graph import FunctionGraph
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def cond(
-    pred: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None
+    pred: TensorLike,
+    true_fn: Callable[[], object],
+    false_fn: Callable[[], object],
+    name: str | None,
 ) -> Structure:
     """Build `conditionals.cond` as an If node.
 
@@ -42,7 +45,7 @@ def cond(
         return packed(branches[0].structured_outputs, results(op))
 
 
-def indexed_case(index: TensorLike, functions: Sequence[Callable[[], Any]]) -> Any:
+def indexed_case(index: TensorLike, functions: Sequence[Callable[[], object]]) -> Structure:
     """Return the result of the function at `index`, by a Case node.
 
     The last function runs for an index without one. The node is a StatelessCase where it can be.

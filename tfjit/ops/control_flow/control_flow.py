@@ -315,7 +315,7 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
 
 
 def Assert(
-    condition: Any, data: Any, summarize: int | None = None, name: str | None = None
+    condition: object, data: Any, summarize: int | None = None, name: str | None = None
 ) -> Operation:
     """Return an operation that checks a condition.
 

@@ -29,7 +29,7 @@ from tfjit.ops.core.apply import create
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import Message, Structure
+    from tfjit.framework.graphs.typing import Message, Structure, TensorLike
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]")
 
@@ -40,7 +40,7 @@ class ConcreteFunction:
     Called with tensors, it is a PartitionedCall or StatefulPartitionedCall.
     """
 
-    def __init__(self, graph: FunctionGraph, arguments: int, signature: Any) -> None:
+    def __init__(self, graph: FunctionGraph, arguments: int, signature: object) -> None:
         self.graph = graph
         self.structured_input_signature = signature
         self._arguments = arguments
@@ -76,7 +76,7 @@ class ConcreteFunction:
         """The FunctionDef."""
         return self.graph.outermost.functions[self._ref.name]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Structure:
         """Call with a tensor for each argument that is one.
 
         Keywords are taken in the order of their names' parameters.
@@ -152,12 +152,12 @@ class Function:
         functools.update_wrapper(self, python_function, updated=())
 
     @property
-    def python_function(self) -> Callable[..., Any]:
+    def python_function(self) -> Callable[..., object]:
         """The Python function."""
         return self._python_function
 
     @property
-    def input_signature(self) -> tuple[Any, ...] | None:
+    def input_signature(self) -> tuple[object, ...] | None:
         """The specs that all calls have to fit, if there are any."""
         return self._input_signature
 
@@ -165,7 +165,7 @@ class Function:
         """Return the number of traces."""
         return self._traces
 
-    def __get__(self, instance: Any, owner: Any) -> Function:
+    def __get__(self, instance: object, owner: object) -> Function:
         if instance is None:
             return self
         found = self._bound.get(instance)
@@ -173,7 +173,7 @@ class Function:
             reference = weakref.ref(instance)
 
             @functools.wraps(self._python_function)
-            def method(*args: Any, **kwargs: Any) -> Any:
+            def method(*args: object, **kwargs: object) -> Structure:
                 return self._python_function(reference(), *args, **kwargs)
 
             method.__signature__ = inspect.signature(self._python_function.__get__(instance))  # type: ignore[attr-defined]
@@ -183,11 +183,11 @@ class Function:
             )
         return found
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Structure:
         concrete, tensors = self._concrete(args, kwargs)
         return concrete._call(tensors)
 
-    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+    def get_concrete_function(self, *args: object, **kwargs: object) -> ConcreteFunction:
         """Return the trace for these arguments.
 
         A TensorSpec represents any tensor that fits it.
@@ -196,7 +196,9 @@ class Function:
             args = self._input_signature
         return self._concrete(args, kwargs)[0]
 
-    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+    def _bind(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> inspect.BoundArguments:
         try:
             bound = self._parameters.bind(*args, **kwargs)
         except TypeError as error:
@@ -204,7 +206,7 @@ class Function:
         bound.apply_defaults()
         return bound
 
-    def _unbound(self, why: str, args: Any, kwargs: Any) -> TypeError:
+    def _unbound(self, why: str, args: object, kwargs: object) -> TypeError:
         parameters = []
         specs = list(self._input_signature or ())
         for parameter in self._parameters.parameters.values():
@@ -266,7 +268,7 @@ class Function:
             concrete = known[chosen] = self._trace(bound, names, leaves, chosen)
         return concrete, [_flow(leaf) for leaf in leaves if isinstance(leaf, (Tensor, TensorArray))]
 
-    def _fitted(self, value: Any, spec: Any, args: Any, kwargs: Any) -> Any:
+    def _fitted(self, value: TensorLike, spec: object, args: object, kwargs: object) -> Structure:
         """Return an argument as its spec wants it.
 
         Values are tensors where the spec has TensorSpecs.
@@ -358,7 +360,7 @@ class _Default:
         return "<captured_default_value>"
 
 
-def _tensor_of(value: Any) -> Any:
+def _tensor_of(value: TensorLike) -> Structure:
     """Return arrays and reference variables as tensors, others unchanged."""
     if isinstance(value, (np.ndarray, np.generic)):
         return convert_to_tensor(value)
@@ -373,7 +375,7 @@ def _flow(value: Any) -> Tensor:
     return found
 
 
-def _key(value: Any) -> Any:
+def _key(value: TensorLike) -> Structure:
     """Return the part of an argument that decides on another trace.
 
     Of a tensor the dtype, of others the value.
@@ -395,7 +397,7 @@ def _key(value: Any) -> Any:
     return type(value), value
 
 
-def _shape(value: Any, spec: Any) -> Any:
+def _shape(value: TensorLike, spec: object) -> Any:
     if isinstance(spec, TensorSpec):
         return spec.shape.dims_tuple
     if isinstance(value, TensorArray):
@@ -427,14 +429,14 @@ def _relaxed(a: Shape, b: Shape) -> Shape:
 
 
 def function(
-    func: Callable[..., Any] | None = None,
-    input_signature: Sequence[Any] | None = None,
+    func: Callable[..., object] | None = None,
+    input_signature: Sequence[object] | None = None,
     autograph: bool = True,
     jit_compile: bool | None = None,
     reduce_retracing: bool = False,
     experimental_implements: str | None = None,
-    experimental_autograph_options: Any = None,
-    experimental_attributes: Any = None,
+    experimental_autograph_options: object = None,
+    experimental_attributes: object = None,
     experimental_relax_shapes: bool | None = None,
     experimental_compile: bool | None = None,
     experimental_follow_type_hints: bool | None = None,
@@ -448,7 +450,7 @@ def function(
     """
     relax = bool(reduce_retracing or experimental_relax_shapes)
 
-    def decorated(inner: Callable[..., Any]) -> Function:
+    def decorated(inner: Callable[..., object]) -> Function:
         return Function(
             inner, getattr(inner, "__name__", type(inner).__name__), input_signature, relax
         )

@@ -29,7 +29,7 @@ def while_loop(
     back_prop: bool = True,
     swap_memory: bool = False,
     name: str | None = None,
-    maximum_iterations: Any = None,
+    maximum_iterations: object = None,
     return_same_structure: bool = False,
 ) -> Structure:
     """Return the loop variables once `cond` is false.
@@ -85,12 +85,12 @@ def while_loop(
         if shape_invariants is not None:
             invariants = (TensorShape([]), shape_invariants[0] if alone else shape_invariants)
 
-        def bounded(i: Any, values: TensorLike) -> Any:
+        def bounded(i: Any, values: TensorLike) -> Tensor:
             from tfjit.ops.arithmetic.elementwise_functions import logical_and
 
             return logical_and(i < bound, cond(values) if alone else _call(cond, values))
 
-        def counted(i: Any, values: TensorLike) -> Any:
+        def counted(i: Any, values: TensorLike) -> Structure:
             return i + 1, (body(values) if alone else _call(body, values))
 
         context = WhileContext(bound, parallel_iterations, back_prop, swap_memory)
@@ -108,13 +108,13 @@ def _as_functions(
     cond: Any,
     body: Any,
     loop_vars: Structure,
-    shape_invariants: Any,
+    shape_invariants: object,
     parallel_iterations: int,
     bound: Any,
     name: str | None,
     back_prop: bool,
     same_structure: bool,
-) -> Any:
+) -> Structure:
     if not nest.flatten(loop_vars):
         raise ValueError("'loop_vars' must be provided.")
     variables = loop_vars if nest.is_nested(loop_vars) else [loop_vars]
@@ -130,7 +130,7 @@ def _as_functions(
     return flat[0] if len(flat) == 1 and not same_structure else found
 
 
-def _call(function: Callable[..., Any], values: Any) -> Any:
+def _call(function: Callable[..., object], values: Structure) -> Any:
     return function(**values) if isinstance(values, dict) else function(*values)
 
 
@@ -145,10 +145,10 @@ def _build(
     cond: Callable[..., Any],
     body: Callable[..., Any],
     loop_vars: Structure,
-    shape_invariants: Any,
+    shape_invariants: object,
     unpack: bool,
     context: WhileContext,
-) -> Any:
+) -> Structure:
     if context.outer_context is None:
         get_default_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, context)
     originals = nest.flatten(loop_vars)
@@ -179,18 +179,18 @@ def _build(
     return outputs[0] if unpack and len(exits) == 1 and not isinstance(outputs, dict) else outputs
 
 
-def _with(structure: Structure, originals: list[Any], values: list[Tensor]) -> Any:
+def _with(structure: Structure, originals: list[object], values: list[Tensor]) -> Structure:
     return nest.pack_sequence_as(
         structure, [from_flow(like, value) for like, value in zip(originals, values, strict=True)]
     )
 
 
-def _shapes(loop_vars: Structure, invariants: Any) -> list[Any]:
+def _shapes(loop_vars: Structure, invariants: Structure) -> list[object]:
     """Return the invariants in the order of the variables.
 
     A TensorShape, None or list of sizes is one shape.
     """
-    found: list[Any] = []
+    found: list[object] = []
 
     def walk(variables: Any, shapes: Sequence[ShapeLike | None]) -> None:
         if not nest.is_nested(variables):

@@ -27,7 +27,7 @@ def while_loop(
     loop_vars: Structure,
     invariants: Sequence[Any] | None,
     parallel_iterations: int,
-    maximum_iterations: Any,
+    maximum_iterations: object,
     name: str | None,
     back_prop: bool,
 ) -> Structure:
@@ -64,7 +64,7 @@ def while_loop(
         entering = [counter, bound, *values]
         signature = [(), (), *shapes]
 
-        def condition(i: Tensor, most: Tensor, *leaves: Tensor) -> Any:
+        def condition(i: Tensor, most: Tensor, *leaves: Tensor) -> Structure:
             made = _call(cond, given(leaves))
             if isinstance(made, Tensor) and (made.shape_tuple is None or made.shape_tuple):
                 made = tensor("Squeeze", input=made)
@@ -118,7 +118,7 @@ def while_loop(
     )
 
 
-def _call(function: Callable[..., Any], values: Any) -> Any:
+def _call(function: Callable[..., object], values: Structure) -> Any:
     return function(**values) if isinstance(values, dict) else function(*values)
 
 

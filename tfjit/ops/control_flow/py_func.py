@@ -16,7 +16,7 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import unknown
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypesLike
+    from tfjit.framework.graphs.typing import DTypesLike, Structure
 
 register_op(
     "EagerPyFunc",
@@ -52,12 +52,12 @@ register_op(
 
 
 def py_func(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     inp: Sequence[Any],
     Tout: Any,
     stateful: bool = True,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Call `func(*arrays)` of this process as a node.
 
     The function takes NumPy arrays and returns values of dtypes `Tout` (a dtype or a list of them).
@@ -91,12 +91,12 @@ def py_func(
 
 
 def numpy_function(
-    func: Callable[..., Any] | None = None,
-    inp: Sequence[Any] | None = None,
+    func: Callable[..., object] | None = None,
+    inp: Sequence[object] | None = None,
     Tout: DTypesLike | None = None,
     stateful: bool = True,
     name: str | None = None,
-) -> Any:
+) -> Structure:
     """Call a function as `py_func` does, or decorate one.
 
     Without `func`, the result is a decorator; the decorated function is called with tensors.
@@ -113,7 +113,7 @@ def numpy_function(
     if inp is not None:
         raise TypeError("Don't set the `inp` argument when using numpy_function as a decorator.")
 
-    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorator(function: Callable[..., object]) -> Callable[..., Structure]:
         return wraps(function)(lambda *args: py_func(function, args, Tout, stateful, name))
 
     return decorator

@@ -42,7 +42,7 @@ def create(op_type: str, name: str | None = None, **arguments: Any) -> Operation
     return _create(graph, op_def, name, values, attrs)
 
 
-def _attr(op_def: OpDef, key: str, value: Any) -> Any:
+def _attr(op_def: OpDef, key: str, value: object) -> Any:
     definition = op_def.attr_by_name.get(key)
     if definition is None:
         if key.startswith("_"):
@@ -57,8 +57,8 @@ def _names(op_def: OpDef) -> str:
     return ", ".join([arg.name for arg in op_def.inputs] + [attr.name for attr in op_def.attrs])
 
 
-def _graph_of(values: list[Any]) -> Graph:
-    flat: list[Any] = []
+def _graph_of(values: list[object]) -> Graph:
+    flat: list[object] = []
     for value in values:
         if isinstance(value, (list, tuple)):
             flat.extend(value)
@@ -117,7 +117,7 @@ def _check_dtypes(op_def: OpDef, values: list[Tensor], attrs: dict[str, Any]) ->
             )
 
 
-def _convert(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict[str, Any]) -> list[Tensor]:
+def _convert(op_def: OpDef, arg: ArgDef, value: object, attrs: dict[str, Any]) -> list[Tensor]:
     if arg.is_list:
         return _convert_list(op_def, arg, value, attrs)
     dtype = arg.type if arg.type is not None else attrs.get(arg.type_attr)
@@ -127,7 +127,7 @@ def _convert(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict[str, Any]) -> l
     return [tensor]
 
 
-def _one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None, name: str) -> Tensor:
+def _one(op_def: OpDef, arg: ArgDef, value: object, dtype: DType | None, name: str) -> Tensor:
     hint = None
     if dtype is None and arg.type_attr:
         attr = op_def.attr_by_name[arg.type_attr]
@@ -227,11 +227,11 @@ def outputs(op: Operation) -> Any:
     return _result_type(op_def.name)(*values)
 
 
-def call(op_type: str, name: str | None = None, **arguments: Any) -> Any:
+def call(op_type: str, name: str | None = None, **arguments: object) -> Any:
     """Add a node and return its outputs."""
     return outputs(create(op_type, name, **arguments))
 
 
-def tensor(op_type: str, name: str | None = None, **arguments: Any) -> Tensor:
+def tensor(op_type: str, name: str | None = None, **arguments: object) -> Tensor:
     """Add a node of an op with one output and return that."""
     return create(op_type, name, **arguments).outputs[0]

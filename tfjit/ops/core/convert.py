@@ -16,7 +16,7 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
 
 # (value, dtype, name, as_ref) -> Tensor, or NotImplemented to let the next one try
 ConversionFunction = Callable[..., Any]
@@ -41,7 +41,7 @@ _registering: Final = threading.Lock()
 
 
 def constant(
-    value: Any,
+    value: object,
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
     name: str = "Const",
@@ -61,7 +61,7 @@ def constant(
 
 
 def register_tensor_conversion_function(
-    base_type: Any, conversion_func: ConversionFunction, priority: int = 100
+    base_type: object, conversion_func: ConversionFunction, priority: int = 100
 ) -> None:
     """Register a conversion function for these types.
 
@@ -92,11 +92,11 @@ def _functions(kind: type) -> tuple[ConversionFunction, ...]:
 
 
 def convert_to_tensor(
-    value: Any,
+    value: object,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    preferred_dtype: Any = None,
-    dtype_hint: Any = None,
+    preferred_dtype: object = None,
+    dtype_hint: object = None,
     as_ref: bool = False,
 ) -> Tensor:
     """Return `value` as a Tensor.
@@ -142,7 +142,7 @@ def convert_to_tensor(
 
 
 def _from_constant(
-    value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+    value: TensorLike, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Tensor:
     return constant(value, dtype=dtype, name=name or "Const")
 
@@ -159,7 +159,7 @@ def _holds_tensor(values: Any) -> bool:
 
 
 def _from_list(
-    value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
+    value: TensorLike, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Any:
     """Pack a list that holds tensors.
 
@@ -201,7 +201,7 @@ def _pack(values: Any, dtype: DType | None, name: str) -> Tensor:
 
 def _from_shape(
     value: TensorShape, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
-) -> Any:
+) -> Tensor:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {value} to a Tensor.")
     sizes = [int(d) for d in value.dims_tuple or () if d is not None]
@@ -216,7 +216,7 @@ def _from_shape(
 
 def _from_dimension(
     value: Dimension, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
-) -> Any:
+) -> Tensor:
     if value.value is None:
         raise ValueError(f"Cannot convert an unknown Dimension to a Tensor: {value}")
     return constant(value.value, dtype=dtype or dtypes.int32, name=name or "shape_as_tensor")
@@ -224,7 +224,7 @@ def _from_dimension(
 
 def _from_operation(
     value: Operation, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
-) -> Any:
+) -> Tensor:
     raise TypeError(
         f"Can't convert Operation '{value.name}' to Tensor (target "
         f"dtype={None if dtype is None else repr(dtype.name)}, name={name!r})"
@@ -239,7 +239,10 @@ register_tensor_conversion_function(Operation, _from_operation, 100)
 
 
 def convert_n_to_tensor(
-    values: Iterable[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None
+    values: Iterable[Any],
+    dtype: Any = None,
+    name: str | None = None,
+    preferred_dtype: object = None,
 ) -> list[Tensor]:
     """Convert each value to a tensor, named name_0, name_1 .."""
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def renamed(new: Any, old: Any, new_name: str, old_name: str) -> Any:
+def renamed(new: object, old: object, new_name: str, old_name: str) -> Any:
     """Return the value of an argument with two names.
 
     Raises ValueError when both are given.

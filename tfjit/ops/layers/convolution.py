@@ -19,6 +19,20 @@ WINDOWS: Final = (
     "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
     "dilations: list(int) = [1, 1, 1, 1]",
 )
+_DEPTHWISE: Final = ("strides: list(int)", *WINDOWS)
+_CONV_2D: Final = ("strides: list(int)", "use_cudnn_on_gpu: bool = true", *WINDOWS)
+CONV_3D: Final = (
+    "strides: list(int) >= 5",
+    "padding: {'SAME', 'VALID'}",
+    "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
+    "dilations: list(int) = [1, 1, 1, 1, 1]",
+)
+_DILATION: Final = (
+    "T: realnumbertype",
+    "strides: list(int) >= 4",
+    "rates: list(int) >= 4",
+    "padding: {'SAME', 'VALID'}",
+)
 
 
 def _axes(c: ShapeContext, spatial: int) -> tuple[int, int, list[int]]:
@@ -224,9 +238,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         "T: {half, bfloat16, float, double, int32}",
-        "strides: list(int)",
-        "use_cudnn_on_gpu: bool = true",
-        *WINDOWS,
+        *_CONV_2D,
     ),
     shape=conv2d_shape,
 )
@@ -236,9 +248,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int)",
-        "use_cudnn_on_gpu: bool = true",
-        *WINDOWS,
+        *_CONV_2D,
     ),
     shape=_backprop_filter,
 )
@@ -248,9 +258,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int)",
-        "use_cudnn_on_gpu: bool = true",
-        *WINDOWS,
+        *_CONV_2D,
     ),
     shape=same_as_input(1),
 )
@@ -260,9 +268,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         "T: {half, bfloat16, float, double, int32}",
-        "strides: list(int)",
-        "use_cudnn_on_gpu: bool = true",
-        *WINDOWS,
+        *_CONV_2D,
     ),
     shape=_backprop_input,
 )
@@ -272,9 +278,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         "T: {half, bfloat16, float, double, int32}",
-        "strides: list(int)",
-        "use_cudnn_on_gpu: bool = true",
-        *WINDOWS,
+        *_CONV_2D,
     ),
     shape=same_as_input(0),
 )
@@ -284,10 +288,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
-        "dilations: list(int) = [1, 1, 1, 1, 1]",
+        *CONV_3D,
     ),
     shape=conv3d_shape,
 )
@@ -310,10 +311,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
-        "dilations: list(int) = [1, 1, 1, 1, 1]",
+        *CONV_3D,
     ),
     shape=_conv3d_backprop_filter_v2,
 )
@@ -336,10 +334,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
-        "dilations: list(int) = [1, 1, 1, 1, 1]",
+        *CONV_3D,
         f"Tshape: {INDEX} = DT_INT32",
     ),
     shape=_conv3d_backprop_input_v2,
@@ -365,8 +360,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int)",
-        *WINDOWS,
+        *_DEPTHWISE,
     ),
     shape=_depthwise,
 )
@@ -376,8 +370,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int)",
-        *WINDOWS,
+        *_DEPTHWISE,
     ),
     shape=_backprop_filter,
 )
@@ -387,8 +380,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "strides: list(int)",
-        *WINDOWS,
+        *_DEPTHWISE,
     ),
     shape=_depthwise_backprop_input,
 )
@@ -396,35 +388,20 @@ register_op(
     "Dilation2D",
     inputs=("input: T", "filter: T"),
     outputs=("output: T",),
-    attrs=(
-        "T: realnumbertype",
-        "strides: list(int) >= 4",
-        "rates: list(int) >= 4",
-        "padding: {'SAME', 'VALID'}",
-    ),
+    attrs=_DILATION,
     shape=_dilation,
 )
 register_op(
     "Dilation2DBackpropFilter",
     inputs=("input: T", "filter: T", "out_backprop: T"),
     outputs=("filter_backprop: T",),
-    attrs=(
-        "T: realnumbertype",
-        "strides: list(int) >= 4",
-        "rates: list(int) >= 4",
-        "padding: {'SAME', 'VALID'}",
-    ),
+    attrs=_DILATION,
     shape=same_as_input(1),
 )
 register_op(
     "Dilation2DBackpropInput",
     inputs=("input: T", "filter: T", "out_backprop: T"),
     outputs=("in_backprop: T",),
-    attrs=(
-        "T: realnumbertype",
-        "strides: list(int) >= 4",
-        "rates: list(int) >= 4",
-        "padding: {'SAME', 'VALID'}",
-    ),
+    attrs=_DILATION,
     shape=unchanged,
 )

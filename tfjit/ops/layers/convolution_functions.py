@@ -48,7 +48,7 @@ def _padding(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]
 def conv2d(
     input: TensorLike,
     filter: TensorLike | None = None,
-    strides: Any = None,
+    strides: object = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
@@ -79,8 +79,8 @@ def conv2d(
 
 def conv2d_backprop_filter(
     input: TensorLike,
-    filter_sizes: Any,
-    out_backprop: Any,
+    filter_sizes: TensorLike,
+    out_backprop: TensorLike,
     strides: Any,
     padding: PaddingLike,
     use_cudnn_on_gpu: bool = True,
@@ -107,9 +107,9 @@ def conv2d_backprop_filter(
 
 
 def conv2d_backprop_input(
-    input_sizes: Any,
+    input_sizes: object,
     filter: TensorLike | None = None,
-    out_backprop: Any = None,
+    out_backprop: object = None,
     strides: Any = None,
     padding: Any = None,
     use_cudnn_on_gpu: bool = True,
@@ -176,7 +176,7 @@ def conv2d_transpose(
 def conv1d(
     value: TensorLike | None = None,
     filters: TensorLike | None = None,
-    stride: Any = None,
+    stride: IntsLike | None = None,
     padding: PaddingLike | None = None,
     use_cudnn_on_gpu: bool | None = None,
     data_format: str | None = None,
@@ -339,8 +339,8 @@ def depthwise_conv2d(
 
 def separable_conv2d(
     input: TensorLike,
-    depthwise_filter: Any,
-    pointwise_filter: Any,
+    depthwise_filter: TensorLike,
+    pointwise_filter: TensorLike,
     strides: Sequence[int],
     padding: PaddingLike,
     rate: TensorLike | None = None,
@@ -375,7 +375,7 @@ def convolution(
     filter: TensorLike,
     padding: str,
     strides: IntsLike | None = None,
-    dilation_rate: Any = None,
+    dilation_rate: object = None,
     name: str | None = None,
     data_format: str | None = None,
     filters: TensorLike | None = None,

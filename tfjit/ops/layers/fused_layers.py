@@ -5,6 +5,8 @@ Graph optimizers write such nodes.
 
 from __future__ import annotations
 
+from typing import Final
+
 from tfjit.ops.arithmetic.matrix_product import matmul_shape
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import (
@@ -13,9 +15,22 @@ from tfjit.ops.core.shape_rules import (
 from tfjit.ops.core.type_lists import (
     HALF_TO_DOUBLE,
 )
-from tfjit.ops.layers.convolution import conv2d_shape, conv3d_shape
+from tfjit.ops.layers.convolution import CONV_3D, conv2d_shape, conv3d_shape
 from tfjit.ops.layers.layer_shapes import mirrored_conv
 from tfjit.ops.layers.normalization import batch_norm_v3_shape
+
+# Attrs of the ops that follow a matmul or convolution in one node.
+_EPILOGUE: Final = (
+    "fused_ops: list(string) = []",
+    "epsilon: float = 1e-04",
+    "leakyrelu_alpha: float = 0.2",
+)
+# Attrs of a convolution after a mirrored padding.
+_MIRRORED_CONV: Final = (
+    "mode: {'REFLECT', 'SYMMETRIC'}",
+    "strides: list(int)",
+    "padding: {'SAME', 'VALID'}",
+)
 
 register_op(
     "_FusedConv2D",
@@ -33,9 +48,7 @@ register_op(
         "filter_format: {'HWIO', 'OIHW', 'OIHW_VECT_I'} = 'HWIO'",
         "dilations: list(int) = [1, 1, 1, 1]",
         "use_cudnn_on_gpu: bool = true",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
+        *_EPILOGUE,
     ),
     shape=conv2d_shape,
 )
@@ -46,14 +59,9 @@ register_op(
     attrs=(
         "T: {bfloat16, float, half}",
         "num_args: int >= 0",
-        "strides: list(int) >= 5",
-        "padding: {'SAME', 'VALID'}",
-        "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
-        "dilations: list(int) = [1, 1, 1, 1, 1]",
+        *CONV_3D,
         "padding_list: list(int) = []",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
+        *_EPILOGUE,
     ),
     shape=conv3d_shape,
 )
@@ -68,9 +76,7 @@ register_op(
         "padding: {'SAME', 'VALID'}",
         "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
         "dilations: list(int) = [1, 1, 1, 1]",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
+        *_EPILOGUE,
     ),
 )
 register_op(
@@ -79,9 +85,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         f"T: {HALF_TO_DOUBLE}",
-        "mode: {'REFLECT', 'SYMMETRIC'}",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID'}",
+        *_MIRRORED_CONV,
     ),
     shape=mirrored_conv,
 )
@@ -94,9 +98,7 @@ register_op(
         "transpose_b: bool = false",
         "T: {bfloat16, half, float}",
         "num_args: int >= 0",
-        "fused_ops: list(string) = []",
-        "epsilon: float = 1e-04",
-        "leakyrelu_alpha: float = 0.2",
+        *_EPILOGUE,
     ),
     shape=matmul_shape,
 )
@@ -174,9 +176,7 @@ register_op(
     attrs=(
         "T: {half, float, double}",
         "resize_align_corners: bool = false",
-        "mode: {'REFLECT', 'SYMMETRIC'}",
-        "strides: list(int)",
-        "padding: {'SAME', 'VALID'}",
+        *_MIRRORED_CONV,
     ),
     shape=mirrored_conv,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.graphs.default_graph import control_dependencies, name_scope
@@ -69,8 +69,8 @@ register_op(
 
 
 def softmax_cross_entropy_with_logits(
-    labels: Any = None,
-    logits: Any = None,
+    labels: object = None,
+    logits: object = None,
     dim: int = -1,
     name: str | None = None,
     axis: int | None = None,
@@ -87,8 +87,8 @@ def softmax_cross_entropy_with_logits(
 
 
 def softmax_cross_entropy_with_logits_v2(
-    labels: Any,
-    logits: Any,
+    labels: object,
+    logits: object,
     axis: int | None = None,
     name: str | None = None,
     dim: int | None = None,
@@ -136,7 +136,7 @@ def softmax_cross_entropy_with_logits_v2(
         return tensor("Cast", scope, x=loss, DstT=given.dtype.base_dtype) if narrow else loss
 
 
-def _need_both(function: str, labels: Any, logits: Any) -> None:
+def _need_both(function: str, labels: object, logits: object) -> None:
     """Raise ValueError unless labels and logits are given."""
     if labels is None or logits is None:
         raise ValueError(
@@ -159,7 +159,7 @@ def _axis_last(x: Tensor, axis: int) -> Tensor:
         place = axis % rank
         return tensor("Transpose", None, x=x, perm=[*range(place), *range(place + 1, rank), place])
     size = tensor("Rank", None, input=x)
-    start: Any = axis if axis >= 0 else tensor("AddV2", None, x=size, y=axis)
+    start: object = axis if axis >= 0 else tensor("AddV2", None, x=size, y=axis)
     behind = tensor("AddV2", None, x=start, y=1)
     before = tensor("Range", None, start=0, limit=start, delta=1)
     after = tensor("Range", None, start=behind, limit=size, delta=1)
@@ -185,7 +185,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def sparse_softmax_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, name: str | None = None
+    labels: object = None, logits: object = None, name: str | None = None
 ) -> Tensor:
     """Return the loss of softmax for class numbers.
 
@@ -261,7 +261,7 @@ def _fits(labels_shape: Tensor, logits: Tensor) -> Operation:
 
 
 def sigmoid_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, name: str | None = None
+    labels: object = None, logits: object = None, name: str | None = None
 ) -> Tensor:
     """Return the loss of independent yes/no answers.
 
@@ -291,7 +291,7 @@ def weighted_cross_entropy_with_logits(
     logits: TensorLike | None = None,
     pos_weight: TensorLike | None = None,
     name: str | None = None,
-    targets: Any = None,
+    targets: TensorLike | None = None,
 ) -> Tensor:
     """Return the loss with positive answers weighted.
 

@@ -25,7 +25,7 @@ from tfjit.ops.core.shape_rules import (
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import AxisLike, TensorLike
+    from tfjit.framework.graphs.typing import AxisLike, ShapeLike, TensorLike
 
 
 def _bias_add(c: ShapeContext) -> Shapes:
@@ -378,8 +378,8 @@ def moments(
     axes: AxisLike,
     shift: TensorLike | None = None,
     name: str | None = None,
-    keep_dims: Any = None,
-    keepdims: Any = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return (mean, variance) over axes.
 
@@ -418,7 +418,7 @@ def batch_normalization(
     variance: TensorLike,
     offset: TensorLike,
     scale: TensorLike,
-    variance_epsilon: Any,
+    variance_epsilon: TensorLike,
     name: str | None = None,
 ) -> Tensor:
     """Return (x - mean) / sqrt(variance + epsilon) * scale + offset.
@@ -550,7 +550,7 @@ def relu_layer(
 def dropout(
     x: Any,
     keep_prob: Any = None,
-    noise_shape: Any = None,
+    noise_shape: ShapeLike | None = None,
     seed: int | None = None,
     name: str | None = None,
     rate: Any = None,
@@ -601,7 +601,7 @@ def embedding_lookup(
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,
-    max_norm: Any = None,
+    max_norm: TensorLike | None = None,
 ) -> Tensor:
     """Return rows of `params` by number.
 

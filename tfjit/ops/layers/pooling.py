@@ -16,7 +16,7 @@ from tfjit.ops.core.shape_rules import Shapes, fail, int_list_constant
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import IntsLike, PaddingLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, IntsLike, PaddingLike, TensorLike
 
 # Attrs that choose the windows of fractional pooling.
 FRACTIONAL: Final = (
@@ -445,8 +445,8 @@ def _window(value: Any, n: int, first: bool, name: str) -> list[int]:
 
 def max_pool(
     value: TensorLike | None = None,
-    ksize: Any = None,
-    strides: Any = None,
+    ksize: object = None,
+    strides: object = None,
     padding: Any = None,
     data_format: str = "NHWC",
     name: str | None = None,
@@ -487,8 +487,8 @@ def max_pool2d(
 
 def avg_pool(
     value: TensorLike | None = None,
-    ksize: Any = None,
-    strides: Any = None,
+    ksize: object = None,
+    strides: object = None,
     padding: str | None = None,
     data_format: str = "NHWC",
     name: str | None = None,
@@ -568,9 +568,9 @@ def max_pool_with_argmax(
     strides: Any,
     padding: str,
     data_format: str = "NHWC",
-    Targmax: Any = None,
+    Targmax: object = None,
     name: str | None = None,
-    output_dtype: Any = None,
+    output_dtype: DTypeLike | None = None,
     include_batch_in_index: bool = False,
 ) -> Any:
     """Return (output, argmax) of each window.

@@ -18,7 +18,7 @@ from tfjit.ops.core.shape_rules import (
 from tfjit.ops.core.type_lists import INDEX
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
 
 
 def _top_k_sizes(c: ShapeContext, k: int | None) -> Shapes:
@@ -102,7 +102,7 @@ def top_k(
     input: TensorLike,
     k: TensorLike = 1,
     sorted: bool = True,
-    index_type: Any = dtypes.int32,
+    index_type: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Any:
     """Return (values, indices) of the k largest of each row."""
@@ -131,7 +131,7 @@ register_op(
 
 
 def in_top_k(
-    predictions: TensorLike, targets: Any, k: TensorLike, name: str | None = None
+    predictions: TensorLike, targets: TensorLike, k: TensorLike, name: str | None = None
 ) -> Tensor:
     """Return whether targets are among their rows' k largest predictions."""
     with name_scope(name, "in_top_k"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.graphs.random_seed import get_seed
 from tfjit.framework.op_defs.shape_context import ShapeContext
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
 
 
+_SAMPLED: Final = (
+    "sampled_candidates: int64",
+    "true_expected_count: float",
+    "sampled_expected_count: float",
+)
+_COUNTS: Final = ("num_true: int >= 1", "num_sampled: int >= 1", "unique: bool")
+_SEEDS: Final = ("seed: int = 0", "seed2: int = 0")
+
+
 def _candidates(c: ShapeContext) -> Shapes:
     count = int(c.attr("num_sampled"))
     rows = c.with_rank(0, 2)[0]
@@ -25,17 +34,10 @@ def _candidates(c: ShapeContext) -> Shapes:
 register_op(
     "AllCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=(
-        "sampled_candidates: int64",
-        "true_expected_count: float",
-        "sampled_expected_count: float",
-    ),
+    outputs=_SAMPLED,
     attrs=(
-        "num_true: int >= 1",
-        "num_sampled: int >= 1",
-        "unique: bool",
-        "seed: int = 0",
-        "seed2: int = 0",
+        *_COUNTS,
+        *_SEEDS,
     ),
     stateful=True,
     shape=_candidates,
@@ -43,15 +45,9 @@ register_op(
 register_op(
     "FixedUnigramCandidateSampler",
     inputs=("true_classes: int64",),
-    outputs=(
-        "sampled_candidates: int64",
-        "true_expected_count: float",
-        "sampled_expected_count: float",
-    ),
+    outputs=_SAMPLED,
     attrs=(
-        "num_true: int >= 1",
-        "num_sampled: int >= 1",
-        "unique: bool",
+        *_COUNTS,
         "range_max: int >= 1",
         "vocab_file: string = ''",
         "distortion: float = 1.0",
@@ -59,8 +55,7 @@ register_op(
         "num_shards: int >= 1 = 1",
         "shard: int >= 0 = 0",
         "unigrams: list(float) = []",
-        "seed: int = 0",
-        "seed2: int = 0",
+        *_SEEDS,
     ),
     stateful=True,
     shape=_candidates,
@@ -74,18 +69,11 @@ for _op_type in (
     register_op(
         _op_type,
         inputs=("true_classes: int64",),
-        outputs=(
-            "sampled_candidates: int64",
-            "true_expected_count: float",
-            "sampled_expected_count: float",
-        ),
+        outputs=_SAMPLED,
         attrs=(
-            "num_true: int >= 1",
-            "num_sampled: int >= 1",
-            "unique: bool",
+            *_COUNTS,
             "range_max: int >= 1",
-            "seed: int = 0",
-            "seed2: int = 0",
+            *_SEEDS,
         ),
         stateful=True,
         shape=_candidates,
@@ -96,8 +84,7 @@ register_op(
     outputs=("output: T",),
     attrs=(
         "T: {uint8, int8, int16, int32, int64, float, double}",
-        "seed: int = 0",
-        "seed2: int = 0",
+        *_SEEDS,
     ),
     stateful=True,
     deprecated=(8, "Random crop is now pure Python"),
@@ -108,8 +95,7 @@ register_op(
     outputs=("begin: T", "size: T", "bboxes: float"),
     attrs=(
         "T: {uint8, int8, int16, int32, int64}",
-        "seed: int = 0",
-        "seed2: int = 0",
+        *_SEEDS,
         "min_object_covered: float = 0.1",
         "aspect_ratio_range: list(float) = [0.75, 1.33]",
         "area_range: list(float) = [0.05, 1.0]",
@@ -124,8 +110,7 @@ register_op(
     outputs=("begin: T", "size: T", "bboxes: float"),
     attrs=(
         "T: {uint8, int8, int16, int32, int64}",
-        "seed: int = 0",
-        "seed2: int = 0",
+        *_SEEDS,
         "aspect_ratio_range: list(float) = [0.75, 1.33]",
         "area_range: list(float) = [0.05, 1.0]",
         "max_attempts: int = 100",
@@ -141,6 +126,12 @@ register_op(
 )
 
 
+def _seeds(seed: int | None) -> dict[str, int]:
+    """Return the attrs of a seed."""
+    first, second = get_seed(seed)
+    return {"seed": first or 0, "seed2": second or 0}
+
+
 def _sampled(
     op: str,
     true_classes: TensorLike,
@@ -149,10 +140,8 @@ def _sampled(
     unique: bool,
     seed: int | None,
     name: str | None,
-    **more: Any,
+    **more: object,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    first, second = get_seed(seed)
-    seeds = {"seed": first or 0, "seed2": second or 0}
     return call(
         op,
         name,
@@ -160,7 +149,7 @@ def _sampled(
         num_true=num_true,
         num_sampled=num_sampled,
         unique=unique,
-        **seeds,
+        **_seeds(seed),
         **more,
     )
 
@@ -295,17 +284,15 @@ def all_candidate_sampler(
 
 def compute_accidental_hits(
     true_classes: TensorLike,
-    sampled_candidates: Any,
+    sampled_candidates: TensorLike,
     num_true: int,
     seed: int | None = None,
     name: str | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the true classes that were drawn.
 
     Returns (rows, positions among the candidates, lowest float32).
     """
-    first, second = get_seed(seed)
-    seeds = {"seed": first or 0, "seed2": second or 0}
     op = "ComputeAccidentalHits"
     found = call(
         op,
@@ -313,7 +300,7 @@ def compute_accidental_hits(
         true_classes=true_classes,
         sampled_candidates=sampled_candidates,
         num_true=num_true,
-        **seeds,
+        **_seeds(seed),
     )
     return tuple(found)
 
@@ -328,6 +315,6 @@ register_op(
     "ComputeAccidentalHits",
     inputs=("true_classes: int64", "sampled_candidates: int64"),
     outputs=("indices: int32", "ids: int64", "weights: float"),
-    attrs=("num_true: int", "seed: int = 0", "seed2: int = 0"),
+    attrs=("num_true: int", *_SEEDS),
     shape=_hits,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -264,7 +264,7 @@ def multinomial(
     num_samples: TensorLike,
     seed: int | None = None,
     name: str | None = None,
-    output_dtype: Any = None,
+    output_dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Draw class numbers [rows, num_samples] by logits [rows, classes]."""
     kind = dtypes.int64 if output_dtype is None else as_dtype(output_dtype)

@@ -250,7 +250,7 @@ _DRAWN: Final = (
 _ALGORITHMS: Final = {"philox": 1, "threefry": 2, "autoselect": 3}
 
 
-def _algorithm(alg: Any) -> int:
+def _algorithm(alg: object) -> int:
     """Return the number of a random number generator.
 
     alg: the number, a name, or None for any. Raises ValueError for another number or name,
@@ -278,7 +278,7 @@ def _algorithm(alg: Any) -> int:
     return found
 
 
-def _generator(seed: TensorLike, alg: TensorLike) -> dict[str, Any]:
+def _generator(seed: TensorLike, alg: TensorLike) -> dict[str, object]:
     """Return key, counter and algorithm of a draw.
 
     They are in the form of the node's inputs.
@@ -300,8 +300,8 @@ def _generator(seed: TensorLike, alg: TensorLike) -> dict[str, Any]:
 def stateless_random_uniform(
     shape: ShapeLike,
     seed: TensorLike,
-    minval: Any = 0,
-    maxval: Any = None,
+    minval: object = 0,
+    maxval: object = None,
     dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
     alg: TensorLike = "auto_select",
@@ -433,7 +433,7 @@ def stateless_multinomial(
     logits: TensorLike,
     num_samples: TensorLike,
     seed: TensorLike,
-    output_dtype: Any = dtypes.int64,
+    output_dtype: DTypeLike = dtypes.int64,
     name: str | None = None,
 ) -> Tensor:
     """Draw as `multinomial`; two seeds determine the values."""

@@ -55,7 +55,7 @@ def reduced(gradient: Tensor | None, x: Tensor, other: Tensor, *, first: bool) -
     return raw.Reshape(tensor=raw.Sum(input=gradient, reduction_indices=axes), shape=shape)
 
 
-def attrs_of(op: Operation, *names: str) -> dict[str, Any]:
+def attrs_of(op: Operation, *names: str) -> dict[str, object]:
     """Return attrs of the operation by name."""
     return {name: op.get_attr(name) for name in names}
 

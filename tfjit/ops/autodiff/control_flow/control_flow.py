@@ -17,7 +17,7 @@ from tfjit.ops.control_flow.control_flow_contexts import CondContext, enter, out
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import Gradients
+    from tfjit.framework.graphs.typing import Gradients, Structure, TensorLike
 
 
 def _state() -> LoopGradient | None:
@@ -30,7 +30,7 @@ def _state() -> LoopGradient | None:
 
 @RegisterGradient("Switch")
 @RegisterGradient("RefSwitch")
-def _switch(op: Operation, no: Any, yes: Any) -> Gradients:
+def _switch(op: Operation, no: Structure, yes: Structure) -> Gradients:
     context = op._get_control_flow_context()
     state = _state()
     if context is not None and context.IsWhileContext():
@@ -79,7 +79,7 @@ def _merge(op: Operation, grad: Tensor, _: object) -> Gradients:
 
 @RegisterGradient("Exit")
 @RegisterGradient("RefExit")
-def _exit(op: Operation, grad: Any) -> Any:
+def _exit(op: Operation, grad: Any) -> Structure:
     state = _state()
     assert state is not None
     context = state.context
@@ -99,13 +99,13 @@ def _exit(op: Operation, grad: Any) -> Any:
 
 @RegisterGradient("NextIteration")
 @RegisterGradient("RefNextIteration")
-def _next_iteration(op: Operation, grad: Any) -> Any:
+def _next_iteration(op: Operation, grad: TensorLike) -> Structure:
     return grad
 
 
 @RegisterGradient("Enter")
 @RegisterGradient("RefEnter")
-def _enter(op: Operation, grad: Any) -> Any:
+def _enter(op: Operation, grad: Any) -> Structure:
     state = _state()
     if state is None or not state.context.back_prop:
         return grad

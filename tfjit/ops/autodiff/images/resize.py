@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
 
 
-def _corners(op: Operation) -> dict[str, Any]:
+def _corners(op: Operation) -> dict[str, object]:
     return {name: op.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
 
 

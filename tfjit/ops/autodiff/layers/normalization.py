@@ -53,7 +53,7 @@ def _log_softmax(op: Operation, grad: Tensor) -> Gradients:
 def _batch_norm(op: Operation, grad: Tensor, op_type: str, reserve_3: bool) -> Any:
     x, scale = op.inputs[:2]
     training = op.get_attr("is_training")
-    arguments: dict[str, Any] = {"y_backprop": grad, "x": x, "scale": scale}
+    arguments: dict[str, object] = {"y_backprop": grad, "x": x, "scale": scale}
     arguments["reserve_space_1"], arguments["reserve_space_2"] = (
         (op.outputs[3], op.outputs[4]) if training else (op.inputs[3], op.inputs[4])
     )
@@ -66,17 +66,17 @@ def _batch_norm(op: Operation, grad: Tensor, op_type: str, reserve_3: bool) -> A
 
 
 @RegisterGradient("FusedBatchNorm")
-def _fused_batch_norm(op: Operation, grad: Tensor, *_: Any) -> Gradients:
+def _fused_batch_norm(op: Operation, grad: Tensor, *_: object) -> Gradients:
     return _batch_norm(op, grad, "FusedBatchNormGrad", reserve_3=False)
 
 
 @RegisterGradient("FusedBatchNormV2")
-def _fused_batch_norm_v2(op: Operation, grad: Tensor, *_: Any) -> Gradients:
+def _fused_batch_norm_v2(op: Operation, grad: Tensor, *_: object) -> Gradients:
     return _batch_norm(op, grad, "FusedBatchNormGradV2", reserve_3=False)
 
 
 @RegisterGradient("FusedBatchNormV3")
-def _fused_batch_norm_v3(op: Operation, grad: Tensor, *_: Any) -> Gradients:
+def _fused_batch_norm_v3(op: Operation, grad: Tensor, *_: object) -> Gradients:
     return _batch_norm(op, grad, "FusedBatchNormGradV3", reserve_3=True)
 
 

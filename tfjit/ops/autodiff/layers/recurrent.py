@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
 
 
-def _block_lstm(op: Operation, grads: tuple[Any, ...], op_type: str) -> Any:
+def _block_lstm(op: Operation, grads: tuple[object, ...], op_type: str) -> Any:
     names = ("seq_len_max", "x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b")
     outputs = dict(zip(("i", "cs", "f", "o", "ci", "co", "h"), op.outputs))
     given = dict(zip(names, op.inputs))
@@ -27,10 +27,10 @@ def _block_lstm(op: Operation, grads: tuple[Any, ...], op_type: str) -> Any:
 
 
 @RegisterGradient("BlockLSTM")
-def _block_lstm_v1(op: Operation, *grads: Any) -> Gradients:
+def _block_lstm_v1(op: Operation, *grads: object) -> Gradients:
     return _block_lstm(op, grads, "BlockLSTMGrad")
 
 
 @RegisterGradient("BlockLSTMV2")
-def _block_lstm_v2(op: Operation, *grads: Any) -> Gradients:
+def _block_lstm_v2(op: Operation, *grads: object) -> Gradients:
     return _block_lstm(op, grads, "BlockLSTMGradV2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @RegisterGradient("SparseReorder")
-def _reorder(op: Operation, *gradients: Any) -> Gradients:
+def _reorder(op: Operation, *gradients: object) -> Gradients:
     """Return each value's gradient at the place before reordering."""
     indices, _, shape = op.inputs
     count = raw.Shape(input=indices)
@@ -42,7 +42,7 @@ def _to_dense(op: Operation, gradient: Tensor) -> Gradients:
 
 
 @RegisterGradient("SparseSlice")
-def _slice(op: Operation, *gradients: Any) -> Gradients:
+def _slice(op: Operation, *gradients: object) -> Gradients:
     of_values = raw.SparseSliceGrad(
         backprop_val_grad=gradients[1],
         input_indices=op.inputs[0],
@@ -53,7 +53,7 @@ def _slice(op: Operation, *gradients: Any) -> Gradients:
 
 
 @RegisterGradient("SparseFillEmptyRows")
-def _fill(op: Operation, *gradients: Any) -> Gradients:
+def _fill(op: Operation, *gradients: object) -> Gradients:
     of_values, of_default = raw.SparseFillEmptyRowsGrad(
         reverse_index_map=op.outputs[3], grad_values=gradients[1]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
@@ -27,7 +27,7 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> Gradients:
         grad.ref(): grad.op.type == "ReluGrad",
     }
 
-    def product(x: Tensor, y: Tensor, wanted: Any, tx: bool = False, ty: bool = False) -> Tensor:
+    def product(x: Tensor, y: Tensor, wanted: object, tx: bool = False, ty: bool = False) -> Tensor:
         options = {
             "a_is_sparse": hints[x.ref()],
             "b_is_sparse": hints[y.ref()],
@@ -86,7 +86,7 @@ def _dense_add(op: Operation, gradient: Tensor) -> Gradients:
 
 
 @RegisterGradient("SparseAdd")
-def _add(op: Operation, *gradients: Any) -> Gradients:
+def _add(op: Operation, *gradients: object) -> Gradients:
     of_a, of_b = raw.SparseAddGrad(
         backprop_val_grad=gradients[1],
         a_indices=op.inputs[0],
