@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class Callables:
-    """Callables by handle: number of feeds, runner (None once released), signature.
+    """Hold callables by handle.
 
+    An entry is the number of feeds, the runner (None once released) and the signature.
     The session is an argument, not a field: a reference cycle would outlive it.
     """
 

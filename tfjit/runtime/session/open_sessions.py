@@ -1,4 +1,4 @@
-"""Remember the open sessions of the process, and the names that clients gave them."""
+"""Remember the open sessions of the process and their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OpenSessions:
-    """The open sessions, by name where they have a handle or metadata. Thread-safe."""
+    """Hold the open sessions, by name if they have one. Thread-safe."""
 
     def __init__(self) -> None:
         self._sessions: weakref.WeakSet[DirectSession] = weakref.WeakSet()
