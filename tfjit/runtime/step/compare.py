@@ -308,7 +308,7 @@ def _array(value: Any) -> Any:
     return value.value if isinstance(value, Variable) else value
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return str(value) if isinstance(value, np.generic) else repr(value)
 
 
