@@ -342,8 +342,8 @@ class _Rewriter:
                     dtype = graph.node(name).output_dtypes[tensor[1]].base_dtype
                     if dtype.name in _NEVER_MADE_UP:
                         raise Declined(
-                            f"a later part of it reads '{name}:{tensor[1]}', a {dtype.name}, outside "
-                            "one branch"
+                            f"a later part of it reads '{name}:{tensor[1]}', a {dtype.name}, "
+                            "outside one branch"
                         )
                     outputs.append(
                         _Output(tensor, dtype, (tensor, None) if side == 0 else (None, tensor))

@@ -1,4 +1,4 @@
-"""Name the bodies of loops and branches, and the nodes in them, in every report.
+"""Name regions and the nodes in them.
 
 The path of a region is the path of its node and its part: "while/cond", "while/body",
 "cond_1/then_branch", "case/branch_2". A nested region has the path of the outer one before it:
@@ -9,20 +9,20 @@ from __future__ import annotations
 
 
 def region_path(outer: str, node: str, part: str) -> str:
-    """Return the path of a region: one part of a node in the region `outer`."""
+    """Return the path of one part of a node in an outer region."""
     return f"{node_path(outer, node)}/{part}"
 
 
 def branch_part(number: int, is_if: bool) -> str:
-    """Return the part of a branch, by its number among the bodies of an If or a Case."""
+    """Return the name of a branch of an If or a Case."""
     return ("then_branch", "else_branch")[number] if is_if else f"branch_{number}"
 
 
 def node_path(region: str, node: str) -> str:
-    """Return the path of a node in a region; "" as the node is the region itself.
+    """Return the path of a node in a region.
 
-    A name that the scope of the region begins already, as that of a functionalized loop's node
-    does, is its own path.
+    A name that begins with the region's path, as in a functionalized loop, is its own path. The
+    node "" is the region itself.
     """
     if not region or node.startswith(f"{region}/"):
         return node

@@ -191,7 +191,7 @@ class PassContext:
         return self._manager
 
     def child(self, node: str, part: str) -> PassContext:
-        """Return the context of a region, one part of a node, with the same pass manager."""
+        """Return the context of a part of a node."""
         return PassContext(
             options=self.options,
             where=region_path(self.where, node, part),

@@ -251,8 +251,8 @@ class _Placer:
                 if not taker.assigned and _conflict(maker.requested, taker.requested):
                     self.ctx.log(
                         node.name,
-                        f"its device {taker.requested} is replaced by {maker.requested} of '{src}', "
-                        "whose reference is its input",
+                        f"its device {taker.requested} is replaced by {maker.requested} of "
+                        f"'{src}', whose reference is its input",
                     )
                     taker.requested = maker.requested
                 self.join(src, node.name, node)

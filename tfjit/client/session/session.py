@@ -442,9 +442,10 @@ class BaseSession(SessionBase):
 
         feed_shapes: tensor or name -> the shape of its value, or a value. A tuple or list of ints
         and None, a TensorShape and a TensorSpec are shapes, with 1 for an unknown size; any other
-        is a value, as `run` takes it. A placeholder not named has its own shape. measure: run the step to time each kernel where it stands,
-        beside its prediction and this machine's limits; variables keep their values. feed_dict:
-        values to run with, whose shapes count too; other feeds are made up. Raises TypeError or
+        is a value, as `run` takes it. A placeholder not named has its own shape. measure: run
+        the step to time each kernel in place, beside its prediction and this machine's limits;
+        variables keep their values. feed_dict: values to run with, whose shapes count too; other
+        feeds are made up. Raises TypeError or
         ValueError for a feed that is neither a shape nor a value of its tensor.
         """
         self._check_usable()

@@ -164,7 +164,7 @@ def lower(session: BaseSession, fetches: Fetches, feeds: Mapping[Any, Any] | Non
 def explained_feeds(
     session: BaseSession, feeds: Mapping[Any, Any] | None, feed_dict: Mapping[Any, Any] | None
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
-    """Return (shape by tensor, value by tensor) of a run; `BaseSession.explain` has the contract.
+    """Return the shapes and values of feeds by tensor, for `BaseSession.explain`.
 
     feeds: shapes or values. feed_dict: values; they win.
     """
@@ -207,7 +207,7 @@ def _converted(session: BaseSession, feed: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _spelled_shape(given: Any) -> tuple[int | None, ...] | None:
-    """Return the sizes of a shape, None for an unknown size; None for a value."""
+    """Return the sizes of a shape, or None for a value."""
     if isinstance(given, TensorSpec):
         given = given.shape
     if isinstance(given, TensorShape):

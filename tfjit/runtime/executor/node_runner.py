@@ -457,7 +457,7 @@ class _Computed(_Referenced):
         return step
 
     def _show(self, lowered: Lowered) -> Path | None:
-        """Dump and log the code of the node where that is wanted; return the folder of its dumps."""
+        """Dump and log the node's code if wanted; return the dump folder."""
         dumps = settings.path("TFJIT_DUMP")
         folder = dumps / "nodes" if dumps is not None else None
         if folder is not None:

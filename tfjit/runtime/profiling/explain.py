@@ -39,8 +39,9 @@ class ExplainedNode:
     """The execution of one node of the optimised graph.
 
     name: the node's path, unique among all regions. serving: native (compiled), reference (NumPy),
-    runtime (with the session's state), view, constant, variable, feed, fetch ... kernels: titles of the compiled code it calls. members: user
-    nodes it represents. reason: why it is not compiled. device: full name.
+    runtime (with the session's state), view, constant, variable, feed, fetch ... kernels: titles
+    of the compiled code it calls. members: user nodes it represents. reason: why it is not
+    compiled. device: full name.
     """
 
     name: str
@@ -454,7 +455,7 @@ def _kernels(step: Step, instructions: Sequence[Instruction]) -> list[KernelSour
 
 
 def _writers(kernels: Sequence[KernelSource]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the titles of kernels by the path of their writer, in the order of paths."""
+    """Return the titles of kernels by their writer, in order."""
     found: dict[str, dict[str, None]] = {}
     for source in kernels:
         if source.writer:

@@ -48,7 +48,8 @@ class NodeTime:
 class StepTimes:
     """The times of a step's kernels.
 
-    by_node: path of the node -> time. step_us: a whole run without the trace. runs: number of timed runs.
+    by_node: path of the node -> time. step_us: a whole run without the trace. runs: number of
+    timed runs.
     threads: intra-op.
     """
 

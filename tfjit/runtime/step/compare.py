@@ -62,7 +62,7 @@ class Difference:
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """Return the first different values and the number of differences, a line each."""
+        """Return the first different values, then the number of differences."""
         if self.index is None:
             return [f"compiled {self.compiled}, reference {self.reference}"]
         extent = "" if np.isnan(self.largest) else f", by at most {self.largest:.6g}"
@@ -76,7 +76,7 @@ class Difference:
 
 
 class Comparison:
-    """Compare the calls of one step, and report the result of its first run.
+    """Compare the calls of one step, and report its first run.
 
     name: of the plan or node that the step runs.
     """
@@ -88,7 +88,7 @@ class Comparison:
         self._reported = False
 
     def report(self) -> None:
-        """Log once, at the end of the step's first run, that no call differs."""
+        """Log after the step's first run that no call differs."""
         if self._reported:
             return
         self._reported = True
@@ -105,7 +105,7 @@ class Comparison:
             log.info("%s", text)
 
     def kernel(self, instruction: Instruction, call: NativeCall) -> PythonKernel:
-        """Return a Python kernel that runs an instruction's reference and its compiled call.
+        """Return a Python kernel that runs reference and compiled call.
 
         The kernel logs the first difference of each output and written variable.
         """
@@ -250,7 +250,7 @@ class _Compiled:
         self.tolerance = _ULPS_OF_AN_OP * (1 + len(names)) + _ULPS_OF_A_TERM * call.flops / elements
 
     def log(self, kind: str, head: str, *lines: str) -> None:
-        """Log the first difference of a kind, with the kernels and the files of their texts.
+        """Log the first difference of a kind, with the kernels.
 
         That is the first iteration's of a loop, and the first run's of many runs.
         """
