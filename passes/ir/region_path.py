@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 def region_path(outer: str, node: str, part: str) -> str:
-    """Return the path of one part of a node in an outer region."""
+    """Return the path of a node's part in an outer region."""
     return f"{node_path(outer, node)}/{part}"
 
 
