@@ -129,7 +129,8 @@ PROGRAMS: Final = (
         "residual_network",
         images.residual_network,
         (200, 40),
-        {"blocks": 1, "size": 8, "batch": 4, "widths": (4, 8)},
+        # Batch norms over few values magnify the last bits of TensorFlow's modes to 3 %.
+        {"blocks": 1, "size": 16, "batch": 16, "widths": (4, 8)},
         rtol=5e-3,
     ),
     Program(

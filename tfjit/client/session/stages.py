@@ -18,7 +18,7 @@ from tfjit.framework.types.shape import TensorShape
 
 if TYPE_CHECKING:
     from tfjit.client.session.session import BaseSession
-    from tfjit.framework.graphs.typing import Fetches, Structure
+    from tfjit.framework.graphs.typing import FeedDict, Fetches, Structure
     from tfjit.runtime.profiling.stages import CostAnalysis, Dialect, MemoryAnalysis, PlanStages
 
 
@@ -162,14 +162,14 @@ def lower(session: BaseSession, fetches: Fetches, feeds: Mapping[Any, Any] | Non
 
 
 def explained_feeds(
-    session: BaseSession, feeds: Mapping[Any, Any] | None, feed_dict: Mapping[Any, Any] | None
-) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
+    session: BaseSession, feeds: FeedDict | None, feed_dict: FeedDict | None
+) -> tuple[dict[str, tuple[int, ...]], dict[str, np.ndarray]]:
     """Return the shapes and values of feeds by tensor, for `BaseSession.explain`.
 
     feeds: shapes or values. feed_dict: values; they win.
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    values: dict[str, Any] = {}
+    values: dict[str, np.ndarray] = {}
     graph = session._graph
     for key, given in (feeds or {}).items():
         shape = _spelled_shape(given)
@@ -188,12 +188,12 @@ def explained_feeds(
     return shapes, values
 
 
-def _converted(session: BaseSession, feed: Mapping[Any, Any]) -> dict[str, Any]:
+def _converted(session: BaseSession, feed: FeedDict) -> dict[str, np.ndarray]:
     """Return the arrays of one feed, by tensor.
 
     Raises TypeError or ValueError with the accepted forms.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, np.ndarray] = {}
     for slot, get, _ in feed_handles(session, resolve_feeds(session._graph, feed)):
         try:
             found[slot.name] = slot.convert(get(feed))
@@ -206,7 +206,7 @@ def _converted(session: BaseSession, feed: Mapping[Any, Any]) -> dict[str, Any]:
     return found
 
 
-def _spelled_shape(given: Any) -> tuple[int | None, ...] | None:
+def _spelled_shape(given: object) -> tuple[int | None, ...] | None:
     """Return the sizes of a shape, or None for a value."""
     if isinstance(given, TensorSpec):
         given = given.shape
@@ -222,7 +222,7 @@ def _spelled_shape(given: Any) -> tuple[int | None, ...] | None:
     return None
 
 
-def _is_int(size: Any) -> bool:
+def _is_int(size: object) -> bool:
     return isinstance(size, int | np.integer) and not isinstance(size, bool)
 
 
