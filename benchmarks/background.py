@@ -42,7 +42,7 @@ def _until(run: Callable[[], Any], done: Callable[[], bool], limit_s: float) -> 
 
 
 def _ready(session: Any) -> Any:
-    (plan,) = session._backend._plans.values()
+    (plan,) = session._runtime_session._plans.values()
     (variant,) = plan.variants.values()
     return variant
 

@@ -339,7 +339,7 @@ def test_what_fits_is_not_copied(front: str) -> None:
     w = shared_world(front, build)
     seen: list[np.ndarray] = []
     with ours(w) as session:
-        backend = session._backend
+        backend = session._runtime_session
         prepare = backend.prepare
 
         def watched(*args: Any) -> Any:

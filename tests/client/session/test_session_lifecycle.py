@@ -148,7 +148,7 @@ def test_a_deleted_session_frees_its_memory() -> None:
     for close in (False, True):
         session = tfjit.Session(graph=graph)
         session.run(y, {x: np.ones(5)})
-        backend = weakref.ref(session._backend)
+        backend = weakref.ref(session._runtime_session)
         session_ref = weakref.ref(session)
         if close:
             session.close()

@@ -102,7 +102,7 @@ def _run(session: tfjit.Session, m: Model) -> None:
 
 def _compiled(session: tfjit.Session, m: Model) -> None:
     _run(session, m)
-    for plan in list(session._backend._plans.values()):  # type: ignore[union-attr]
+    for plan in list(session._runtime_session._plans.values()):  # type: ignore[union-attr]
         for variant in list(plan.variants.values()):
             variant.upgrade()
             assert variant.compile_done.wait(100)
@@ -190,11 +190,11 @@ def test_all_is_freed_at_once(use: str, kind: str, end: str) -> None:
     session = tfjit.Session(graph=model.graph)
     session.run(model.init)
     USES[use](session, model)
-    backend = weakref.ref(session._backend)
-    assert session._backend is not None
+    backend = weakref.ref(session._runtime_session)
+    assert session._runtime_session is not None
     arrays = [
         weakref.ref(r.value)
-        for manager in session._backend.state.managers()
+        for manager in session._runtime_session.state.managers()
         for r in manager
         if hasattr(r, "value")
     ]
@@ -239,10 +239,10 @@ def test_own_threads_end_with_the_session() -> None:
     before = set(threading.enumerate())
     session = tfjit.Session(graph=model.graph, config=config)
     session.run(model.init)
-    assert isinstance(session._backend, direct_session.DirectSession)
+    assert isinstance(session._runtime_session, direct_session.DirectSession)
     waits = threading.Barrier(4)
     for _ in range(3):
-        session._backend.pool().schedule(lambda: (waits.wait(), None)[1])
+        session._runtime_session.pool().schedule(lambda: (waits.wait(), None)[1])
     waits.wait()
     session.partial_run_setup([model.y], [model.x])
     own = {

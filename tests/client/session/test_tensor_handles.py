@@ -259,7 +259,7 @@ def test_a_tensor_is_moved_to_its_holder(kind: str) -> None:
 
 def kept(world: World) -> int:
     """Tensors that a tfjit session keeps."""
-    return len(world.session._backend.state.tensors)
+    return len(world.session._runtime_session.state.tensors)
 
 
 @pytest.mark.parametrize("kind", ["over tf.Graph", "over tfjit.Graph"])

@@ -53,7 +53,9 @@ def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 def variants(session: tfjit.Session) -> list[Variant]:
     return [
-        variant for plan in session._backend._plans.values() for variant in plan.variants.values()
+        variant
+        for plan in session._runtime_session._plans.values()
+        for variant in plan.variants.values()
     ]
 
 

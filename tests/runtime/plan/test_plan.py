@@ -77,7 +77,7 @@ def test_the_order_of_names_does_not_matter(world: Graph, monkeypatch: pytest.Mo
     # else the first run's tanh is NumPy's, and later ones may not be
     monkeypatch.setenv("TFJIT_JIT", "eager")
     with tfjit.Session(graph=world.graph) as session:
-        backend = session._backend
+        backend = session._runtime_session
         first = session.run([world.a, world.c, world.total], {world.x: X, world.w: 2.0})
         assert (backend.plan_misses, backend.plan_hits) == (1, 0)
         for fetches, order in (
@@ -137,9 +137,9 @@ def test_eviction_loses_neither_variables_nor_streams_nor_queues(
     with tfjit.Session(graph=graph) as session:
         for a, b in zip(course(session), expected, strict=True):
             np.testing.assert_array_equal(a, b)
-        assert len(session._backend._plans) == 3
-        assert session._backend.plan_misses >= 12
-        assert all(len(p.variants) <= 2 for p in session._backend._plans.values())
+        assert len(session._runtime_session._plans) == 3
+        assert session._runtime_session.plan_misses >= 12
+        assert all(len(p.variants) <= 2 for p in session._runtime_session._plans.values())
 
 
 def test_the_middle_of_the_graph_can_be_fed(mode: str, world: Graph) -> None:

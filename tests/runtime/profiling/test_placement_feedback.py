@@ -67,7 +67,7 @@ def values(world: World, session: Any, steps: int) -> list[np.ndarray]:
 
 
 def placed(session: Any) -> dict[str, str]:
-    return {node.name: node.assigned_device for node in session._backend.graph.op_nodes()}
+    return {node.name: node.assigned_device for node in session._runtime_session.graph.op_nodes()}
 
 
 @covers("ConfigProto.placement_period")
@@ -81,7 +81,7 @@ def test_costly_branches_are_spread_and_values_stay(caplog: pytest.LogCaptureFix
         # sums that come near zero
         np.testing.assert_allclose(values(world, session, 60), expected, rtol=1e-5, atol=1e-5)
         after = placed(session)
-        assert session._backend.observer is None  # stable: steps are no longer watched
+        assert session._runtime_session.observer is None  # stable: steps are no longer watched
     assert set(before.values()) == {f"{CPU}0"}
     moved = {name for name in after if after[name] != before[name]}
     assert len(moved & {"a", "b"}) == 1
@@ -104,7 +104,7 @@ def test_nodes_go_back_where_a_move_did_not_pay(caplog: pytest.LogCaptureFixture
         session.run(world.v.initializer)
         before = placed(session)
         values(world, session, 60)
-        assert session._backend.observer is None
+        assert session._runtime_session.observer is None
         assert placed(session) == before
     said = [record.getMessage() for record in caplog.records]
     assert any(text.endswith("the nodes go back") for text in said)
@@ -115,5 +115,5 @@ def test_one_device_or_no_period_measures_nothing() -> None:
     world = World()
     for text in ("placement_period: 2", "device_count { key: 'CPU' value: 2 }"):
         with tfjit.Session(graph=world.graph, config=config(text)) as session:
-            assert session._backend.observer is None
+            assert session._runtime_session.observer is None
             values(world, session, 3)

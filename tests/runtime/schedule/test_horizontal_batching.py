@@ -73,7 +73,9 @@ def test_every_chunk_of_every_launch_is_done_once(
 
 def variant_of(session: tfjit.Session, fetch: str) -> Variant:
     (variant,) = next(
-        plan for plan in session._backend._plans.values() if fetch in plan.fetches + plan.targets
+        plan
+        for plan in session._runtime_session._plans.values()
+        if fetch in plan.fetches + plan.targets
     ).variants.values()
     assert variant.compile_done.wait(300)
     return variant
@@ -181,7 +183,7 @@ def test_values_of_branches(
         assert variant.step is not None
         assert check_order(variant.step, variant) > 3
         assert list(variant.plan.fetches) == fetches
-        environment = session._backend.step_environment(variant.partitions[0].device)
+        environment = session._runtime_session.step_environment(variant.partitions[0].device)
         wide = Step(variant.lowered, replace(environment, pool=lambda: pool, threads=8), "wide")
         assert check_order(wide, variant) > 3
         alone = Step(variant.lowered, replace(environment, pool=lambda: None, threads=1), "alone")

@@ -65,7 +65,7 @@ def run_both(
         expected = session.run("out:0", feeds)
     with tfjit.Session(graph=graph) as mine:
         got = mine.run("out:0", feeds)
-        (plan,) = mine._backend._plans.values()
+        (plan,) = mine._runtime_session._plans.values()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)
         np.testing.assert_array_equal(got, mine.run("out:0", feeds))
@@ -159,7 +159,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
         assert len(jobs) == 1
         monkeypatch.undo()
         plan_module._BACKGROUND.submit(*jobs[0])
-        (plan,) = session._backend._plans.values()
+        (plan,) = session._runtime_session._plans.values()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)
         assert variant.report is not None
@@ -175,7 +175,7 @@ def test_runs_with_options_are_compiled_too(nodes: int, monkeypatch: pytest.Monk
         options = tfjit.RunOptions(output_partition_graphs=True)
         first = session.run("out:0", FEEDS, options=options, run_metadata=metadata)
         assert metadata.partition_graphs[0].node
-        (plan,) = session._backend._plans.values()
+        (plan,) = session._runtime_session._plans.values()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)
         assert variant.inline is not None

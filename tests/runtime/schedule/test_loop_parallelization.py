@@ -60,7 +60,9 @@ def session(graph: Any, threads: int) -> tfjit.Session:
 
 
 def divisions(ours: tfjit.Session) -> list[tuple[int, tuple[str, ...]]]:
-    steps = [v.step for plan in ours._backend._plans.values() for v in plan.variants.values()]
+    steps = [
+        v.step for plan in ours._runtime_session._plans.values() for v in plan.variants.values()
+    ]
     return [division for step in steps if step is not None for division in step.divisions]
 
 

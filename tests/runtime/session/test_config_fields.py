@@ -139,8 +139,8 @@ def test_a_session_has_the_name_that_its_client_gives_it(world: World) -> None:
         device_count={"CPU": 2},
     )
     with tfjit.Session(graph=world.graph, config=chosen) as session:
-        assert DirectSessionFactory.find("worker 3") is session._backend
-        assert session._backend.pool()._name == "tfjit-inter-op-worker 3"
+        assert DirectSessionFactory.find("worker 3") is session._runtime_session
+        assert session._runtime_session.pool()._name == "tfjit-inter-op-worker 3"
         with pytest.raises(
             tfjit.errors.AlreadyExistsError,
             match="A session with the handle 'worker 3' is open already",

@@ -153,9 +153,11 @@ def test_folding_limit_and_when_to_compile(
     def jit(text: str, **fields: Any) -> str:
         with tfjit.Session(graph=world.graph, config=config(text, **fields)) as session:
             world.check(session)
-            mode: str = session._backend.jit
+            mode: str = session._runtime_session.jit
             compiled = (
-                session._backend.plan(["x:0"], ["y:0"], []).variant(((2, 3),)).compile_done.is_set()
+                session._runtime_session.plan(["x:0"], ["y:0"], [])
+                .variant(((2, 3),))
+                .compile_done.is_set()
             )
             assert compiled or mode == "lazy"
             return mode
@@ -199,7 +201,7 @@ def test_debug_operations_go(capfd: pytest.CaptureFixture[str]) -> None:
     for stripped in ("debug_stripper: ON", "optimizers: 'debug_stripper'"):
         with tfjit.Session(graph=graph, config=config(text.format(stripped))) as session:
             np.testing.assert_array_equal(session.run(y, {x: bad}), [-2, np.inf])
-            assert session._backend.pass_options().verify is True
+            assert session._runtime_session.pass_options().verify is True
     assert "seen" not in capfd.readouterr().err
     for kept in ("", "debug_stripper: OFF", "debug_stripper: ON disable_meta_optimizer: true"):
         with (
@@ -213,7 +215,7 @@ def test_debug_operations_go(capfd: pytest.CaptureFixture[str]) -> None:
     )
     with tfjit.Session(graph=graph, config=config(off)) as session:
         session.run(y, {x: [1, 2]})
-        assert session._backend.pass_options().verify is False
+        assert session._runtime_session.pass_options().verify is False
 
 
 def test_an_unknown_optimizer_is_an_error_that_lists_the_known_ones(world: World) -> None:

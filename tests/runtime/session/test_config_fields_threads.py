@@ -29,14 +29,14 @@ def test_threads_of_a_kernel(world: World, monkeypatch: pytest.MonkeyPatch) -> N
         with tfjit.Session(
             graph=world.graph, config=config(intra_op_parallelism_threads=asked)
         ) as session:
-            assert session._backend.threads == asked
+            assert session._runtime_session.threads == asked
             world.check(session)
     spins = []
     for text in ("", "experimental { disable_thread_spinning: true }"):
         with tfjit.Session(
             graph=world.graph, config=config(text, intra_op_parallelism_threads=2)
         ) as session:
-            pool = session._backend.step_environment(f"{CPU}0").pool()
+            pool = session._runtime_session.step_environment(f"{CPU}0").pool()
             spins.append(pool.spin_us if pool is not None else None)
             for _ in range(5):
                 world.check(session)
@@ -167,7 +167,7 @@ def test_where_nodes_run(world: World) -> None:
     def pool(text: str) -> Any:
         with tfjit.Session(graph=world.graph, config=config(text)) as session:
             world.check(session)
-            return session._backend.pool(0)
+            return session._runtime_session.pool(0)
 
     own = pool("use_per_session_threads: true inter_op_parallelism_threads: 3")
     assert (own.num_threads, own is pool("")) == (3, False)
@@ -209,7 +209,7 @@ def test_file_work_has_threads_of_its_own(tmp_path: Path) -> None:
             dtypes=[tf.float32] * 5,
         )
     with tfjit.Session(graph=graph, config=config(global_io_parallelism_threads=3)) as session:
-        assert session._backend.state.io is io_pool.io_pool(3)
+        assert session._runtime_session.state.io is io_pool.io_pool(3)
         assert io_pool.io_pool(3).num_threads == 3
         assert io_pool.io_pool(0).num_threads == io_pool.DEFAULT_THREADS
         session.run(save)

@@ -166,15 +166,15 @@ def test_settings_are_the_sessions_own(monkeypatch: pytest.MonkeyPatch, tmp_path
             "TFJIT_DISABLE": "fuse",
         }
     ) as session:
-        assert (session._backend.jit, session._backend.threads) == ("off", 3)
+        assert (session._runtime_session.jit, session._runtime_session.threads) == ("off", 3)
         assert "fuse" not in [entry.name for entry in session.explain("y:0").report.passes]
         assert list(tmp_path.rglob("*_fold_constants.txt"))
     with run({}) as session:
-        assert session._backend.jit == "lazy"  # the default, not the process's
+        assert session._runtime_session.jit == "lazy"  # the default, not the process's
         assert "fuse" in [entry.name for entry in session.explain("y:0").report.passes]
     monkeypatch.setenv("TFJIT_JIT", "off")
     with tfjit.Session(graph=tfjit.Graph()) as session:
-        assert session._backend.jit == "off"
+        assert session._runtime_session.jit == "off"
     with pytest.raises(ValueError, match="TFJIT_JIT='soon': expected one of off, lazy, eager"):
         run({"TFJIT_JIT": "soon"})
 

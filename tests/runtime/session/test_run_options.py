@@ -52,7 +52,7 @@ def test_pools_by_index(world: Graph) -> None:
     config.session_inter_op_thread_pool.add(num_threads=3)
     config.session_inter_op_thread_pool.add()
     with tfjit.Session(graph=world.graph, config=config) as session:
-        pools = session._backend._pools.pools
+        pools = session._runtime_session._pools.pools
         assert [p.num_threads for p in pools[:2]] == [1, 3]
         assert pools[2].num_threads >= 1
         for index in (0, 1, 2, -1):
@@ -94,7 +94,7 @@ def test_named_pools_are_shared_and_keep_their_size(world: Graph) -> None:
         tfjit.Session(graph=world.graph, config=config(2, "mine")) as a,
         tfjit.Session(graph=world.graph, config=config(2, "mine")) as b,
     ):
-        assert a._backend._pools.pools[0] is b._backend._pools.pools[0]
+        assert a._runtime_session._pools.pools[0] is b._runtime_session._pools.pools[0]
         text = (
             r"Pool mine configured previously with num_threads=2; cannot re-configure with "
             r"num_threads=5"
@@ -118,10 +118,10 @@ def test_own_pools_and_the_callers_thread(world: Graph) -> None:
             graph=world.graph, config=tf1.ConfigProto(inter_op_parallelism_threads=-1)
         ) as caller,
     ):
-        assert shared._backend._pools.pools[0] is inter_op_pool.global_pool(None)
-        assert own._backend._pools.pools[0] is not inter_op_pool.global_pool(None)
-        assert own._backend._pools.pools[0].num_threads == 2
-        assert caller._backend._pools.pools[0].num_threads == 0
+        assert shared._runtime_session._pools.pools[0] is inter_op_pool.global_pool(None)
+        assert own._runtime_session._pools.pools[0] is not inter_op_pool.global_pool(None)
+        assert own._runtime_session._pools.pools[0].num_threads == 2
+        assert caller._runtime_session._pools.pools[0].num_threads == 0
         for session in (shared, own, caller):
             assert session.run([world.put, world.take]) == [None, 1]
 
@@ -319,22 +319,22 @@ def test_a_callable_with_options(world: Graph) -> None:
         np.testing.assert_allclose(function(X), EXPECTED, rtol=1e-6)
         options = CallableOptions(feed=["x:0"], fetch=["y:0"])
         options.run_options.timeout_in_ms = 10_000
-        handle = session._backend.make_callable(options)
+        handle = session._runtime_session.make_callable(options)
         np.testing.assert_allclose(
-            session._backend.run_callable(handle, [X])[0], EXPECTED, rtol=1e-6
+            session._runtime_session.run_callable(handle, [X])[0], EXPECTED, rtol=1e-6
         )
         with pytest.raises(
             tfjit.errors.InvalidArgumentError, match="Expected 1 feed tensors, but got 2"
         ):
-            session._backend.run_callable(handle, [X, X])
-        session._backend.release_callable(handle)
+            session._runtime_session.run_callable(handle, [X, X])
+        session._runtime_session.release_callable(handle)
         with pytest.raises(
             tfjit.errors.InvalidArgumentError,
             match=f"Attempted to run callable after handle was released: {handle}",
         ):
-            session._backend.run_callable(handle, [X])
+            session._runtime_session.run_callable(handle, [X])
         with pytest.raises(tfjit.errors.InvalidArgumentError, match="No such callable handle: 77"):
-            session._backend.run_callable(77, [X])
+            session._runtime_session.run_callable(77, [X])
 
 
 def test_a_timeline_of_a_run(world: Graph) -> None:

@@ -50,7 +50,7 @@ def test_a_hundred_batch_sizes_share_one_arena(
             np.testing.assert_allclose(
                 session.run(y, {x: batch[:n]}), expected[:n], rtol=1e-4, atol=1e-4
             )
-        backend = session._backend
+        backend = session._runtime_session
         largest = max(
             v.step.arena_bytes for p in backend._plans.values() for v in p.variants.values()
         )
@@ -86,8 +86,8 @@ def test_threads_with_different_shapes_never_share_at_once(monkeypatch: pytest.M
         for thread in threads:
             thread.join()
         assert not wrong
-        assert session._backend.arenas.count <= 4
-        assert len(session._backend.arenas._free) == session._backend.arenas.count
+        assert session._runtime_session.arenas.count <= 4
+        assert len(session._runtime_session.arenas._free) == session._runtime_session.arenas.count
 
 
 def test_an_arena_that_is_outgrown_is_freed_though_views_stood_on_it() -> None:
@@ -179,14 +179,14 @@ def test_variants_in_use_outlive_those_that_are_not(monkeypatch: pytest.MonkeyPa
         expected = oracle.run(y, {x: batch})
     with tfjit.Session(graph=graph) as session:
         session.run(y, {x: batch[:50]})
-        (plan,) = session._backend._plans.values()
+        (plan,) = session._runtime_session._plans.values()
         favourite = plan.variants[(50, 64),]
         for n in range(1, 50):
             np.testing.assert_allclose(
                 session.run(y, {x: batch[:n]}), expected[:n], rtol=1e-4, atol=1e-4
             )
             session.run(y, {x: batch[:50]})
-        budget = session._backend.budget
+        budget = session._runtime_session.budget
         assert plan.variants[(50, 64),] is favourite
         assert budget.evicted > 0 and budget.held_bytes <= 1 << 20
         assert len(plan.variants) == len(budget) < 50
@@ -199,13 +199,13 @@ def test_the_favourite_survives_the_limit_by_count(monkeypatch: pytest.MonkeyPat
     graph, x, y = network()
     with tfjit.Session(graph=graph) as session:
         session.run(y, {x: np.zeros((1, 64), "f4")})
-        (plan,) = session._backend._plans.values()
+        (plan,) = session._runtime_session._plans.values()
         favourite = plan.variants[(1, 64),]
         for n in range(2, 12):
             session.run(y, {x: np.zeros((n, 64), "f4")})
             session.run(y, {x: np.zeros((1, 64), "f4")})
             assert plan.variants[(1, 64),] is favourite
-        assert len(plan.variants) == len(session._backend.budget) == 4
+        assert len(plan.variants) == len(session._runtime_session.budget) == 4
 
 
 def test_plans_that_give_way_are_counted_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,4 +219,4 @@ def test_plans_that_give_way_are_counted_no_more(monkeypatch: pytest.MonkeyPatch
         for other in others:
             session.run(other, {x: np.zeros((3, 64), "f4")})
         gc.collect()
-        assert len(session._backend.budget) == 2
+        assert len(session._runtime_session.budget) == 2

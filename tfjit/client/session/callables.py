@@ -63,7 +63,7 @@ class OptionsCallable:
         self._session = session
         self._handle: int | None = None
         message = _with_slots(to_callable_options(options))
-        backend = session._backend
+        backend = session._runtime_session
         assert backend is not None
         self._handle = backend.make_callable(message)
         graph = session.graph
@@ -97,8 +97,12 @@ class OptionsCallable:
 
     def __del__(self) -> None:
         session = self._session
-        if self._handle is not None and not session._closed and session._backend is not None:
-            session._backend.release_callable(self._handle)
+        if (
+            self._handle is not None
+            and not session._closed
+            and session._runtime_session is not None
+        ):
+            session._runtime_session.release_callable(self._handle)
 
 
 def _with_slots(options: Message) -> Structure:

@@ -121,7 +121,7 @@ class BaseSession(SessionBase):
     ) -> None:
         # until the runtime session stands: a failed constructor leaves nothing to close
         self._closed = True
-        self._backend = None
+        self._runtime_session = None
         self._destroyed = False
         if target is not None and not isinstance(target, (str, bytes)):
             swapped = type(target).__name__ == "ConfigProto"
@@ -154,7 +154,7 @@ class BaseSession(SessionBase):
         self._dead_handles: list[str] = []
         self._handles_lock = threading.Lock()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
-        self._backend = new_session(
+        self._runtime_session = new_session(
             replace(
                 options,
                 target=(self._target or b"").decode() or options.target,
@@ -185,10 +185,10 @@ class BaseSession(SessionBase):
 
         They have name, device_type, memory_limit_bytes and incarnation.
         """
-        assert self._backend is not None
+        assert self._runtime_session is not None
         return [
             DeviceAttributes(d.name, d.device_type, d.memory_limit, d.incarnation)
-            for d in self._backend.list_devices()
+            for d in self._runtime_session.list_devices()
         ]
 
     def run(
@@ -246,7 +246,7 @@ class BaseSession(SessionBase):
             uninterrupted(self._send_new)
 
     def _send_new(self) -> None:
-        assert self._backend is not None
+        assert self._runtime_session is not None
         graph = self._graph
         # the graph's own, so that version and nodes belong together
         with self._extend_lock, graph._lock:
@@ -254,7 +254,11 @@ class BaseSession(SessionBase):
             if version > self._sent_version:
                 try:
                     extend_session(
-                        self._backend, graph, self._sent_version, self._sent_names, self._add_shapes
+                        self._runtime_session,
+                        graph,
+                        self._sent_version,
+                        self._sent_names,
+                        self._add_shapes,
                     )
                 except errors.InvalidGraphError as error:
                     raise self._explained(error) from None
@@ -291,7 +295,7 @@ class BaseSession(SessionBase):
 
     def _resolve(self, fetches: Fetches, feed_dict: FeedDict | None) -> Resolved:
         """Resolve fetches and feed keys; send new nodes to the runtime session."""
-        graph, backend = self._graph, self._backend
+        graph, backend = self._graph, self._runtime_session
         assert backend is not None
         # before the fetches: of two faults, TensorFlow names the feed's
         feeds = feed_handles(self, resolve_feeds(graph, feed_dict))
@@ -330,7 +334,7 @@ class BaseSession(SessionBase):
         from tfjit.protos import RunMetadata
 
         self._check_usable()
-        assert self._backend is not None
+        assert self._runtime_session is not None
         feeds = feed_handles(self, resolve_feeds(self._graph, feed_dict))
         mapper = FetchMapper(self._graph, fetches)
         fetch_handles(self, mapper)
@@ -346,7 +350,7 @@ class BaseSession(SessionBase):
             targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
             results: list[Any] = []
             if tensors or targets:
-                results = self._backend.run(
+                results = self._runtime_session.run(
                     list(arrays.items()), tensors, targets, to_run_options(options), metadata
                 )
         except errors.OpError as error:
@@ -391,12 +395,12 @@ class BaseSession(SessionBase):
         Returns its handle. feeds: a tensor (or name) or a list of them.
         """
         self._check_usable()
-        assert self._backend is not None
+        assert self._runtime_session is not None
         slots = partial_feeds(self._graph, feeds)
         mapper = FetchMapper(self._graph, fetches)
         self._extend()
         try:
-            return self._backend.partial_run_setup(
+            return self._runtime_session.partial_run_setup(
                 [slot.name for slot in slots],
                 [leaf.name for leaf in mapper.leaves if not leaf.is_operation],
                 [leaf.name for leaf in mapper.leaves if leaf.is_operation],
@@ -409,7 +413,7 @@ class BaseSession(SessionBase):
     ) -> Structure:
         """Continue the step `handle` with more feeds and fetches."""
         self._check_usable()
-        assert self._backend is not None
+        assert self._runtime_session is not None
         feeds = feed_handles(self, resolve_feeds(self._graph, feed_dict))
         mapper = FetchMapper(self._graph, fetches)
         fetch_handles(self, mapper)
@@ -423,7 +427,7 @@ class BaseSession(SessionBase):
             arrays = {slot.name: slot.convert(get(feed_dict or {})) for slot, get, _ in feeds}
             tensors = [leaf.name for leaf in mapper.leaves if leaf.name not in arrays]
             results = (
-                self._backend.partial_run(handle, list(arrays.items()), tensors)
+                self._runtime_session.partial_run(handle, list(arrays.items()), tensors)
                 if arrays or tensors
                 else []
             )
@@ -449,7 +453,7 @@ class BaseSession(SessionBase):
         ValueError for a feed that is neither a shape nor a value of its tensor.
         """
         self._check_usable()
-        assert self._backend is not None
+        assert self._runtime_session is not None
         mapper = FetchMapper(self._graph, fetches)
         self._extend()
         from tfjit.client.session.stages import explained_feeds
@@ -459,7 +463,7 @@ class BaseSession(SessionBase):
             feeds[tensor.name] = tuple(d or 1 for d in feed_slot(tensor).shape or ())
         tensors = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]
         targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
-        return self._backend.explain(list(feeds.items()), tensors, targets, measure, values)
+        return self._runtime_session.explain(list(feeds.items()), tensors, targets, measure, values)
 
     def lower(self, fetches: Fetches, feeds: Mapping[object, object] | None = None) -> Lowered:
         """Lower a run for feeds of known shapes, without running or compiling anything.
@@ -481,8 +485,8 @@ class BaseSession(SessionBase):
         They are plans and variants held, hits, misses, evictions.
         """
         self._check_usable()
-        assert self._backend is not None
-        return self._backend.plan_counters()
+        assert self._runtime_session is not None
+        return self._runtime_session.plan_counters()
 
     def _raise(self, error: errors.OpError) -> NoReturn:
         """Raise the error as the client does.
@@ -548,8 +552,8 @@ class BaseSession(SessionBase):
             return
         try:
             dead, self._dead_handles = self._dead_handles, []
-            if not self._closed and self._backend is not None:
-                self._backend.delete_session_tensors(dead)
+            if not self._closed and self._runtime_session is not None:
+                self._runtime_session.delete_session_tensors(dead)
         finally:
             self._handles_lock.release()
 
@@ -560,12 +564,12 @@ class BaseSession(SessionBase):
 
         The session cannot be used afterwards. Closing twice is fine.
         """
-        if self._destroyed or self._backend is None:
+        if self._destroyed or self._runtime_session is None:
             return
         self._closed = True
         self._entries.clear()
-        self._backend.close()
-        self._backend.destroy()
+        self._runtime_session.close()
+        self._runtime_session.destroy()
         self._destroyed = True  # an interrupted close can be called again
 
     def as_default(self) -> _DefaultSession:

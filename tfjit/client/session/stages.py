@@ -132,7 +132,7 @@ class Compiled(Lowered):
 
 def lower(session: BaseSession, fetches: Fetches, feeds: Mapping[Any, Any] | None) -> Lowered:
     """Lower a session's run; `BaseSession.lower` has the contract."""
-    backend = session._backend
+    backend = session._runtime_session
     assert backend is not None
     resolved = feed_handles(session, resolve_feeds(session._graph, feeds))
     mapper = FetchMapper(session._graph, fetches)

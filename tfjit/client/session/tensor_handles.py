@@ -294,7 +294,7 @@ def feed_handles(session: BaseSession, feeds: Resolved) -> Resolved:
 
     A tensor is moved to the device of the holder that its handle is fed to.
     """
-    backend = session._backend
+    backend = session._runtime_session
     assert backend is not None
     operations = handle_ops(session.graph)
     result = []
