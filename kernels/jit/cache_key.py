@@ -1,8 +1,11 @@
-"""Name kernels in the disk cache by a hash of their inputs.
+"""Name kernels in the disk cache and in archives by a hash of their inputs.
 
 The hash covers the kernel's text, entries and flags; the versions of numba, llvmlite and LLVM; the
 sources of the compiler and of the modules of tfjit.kernels that the text imports, with the formulas
 of tfjit.framework; the CPU's name and features. Since sources are hashed, tfjit's version is not.
+
+In an archive of precompiled kernels, the level of x86-64 and the system stand for the versions and
+the CPU: the object code is there already.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import platform
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from tfjit.kernels.source import KernelSource
@@ -132,12 +137,37 @@ def environment() -> str:
     )
 
 
+def _contents(source: KernelSource) -> tuple[str, list[str]]:
+    """Return the digest of a kernel's text and the hashes of its imports."""
+    return source.digest, [module_hash(name) for name in sorted(imported(source.text))]
+
+
+def _named(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:48]
+
+
 def cache_key(source: KernelSource) -> str:
     """Return the name of a kernel in the disk cache."""
-    imports = [module_hash(name) for name in sorted(imported(source.text))]
-    return hashlib.sha256(repr((source.digest, imports, environment())).encode()).hexdigest()[:48]
+    return _named(*_contents(source), environment())
 
 
 def text_key(text: str, *more: object) -> str:
     """Return the key of an object compiled from a text without imports."""
-    return hashlib.sha256(repr((text, more, environment())).encode()).hexdigest()[:48]
+    return _named(text, more, environment())
+
+
+@functools.cache
+def _archive(level: str) -> tuple[str, ...]:
+    """Return all that decides the object code of an archive besides texts and imports."""
+    compiler = module_hash("tfjit.kernels.jit.compiler")
+    return _FORMAT, level, platform.machine().lower(), sys.platform, compiler
+
+
+def precompiled_key(source: KernelSource, level: str) -> str:
+    """Return the key of a kernel in the archive of a level of x86-64."""
+    return _named(*_contents(source), _archive(level))
+
+
+def precompiled_text_key(text: str, functions: Iterable[str], level: str) -> str:
+    """Return the key, in the archive of a level, of an object made from LLVM assembly."""
+    return _named(text, sorted(functions), _archive(level))

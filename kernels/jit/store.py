@@ -1,9 +1,10 @@
 """Hold the compiled kernels of this process: KernelSource -> addresses.
 
-A kernel comes from memory, the disk cache or the compiler process. `store.lookup(source)` is a
-dictionary look-up. `store.request(sources)` returns at once: a background thread loads kernels from
-disk, and worker processes (`kernels/jit/compiler.py`) compile the others in the background.
-`store.compile(sources)` waits. This process never imports Numba.
+A kernel comes from memory, the disk cache, the archive of precompiled kernels (precompiled.py) or
+the compiler process. `store.lookup(source)` is a dictionary look-up. `store.request(sources)`
+returns at once: a background thread loads kernels from disk, and worker processes
+(`kernels/jit/compiler.py`) compile the others in the background. `store.compile(sources)` waits.
+This process never imports Numba.
 
 On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and
 tracebacks, and KEY.o, the object code (object_file.py).
@@ -30,6 +31,7 @@ from tfjit.framework import settings
 from tfjit.kernels.jit import loader
 from tfjit.kernels.jit.cache_key import cache_key, text_key
 from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomically
+from tfjit.kernels.jit.precompiled import Precompiled
 from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.jit.worker import Worker
 from tfjit.kernels.source import KernelSource
@@ -53,10 +55,12 @@ class CompileError(Exception):
 class Counters:
     """Counts of the store's work.
 
-    hits: loaded from disk; misses: not on disk; compiled, refused: answers of workers; times in ms.
+    hits: loaded from disk, of them precompiled: from the archive; misses: not on disk; compiled,
+    refused: answers of workers; times in ms.
     """
 
     hits: int = 0
+    precompiled: int = 0
     misses: int = 0
     damaged: int = 0
     compiled: int = 0
@@ -95,8 +99,11 @@ class KernelStore:
     Safe to use from any thread.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
-        """Open the store at `directory`, or where the settings say."""
+    def __init__(self, directory: Path | None = None, archives: Path | None = None) -> None:
+        """Open the store at `directory`, or where the settings say.
+
+        archives: the folder of precompiled kernels, by default that of the installed package.
+        """
         self.counters = Counters()
         self._parent = directory
         self._directory: Path | None = None
@@ -104,7 +111,9 @@ class KernelStore:
         self._loaded: dict[KernelSource, dict[str, int]] = {}
         self._refused: dict[KernelSource, str] = {}
         self._withheld: set[KernelSource] = set()
-        self.ir_keys: set[str] = set()  # names on disk of the objects that `load_ir` has loaded
+        self._precompiled = Precompiled(archives)
+        self._generic: dict[KernelSource, str] = {}  # those from the archive, with their keys
+        self.ir_keys: set[str] = set()  # names of the objects that `load_ir` has loaded
         self._reset()
 
     def _reset(self) -> None:
@@ -142,6 +151,24 @@ class KernelStore:
     def lookup(self, source: KernelSource) -> dict[str, int] | None:
         """Return entry -> address if the kernel is loaded in this process."""
         return self._loaded.get(source)
+
+    def is_generic(self, source: KernelSource) -> bool:
+        """Return whether the kernel's code is for a level of x86-64, not for this CPU.
+
+        Such code comes from the archive of precompiled kernels.
+        """
+        return source in self._generic
+
+    def name_of(self, source: KernelSource) -> str:
+        """Return the name under which a later process finds a loaded kernel."""
+        return self._generic.get(source) or cache_key(source)
+
+    def has_name(self, name: str) -> bool:
+        """Return whether a kernel of that name is on disk, in the cache or in the archive."""
+        directory = self.directory
+        if directory is not None and (directory / f"{os.path.basename(name)}.o").exists():
+            return True
+        return self._precompiled.holds(name)
 
     def refused(self, source: KernelSource) -> str | None:
         """Return the reason why the kernel cannot be compiled, or None."""
@@ -205,7 +232,8 @@ class KernelStore:
             if source in self._loaded or source in self._refused:
                 continue
             key = cache_key(source)
-            if directory is None or not (directory / f"{key}.o").exists():
+            cached = directory is not None and (directory / f"{key}.o").exists()
+            if not cached and not self._precompiled.key(source):
                 continue
             with self._lock:
                 claimed = bool(self._claim([source]))
@@ -251,18 +279,29 @@ class KernelStore:
         """
         key = text_key(text, sorted(functions))
         path = self.directory / f"{key}.o" if self.directory else None
-        self.ir_keys.add(key)
         if path is not None:
             try:
-                return loader.load(ObjectFile.decode(path.read_bytes()))
+                addresses = loader.load(ObjectFile.decode(path.read_bytes()))
+                self.ir_keys.add(key)
+                return addresses
             except OSError:
                 pass  # not on disk yet
             except (DamagedObject, loader.MissingSymbol) as error:
                 settings.say("cache", "%s is compiled again: %s", path, error)
+        ready_key = self._precompiled.text_key(text, functions)
+        ready = self._precompiled.read(ready_key) if ready_key else None
+        if ready is not None:
+            try:
+                addresses = loader.load(ready)
+                self.ir_keys.add(ready_key)
+                return addresses
+            except loader.MissingSymbol as error:
+                settings.say("cache", "the precompiled %s does not load: %s", functions[0], error)
         obj = loader.compile_ir(text, functions)
         if path is not None:
             with contextlib.suppress(OSError):
                 write_atomically(path, obj.encode())
+        self.ir_keys.add(key)
         return loader.load(obj)
 
     def compile(
@@ -321,16 +360,21 @@ class KernelStore:
                 self._refuse(source, f"{type(error).__name__}: {error}")
 
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
+        """Load a kernel from the disk cache, else from the archive; return whether it was there."""
+        if self._load_cached(source, key) or self._load_precompiled(source):
+            self.counters.hits += 1
+            return True
+        self.counters.misses += 1
+        return False
+
+    def _load_cached(self, source: KernelSource, key: str) -> bool:
         directory = self.directory
         if directory is None:
-            self.counters.misses += 1
             return False
         path = directory / f"{key}.o"
         try:
             data = path.read_bytes()
         except OSError:
-            self.counters.misses += 1
-            settings.say("cache", "%s is not on disk (%s)", source.title or "a kernel", key)
             return False
         try:
             self._load(source, ObjectFile.decode(data))
@@ -341,10 +385,24 @@ class KernelStore:
             pass
         except (DamagedObject, loader.MissingSymbol) as error:
             self.counters.damaged += 1
-            self.counters.misses += 1
             settings.say("cache", "%s is compiled again: %s", path, error)
             return False
-        self.counters.hits += 1
+        return True
+
+    def _load_precompiled(self, source: KernelSource) -> bool:
+        key = self._precompiled.key(source)
+        obj = self._precompiled.read(key) if key else None
+        if obj is None:
+            settings.say("cache", "%s is not on disk", source.title or "a kernel")
+            return False
+        self._generic[source] = key  # before waiting callers see it as loaded
+        try:
+            self._load(source, obj)
+        except loader.MissingSymbol as error:
+            del self._generic[source]
+            settings.say("cache", "the precompiled %s does not load: %s", source.title, error)
+            return False
+        self.counters.precompiled += 1
         return True
 
     def _load(self, source: KernelSource, obj: ObjectFile) -> None:
@@ -502,6 +560,7 @@ class KernelStore:
         """
         pending, waiting = list(self._pending), self._waiting
         self._reset()
+        self._precompiled.reset_lock()
         self._waiting = waiting
         self._again = pending  # no threads are started here: the child may be about to exec
 

@@ -17,6 +17,7 @@ from typing import Final
 from tfjit.framework import settings
 
 _SYS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
+_X86: Final = ("x86_64", "amd64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def classify(machine: str, enabled: frozenset[str]) -> tuple[str, int, int]:
 
     machine: the architecture's name. enabled: LLVM's features.
     """
-    if machine in ("x86_64", "amd64"):
+    if machine in _X86:
         if {"avx512f", "avx512vl"} <= enabled:
             return "avx512", 64, 32
         if {"avx2", "fma"} <= enabled:
@@ -89,6 +90,8 @@ _ADDED: Final = {
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
     "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
 }
+LEVELS: Final = tuple(_ADDED)
+"""The levels of x86-64 that kernels are compiled for, lowest first."""
 # LLVM vectorises with 256 bits for Intel's CPUs, because the clock of the early ones fell with 512.
 # The GEMM tiles are 512 bits wide on all of them. A chain of exp, tanh and sigmoid on a Sapphire
 # Rapids gains 11 to 24 % from 512-bit vectors, a softmax 6 to 14 %.
@@ -105,31 +108,72 @@ def level() -> str:
         return settings.text("TFJIT_CPU")
 
 
+def level_features(name: str) -> frozenset[str]:
+    """Return the features of an x86-64 level, by LLVM's names."""
+    enabled = set(_BASE)
+    for level_name in LEVELS[: LEVELS.index(name) + 1]:
+        enabled.update(_ADDED[level_name])
+    return frozenset(enabled)
+
+
 def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset[str]:
     """Return the features of an x86-64 level, by LLVM's names.
 
     Raises ValueError when the host lacks one of them: its kernels could not run here.
     """
-    enabled = set(_BASE)
-    for level_name, added in _ADDED.items():
-        enabled.update(added)
-        if level_name == name:
-            break
+    enabled = level_features(name)
     missing = sorted(feature for feature in enabled if not host_features.get(feature, False))
     if missing:
         raise ValueError(
             f"TFJIT_CPU={name!r}: this CPU lacks {', '.join(missing)}. Unset it, or name a lower "
             "level."
         )
-    return frozenset(enabled)
+    return enabled
+
+
+_compiled_level = ""  # the level that `compile_for` has set
+
+
+def compile_for(name: str) -> None:
+    """Make a level of x86-64 the CPU of this process, even one above the machine's own.
+
+    For a process that compiles kernels and runs none. To be called before `host`. Raises
+    ValueError on a machine of another architecture.
+    """
+    global _compiled_level
+    if platform.machine().lower() not in _X86:
+        raise ValueError(f"{name} is no level of a {platform.machine()} CPU")
+    _compiled_level = name
+    host.cache_clear()
+
+
+def levels_here() -> tuple[str, ...]:
+    """Return the levels of x86-64 whose code this process may run, highest first.
+
+    TFJIT_CPU limits them. Imports llvmlite.
+    """
+    if platform.machine().lower() not in _X86:
+        return ()
+    import llvmlite.binding as llvm
+
+    from tfjit.kernels.jit.loader import fork_lock
+
+    with fork_lock():
+        features = llvm.get_host_cpu_features()
+    highest = LEVELS.index(level()) + 1 if level() else len(LEVELS)
+    return tuple(
+        name
+        for name in reversed(LEVELS[:highest])
+        if all(features.get(feature, False) for feature in level_features(name))
+    )
 
 
 @functools.cache
 def host() -> CpuFeatures:
     """Return the CPU that this process compiles for.
 
-    It is the process's own CPU, limited to TFJIT_CPU. Imports llvmlite. Raises ValueError when the
-    CPU is below that level.
+    It is the process's own CPU, limited to TFJIT_CPU, or the level that `compile_for` has set.
+    Imports llvmlite. Raises ValueError when the CPU is below TFJIT_CPU.
     """
     import llvmlite.binding as llvm
 
@@ -141,9 +185,11 @@ def host() -> CpuFeatures:
         frozenset(feature for feature, on in features.items() if on),
         features.flatten(),
     )
-    held = level()
+    held = _compiled_level or level()
     if held:
-        enabled = features_of_level(held, features)
+        enabled = (
+            level_features(held) if _compiled_level else features_of_level(held, features)
+        )
         name, flags = held, ",".join(f"+{feature}" for feature in sorted(enabled))
     isa, width, registers = classify(platform.machine().lower(), enabled)
     flags += _TUNING.get(isa, "")

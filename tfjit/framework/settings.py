@@ -46,6 +46,12 @@ SETTINGS: Final = (
         ("", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
     ),
     Setting(
+        "TFJIT_PRECOMPILED",
+        "flag",
+        "1",
+        "use the precompiled kernels that are installed with tfjit; 0: compile all for this CPU",
+    ),
+    Setting(
         "TFJIT_JIT",
         "choice",
         "lazy",

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
-from tfjit.kernels.jit.cache_key import cache_key
 from tfjit.kernels.jit.object_file import write_atomically
 from tfjit.kernels.jit.store import store
 
@@ -38,7 +36,7 @@ _RUNS: Final = 15.0
 class PlanRecord:
     """Record the kernels and the costs of a plan.
 
-    kernels: names in the disk cache. compiled_ms: processor time of passes, builders and layout.
+    kernels: their names in the store. compiled_ms: processor time of passes, builders and layout.
     slow_ms: time of a run without compiled code.
     """
 
@@ -76,7 +74,7 @@ def _path(key: str) -> Path | None:
 def read(key: str) -> PlanRecord | None:
     """Return the record of that fingerprint, or None.
 
-    A record counts only if all its kernels are still on disk.
+    A record counts only if all its kernels are still on disk, in the cache or the archive.
     """
     path = _path(key)
     if path is None:
@@ -88,13 +86,7 @@ def read(key: str) -> PlanRecord | None:
         )
     except (OSError, ValueError, TypeError, KeyError):
         return None  # missing, of another version, or damaged: the record is rewritten
-    return (
-        record
-        if all(
-            os.path.exists(path.parent / f"{os.path.basename(name)}.o") for name in record.kernels
-        )
-        else None
-    )
+    return record if all(map(store.has_name, record.kernels)) else None
 
 
 def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms: float) -> None:
@@ -103,7 +95,7 @@ def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms
     if path is None:
         return
     record = PlanRecord(
-        (*map(cache_key, sources), *sorted(store.ir_keys)), round(compiled_ms, 1), round(slow_ms, 3)
+        (*map(store.name_of, sources), *sorted(store.ir_keys)), round(compiled_ms, 1), round(slow_ms, 3)
     )
     try:
         write_atomically(path, json.dumps(asdict(record)).encode())
