@@ -341,6 +341,15 @@ def module_text(machine: str, offsets: tuple[int, int] | None) -> str:
     return text
 
 
+def machine_text(offsets: tuple[int, int] | None) -> tuple[str, tuple[str, ...]]:
+    """Return the module's LLVM text for this machine, and its functions.
+
+    offsets: as `array_offsets` finds them.
+    """
+    functions = NATIVE_FUNCTIONS if offsets is None else NATIVE_FUNCTIONS + PYTHON_FUNCTIONS
+    return module_text(platform.machine(), offsets), functions
+
+
 _lock = threading.Lock()
 _addresses: dict[str, int] | None = None
 
@@ -359,9 +368,7 @@ def load() -> dict[str, int]:
             from tfjit.kernels.jit.store import store
 
             offsets = array_offsets()
-            functions: tuple[str, ...] = NATIVE_FUNCTIONS
             if offsets is not None:
-                functions += PYTHON_FUNCTIONS
                 # An embedding program may hide these symbols from the dynamic linker.
                 for name in PYTHON_SYMBOLS:
                     if name.startswith("PyExc_"):
@@ -373,7 +380,7 @@ def load() -> dict[str, int]:
                             ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
                             or 0,
                         )
-            _addresses = store.load_ir(module_text(platform.machine(), offsets), functions)
+            _addresses = store.load_ir(*machine_text(offsets))
         return _addresses
 
 

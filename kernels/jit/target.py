@@ -187,9 +187,7 @@ def host() -> CpuFeatures:
     )
     held = _compiled_level or level()
     if held:
-        enabled = (
-            level_features(held) if _compiled_level else features_of_level(held, features)
-        )
+        enabled = level_features(held) if _compiled_level else features_of_level(held, features)
         name, flags = held, ",".join(f"+{feature}" for feature in sorted(enabled))
     isa, width, registers = classify(platform.machine().lower(), enabled)
     flags += _TUNING.get(isa, "")

@@ -95,7 +95,9 @@ def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms
     if path is None:
         return
     record = PlanRecord(
-        (*map(store.name_of, sources), *sorted(store.ir_keys)), round(compiled_ms, 1), round(slow_ms, 3)
+        (*map(store.name_of, sources), *sorted(store.ir_keys)),
+        round(compiled_ms, 1),
+        round(slow_ms, 3),
     )
     try:
         write_atomically(path, json.dumps(asdict(record)).encode())

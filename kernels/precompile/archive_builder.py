@@ -1,0 +1,138 @@
+"""Compile the generic kernels for levels of x86-64 and write their archives.
+
+Compiler processes for a level run no kernel: a machine makes archives for levels above its own.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tfjit.kernels.jit import loader, target
+from tfjit.kernels.jit.archive import SUFFIX, write_archive
+from tfjit.kernels.jit.cache_key import precompiled_key, precompiled_text_key
+from tfjit.kernels.jit.object_file import ObjectFile
+from tfjit.kernels.source import KernelSource
+
+_NICE: Final = 10
+_BLOCK: Final = 8
+"""Kernels that a process takes at a time."""
+Progress = Callable[[int, int], None]
+
+
+class Failed(Exception):
+    """A kernel of the set does not compile; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The archive of one level.
+
+    code_bytes: object code before compression. file_bytes: of the archive. cpu_s: processor time
+    of all processes.
+    """
+
+    path: Path
+    kernels: int
+    code_bytes: int
+    file_bytes: int
+    cpu_s: float
+
+
+def build_archive(
+    folder: Path,
+    level: str,
+    processes: int,
+    sources: Sequence[KernelSource] | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Built:
+    """Compile kernels for a level and write `folder`/<level>.tfk in one atomic step.
+
+    sources: the kernels; all generic ones by default. progress: called with the numbers of compiled
+    and of all kernels. Raises Failed when one does not compile, OSError when the file cannot be
+    written.
+    """
+    objects: dict[str, ObjectFile] = {}
+    cpu_s = 0.0
+    with _pool(level, processes) as pool:
+        if sources is None:
+            sources = pool.submit(_enumerate).result()
+        blocks = [sources[at : at + _BLOCK] for at in range(0, len(sources), _BLOCK)]
+        waiting = [pool.submit(_compile_texts, level)]
+        waiting += [pool.submit(_compile, level, block) for block in blocks]
+        total = len(sources)
+        for future in waiting:
+            found, seconds = future.result()
+            objects.update(found)
+            cpu_s += seconds
+            progress(min(len(objects), total), total)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{level}{SUFFIX}"
+    size = write_archive(path, objects)
+    path.chmod(0o644)
+    return Built(path, len(objects), sum(len(o.code) for o in objects.values()), size, cpu_s)
+
+
+@contextmanager
+def _pool(level: str, processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Open niced processes that compile for a level."""
+    method = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, method, _start, (level,)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _start(level: str) -> None:
+    """Make a new process one that compiles for a level."""
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    target.compile_for(level)
+
+
+def _enumerate() -> tuple[KernelSource, ...]:
+    from tfjit.kernels.precompile.generic_kernels import generic_kernels
+
+    return generic_kernels()
+
+
+def _compile_texts(level: str) -> tuple[dict[str, ObjectFile], float]:
+    """Compile the table executor with the thread pool."""
+    from tfjit.kernels.precompile.generic_kernels import machine_texts
+
+    start = time.process_time()
+    found = {
+        precompiled_text_key(text, functions, level): loader.compile_ir(text, functions)
+        for text, functions in machine_texts()
+    }
+    return found, time.process_time() - start
+
+
+def _compile(level: str, sources: Sequence[KernelSource]) -> tuple[dict[str, ObjectFile], float]:
+    """Compile kernels; return them by key, and the processor time."""
+    from tfjit.kernels.jit import compiler
+
+    start = time.process_time()
+    os.environ.update(compiler.numba_target())  # before anything imports Numba
+    found = {}
+    for source in sources:
+        key = precompiled_key(source, level)
+        unique = f"tfjit_{key[:24]}"
+        try:
+            obj = compiler.compile_text(
+                source.text, source.entries, source.arity, source.interleave, f"<{unique}>", unique
+            )
+        except Exception as error:  # Numba or the text may raise anything
+            name = source.title or source.digest[:12]
+            raise Failed(f"{name} for {level}: {type(error).__name__}: {error}") from None
+        found[key] = obj
+    return found, time.process_time() - start

@@ -1,0 +1,51 @@
+"""Enumerate the generic kernels: those that run a graph's nodes one by one.
+
+The set is written down by op, dtype and layout, and the CPU's builders turn it into texts. Texts
+depend on the machine only by its vector registers (`target.host`): the set of a level of x86-64 is
+the same on all machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from tfjit.kernels.executor.table_executor_ir import machine_text
+from tfjit.kernels.precompile.elementwise_kernels import elementwise_nodes
+from tfjit.kernels.precompile.movement_kernels import movement_sources, placed_nodes
+from tfjit.kernels.precompile.product_kernels import product_nodes, tile_sources
+from tfjit.kernels.precompile.reduction_kernels import reduction_nodes
+from tfjit.kernels.precompile.training_kernels import random_nodes, update_sources
+from tfjit.kernels.registry import NodeSpec, find_native
+from tfjit.kernels.source import KernelSource
+
+USUAL_OFFSETS = (8, 16)
+"""Places of type and data pointer in an ndarray, in all builds of CPython but debug ones."""
+
+
+def generic_nodes() -> Iterator[NodeSpec]:
+    """Yield nodes whose calls need the kernels that a builder chooses."""
+    return chain(
+        elementwise_nodes(), reduction_nodes(), product_nodes(), placed_nodes(), random_nodes()
+    )
+
+
+def generic_kernels() -> tuple[KernelSource, ...]:
+    """Return the sources of all generic kernels, in a fixed order, without repeats.
+
+    Raises Unsupported when a builder declines a node of the set.
+    """
+    found: dict[KernelSource, None] = {}
+    for spec in generic_nodes():
+        builder = find_native(spec.op)
+        assert builder is not None, spec.op
+        found.update(dict.fromkeys(builder(spec).sources()))
+    found.update(dict.fromkeys(movement_sources()))
+    found.update(dict.fromkeys(update_sources()))
+    found.update(dict.fromkeys(tile_sources()))
+    return tuple(found)
+
+
+def machine_texts() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return (LLVM assembly, its functions): the table executor with the thread pool."""
+    return tuple(machine_text(offsets) for offsets in (USUAL_OFFSETS, None))
