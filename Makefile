@@ -12,7 +12,7 @@ PROTOC := build/protoc/bin/python
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-.PHONY: help demo check lint types test format bench ulp protos dist clean distclean
+.PHONY: help demo check lint types test format bench ulp protos precompiled dist clean distclean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demo"
@@ -21,7 +21,8 @@ help:
 	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
 	@echo "make ulp       accuracy of the vector math (ULP=--quick for a sample)"
 	@echo "make protos    generate protos/*_pb2.py and .pyi again"
-	@echo "make dist      sdist and wheel in build/dist"
+	@echo "make precompiled  object code of the generic kernels, which the wheel ships (LEVELS=... for some levels; takes minutes)"
+	@echo "make dist      sdist and wheel in build/dist, the wheel with the precompiled kernels"
 	@echo "make clean     remove what was built; make distclean also removes $(VENV)"
 
 demo: $(BASE)
@@ -77,10 +78,21 @@ protos: $(PROTOC)
 		--python_out=build/protos --mypy_out=quiet:build/protos $(wildcard protos/*.proto)
 	cp build/protos/tfjit/protos/*_pb2.py build/protos/tfjit/protos/*_pb2.pyi protos/
 
-# The wheel is built from the sdist, so a file missing in the sdist is missed at once. build/lib would keep files that are gone.
-dist: $(TEST)
-	rm -rf build/dist build/lib
-	$(BIN)/python -m build --outdir build/dist .
+# Any x86-64 machine makes the archives of all levels. They are data of the wheel and no part of the source. LEVELS= makes none.
+LEVELS ?= x86-64-v2 x86-64-v3 x86-64-v4
+
+precompiled: $(BASE)
+	$(if $(LEVELS),$(BIN)/python -m tfjit.kernels.precompile $(addprefix --level ,$(LEVELS)))
+
+# The wheel is built from the sdist, so a file missing in the sdist is missed at once; only the archives come from here.
+# build/lib would keep files that are gone.
+dist: $(TEST) precompiled
+	rm -rf build/dist build/lib build/wheel
+	$(BIN)/python -m build --sdist --outdir build/dist .
+	mkdir -p build/wheel && tar -xzf build/dist/*.tar.gz -C build/wheel --strip-components=1
+	mkdir -p build/wheel/kernels/precompiled
+	for level in $(LEVELS); do cp kernels/precompiled/$$level.tfk build/wheel/kernels/precompiled/; done
+	$(BIN)/python -m build --wheel --outdir build/dist build/wheel
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -117,6 +117,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
     )
     shutil.copytree(ROOT, source, ignore=ignore)
+    archive = source / "kernels" / "precompiled" / "x86-64-v3.tfk"
+    archive.parent.mkdir(exist_ok=True)
+    archive.write_bytes(b"object code")
     command = [
         sys.executable,
         "-m",
@@ -268,7 +271,7 @@ def test_sdist_is_complete(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    skip = {".git", ".venv", "build", "dist", "tfjit.egg-info", "__pycache__"}
+    skip = {".git", ".venv", "build", "dist", "tfjit.egg-info", "__pycache__", "precompiled"}
     for path in ROOT.rglob("*"):
         relative = path.relative_to(ROOT)
         if (
@@ -278,3 +281,4 @@ def test_sdist_is_complete(built: Path) -> None:
         ):
             continue
         assert relative.as_posix() in names, relative
+    assert not [name for name in names if name.endswith(".tfk")], "no object code in the source"

@@ -1,7 +1,7 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | inspect | passes | config | demo`, and `tfjit script.py
-args...`.
+The commands are `tfjit run | explain | inspect | passes | config | warm | demo`, and `tfjit
+script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -193,6 +193,16 @@ def _parser() -> argparse.ArgumentParser:
         "Print the pipelines: each pass with its group and the reason for its place.",
     )
 
+    warm = command(
+        "warm",
+        _warm,
+        "Compile the kernels that most graphs need into this machine's cache. An installed wheel "
+        "has them already.",
+    )
+    warm.add_argument(
+        "--processes", metavar="N", type=int, default=0, help="compilers at a time (default: cores)"
+    )
+
     demo = command(
         "demo", _demo, "Classify the digits that come with tfjit and show how fast that is."
     )
@@ -294,6 +304,32 @@ def _explain(args: argparse.Namespace) -> int:
     else:
         print(explanation)
     return 0
+
+
+def _warm(args: argparse.Namespace) -> int:
+    from tfjit.kernels.jit.store import CompileError, store
+    from tfjit.kernels.precompile.cache_warmer import warm_cache
+
+    if args.processes < 0:
+        raise UsageError(f"--processes {args.processes}: expected a positive number")
+    terminal = sys.stderr.isatty()
+
+    def show(done: int, total: int) -> None:
+        if terminal:
+            print(f"\rtfjit: {done} of {total} kernels", end="", file=sys.stderr, flush=True)
+
+    try:
+        warmed = warm_cache(args.processes or None, show)
+    except CompileError as error:
+        raise RuntimeError(str(error)) from error
+    finally:
+        if terminal:
+            print(file=sys.stderr)
+    print(
+        f"{store.directory}: {warmed.present} kernels were there, {warmed.compiled} are compiled"
+        + (f", {warmed.refused} are refused" if warmed.refused else "")
+    )
+    return 1 if warmed.refused else 0
 
 
 def _demo(args: argparse.Namespace) -> int:

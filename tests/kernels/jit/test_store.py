@@ -18,7 +18,9 @@ import pytest
 
 from tests.kernels.jit.scaling import check, scale_by
 from tfjit.kernels.jit import cache_key as cache_key_module
-from tfjit.kernels.jit.cache_key import cache_key
+from tfjit.kernels.jit import loader, target
+from tfjit.kernels.jit.archive import write_archive
+from tfjit.kernels.jit.cache_key import cache_key, precompiled_key, precompiled_text_key
 from tfjit.kernels.jit.compiler import prune
 from tfjit.kernels.jit.object_file import (
     DamagedObject,
@@ -459,3 +461,72 @@ def test_object_file_round_trip(tmp_path: Path) -> None:
         write_atomically(tmp_path / "missing" / "file", b"")
     write_atomically(tmp_path / "file", b"abc")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def archived(store: KernelStore, source: KernelSource, folder: Path) -> Path:
+    """Write the code that a store has on disk for a kernel into an archive, and return its folder.
+
+    The level is this CPU's; on a CPU without levels the test is skipped.
+    """
+    levels = target.levels_here()
+    if not levels:
+        pytest.skip("no archive is for this CPU")
+    store.compile([source])
+    assert store.directory is not None
+    made = ObjectFile.decode((store.directory / f"{cache_key(source)}.o").read_bytes())
+    write_archive(folder / f"{levels[-1]}.tfk", {precompiled_key(source, levels[-1]): made})
+    return folder
+
+
+def test_kernels_come_from_the_archive(shared: KernelStore, tmp_path: Path) -> None:
+    source, other = scale_by(3), scale_by(60)
+    folder = archived(shared, source, tmp_path)
+    store = KernelStore(tmp_path / "cache", folder)
+    assert not store.is_generic(source)
+    assert store.load_present([source]) and not store.load_present([other])
+    check(store, source, 3)
+    counters = store.counters
+    assert (counters.hits, counters.precompiled, counters.compiled) == (1, 1, 0)
+    assert store.is_generic(source)
+    assert store.name_of(source) == precompiled_key(source, target.levels_here()[-1])
+    assert store.has_name(store.name_of(source)) and not store.has_name(cache_key(source))
+    assert not store._workers and not list((tmp_path / "cache" / "kernels").iterdir())
+
+
+def test_the_disk_cache_goes_before_the_archive(shared: KernelStore, tmp_path: Path) -> None:
+    source = scale_by(3)
+    folder = archived(shared, source, tmp_path)
+    assert shared.directory is not None
+    store = KernelStore(shared.directory.parent, folder)
+    assert store.load([source])
+    assert (store.counters.hits, store.counters.precompiled) == (1, 0)
+    assert not store.is_generic(source) and store.has_name(store.name_of(source))
+
+
+def test_a_damaged_object_of_the_archive_is_compiled(
+    shared: KernelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = scale_by(3)
+    folder = archived(shared, source, tmp_path)
+    (path,) = folder.glob("*.tfk")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    store = KernelStore(tmp_path / "cache", folder)
+    monkeypatch.setenv("TFJIT_JIT", "off")  # it would be compiled now
+    assert not store.load([source]) and not store.is_generic(source)
+    assert (store.counters.hits, store.counters.misses) == (0, 1)
+
+
+def test_assembly_comes_from_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = target.levels_here()
+    if not levels:
+        pytest.skip("no archive is for this CPU")
+    text = "define i64 @tfjit_test_archived(i64 %x) {\n  %y = add i64 %x, 5\n  ret i64 %y\n}\n"
+    functions = ("tfjit_test_archived",)
+    made = loader.compile_ir(text, functions)
+    key = precompiled_text_key(text, functions, levels[0])
+    write_archive(tmp_path / f"{levels[0]}.tfk", {key: made})
+    monkeypatch.delattr(loader, "compile_ir")
+    store = KernelStore(tmp_path / "cache", tmp_path)
+    address = store.load_ir(text, functions)[functions[0]]
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(37) == 42
+    assert store.ir_keys == {key} and store.has_name(key)

@@ -1,0 +1,93 @@
+"""The archive of the highest level that is there and whole serves this CPU."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tfjit.kernels.jit import cache_key, precompiled, target
+from tfjit.kernels.jit.archive import write_archive
+from tfjit.kernels.jit.cache_key import precompiled_key, precompiled_text_key
+from tfjit.kernels.jit.object_file import ObjectFile
+from tfjit.kernels.jit.precompiled import Precompiled
+from tfjit.kernels.source import KernelSource
+
+SOURCE = KernelSource("def kernel(args, chunk, nchunks):\n    return\n")
+V2, V3, V4 = target.LEVELS
+
+
+@pytest.fixture(autouse=True)
+def three_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "levels_here", lambda: (V4, V3, V2))
+
+
+def archive(folder: Path, level: str, code: bytes) -> Path:
+    path = folder / f"{level}.tfk"
+    write_archive(path, {precompiled_key(SOURCE, level): ObjectFile({}, (), code)})
+    return path
+
+
+def code_of(found: Precompiled) -> bytes | None:
+    key = found.key(SOURCE)
+    obj = found.read(key) if key else None
+    return obj.code if obj is not None else None
+
+
+def test_the_highest_level_serves(tmp_path: Path) -> None:
+    assert code_of(Precompiled(tmp_path)) is None
+    archive(tmp_path, V2, b"two")
+    assert code_of(Precompiled(tmp_path)) == b"two"
+    archive(tmp_path, V3, b"three")
+    assert code_of(Precompiled(tmp_path)) == b"three"
+
+
+def test_a_level_of_other_cpus_does_not_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive(tmp_path, V4, b"four")
+    monkeypatch.setattr(target, "levels_here", lambda: (V3, V2))
+    assert code_of(Precompiled(tmp_path)) is None
+
+
+def test_an_archive_under_another_level_s_name_has_none_of_its_kernels(tmp_path: Path) -> None:
+    archive(tmp_path, V4, b"four").rename(tmp_path / f"{V2}.tfk")
+    assert code_of(Precompiled(tmp_path)) is None
+
+
+def test_a_damaged_archive_is_named_once_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive(tmp_path, V3, b"three")
+    archive(tmp_path, V4, b"four").write_bytes(b"tfjit archive 1\nwhat is this")
+    found = Precompiled(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert [code_of(found), code_of(found)] == [b"three"] * 2
+    assert len(caplog.records) == 1 and f"{V4}.tfk" in caplog.text
+
+
+def test_nothing_is_read_before_the_first_question(tmp_path: Path) -> None:
+    found = Precompiled(tmp_path)
+    archive(tmp_path, V3, b"three")
+    assert found.holds(precompiled_key(SOURCE, V3)) and not found.holds("no key")
+
+
+def test_installed_archives_are_hidden_by_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive(tmp_path, V3, b"three")
+    monkeypatch.setattr(precompiled, "FOLDER", tmp_path)
+    monkeypatch.setenv("TFJIT_PRECOMPILED", "0")
+    assert code_of(Precompiled()) is None
+    monkeypatch.setenv("TFJIT_PRECOMPILED", "1")
+    assert code_of(Precompiled()) == b"three"
+
+
+def test_keys_hold_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They name level, text and imports, and neither the CPU nor installed versions."""
+    keys = [precompiled_key(SOURCE, V3), precompiled_text_key("ret void", ("f",), V3)]
+    monkeypatch.setattr(cache_key, "environment", lambda: "another machine")
+    assert keys == [precompiled_key(SOURCE, V3), precompiled_text_key("ret void", ("f",), V3)]
+    assert precompiled_key(SOURCE, V4) != keys[0]
+    assert precompiled_key(KernelSource(SOURCE.text + "\n"), V3) != keys[0]
