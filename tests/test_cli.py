@@ -311,3 +311,18 @@ def test_a_closed_pipe_is_no_error(data_dir: Path) -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert done.returncode == 0 and done.stderr == ""
+
+
+def test_warm_compiles_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.kernels.jit.scaling import scale_by
+    from tfjit.kernels.precompile import cache_warmer
+
+    known = scale_by(3)
+    monkeypatch.setattr(cache_warmer, "generic_kernels", lambda: (known,))
+    assert call("warm") == 0
+    assert call("warm", "--processes", "1") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1].endswith(": 1 kernels were there, 0 are compiled")
+    assert call("warm", "--processes", "-1") == 2

@@ -137,6 +137,8 @@ def environment() -> str:
     )
 
 
+# a kernel that the disk cache lacks is looked up in the archive next
+@functools.lru_cache(64)
 def _contents(source: KernelSource) -> tuple[str, list[str]]:
     """Return the digest of a kernel's text and the hashes of its imports."""
     return source.digest, [module_hash(name) for name in sorted(imported(source.text))]

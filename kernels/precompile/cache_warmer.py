@@ -44,8 +44,5 @@ def warm_cache(
         store.compile(block, workers=processes or available_cpus(), refusals=True)
     progress(len(sources), len(sources))
     after = store.snapshot()
-    return Warmed(
-        after.hits - before.hits,
-        after.compiled - before.compiled,
-        after.refused - before.refused,
-    )
+    compiled, refused = after.compiled - before.compiled, after.refused - before.refused
+    return Warmed(len(sources) - compiled - refused, compiled, refused)
