@@ -7,7 +7,7 @@ An archive holds the object code of many kernels for one level of x86-64. Its ke
     the order of keys (key, offset in the file, size); the objects, each an encoded ObjectFile
     that zlib has compressed.
 
-The digest covers the index, and each ObjectFile has a digest of its own: a process reads the index
+The digest covers the index, and each ObjectFile has another digest: a process reads the index
 once, and of the objects those that it loads.
 """
 
@@ -34,9 +34,9 @@ class DamagedArchive(Exception):
 
 
 class Archive:
-    """The index of one archive file; objects are read from the file when they are asked for.
+    """Read kernels from one archive file by key.
 
-    Safe to use from any thread.
+    The index is read at once, an object when it is asked for. Safe to use from any thread.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,9 +80,9 @@ class Archive:
 
 
 def write_archive(path: Path, kernels: Mapping[str, ObjectFile]) -> int:
-    """Write kernels by key to an archive in one atomic step; return its size in bytes.
+    """Write kernels by key to an archive in one atomic step.
 
-    Raises OSError.
+    Returns its size in bytes. Raises OSError.
     """
     keys = sorted(kernels)
     at = _START + _COUNT.size + len(keys) * _ENTRY.size

@@ -1,11 +1,11 @@
-"""Name kernels in the disk cache and in archives by a hash of their inputs.
+"""Name kernels in the disk cache and archives by their inputs' hash.
 
 The hash covers the kernel's text, entries and flags; the versions of numba, llvmlite and LLVM; the
 sources of the compiler and of the modules of tfjit.kernels that the text imports, with the formulas
 of tfjit.framework; the CPU's name and features. Since sources are hashed, tfjit's version is not.
 
 In an archive of precompiled kernels, the level of x86-64 and the system stand for the versions and
-the CPU: the object code is there already.
+the CPU: its object code is made already.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def environment() -> str:
 # a kernel that the disk cache lacks is looked up in the archive next
 @functools.lru_cache(64)
 def _contents(source: KernelSource) -> tuple[str, list[str]]:
-    """Return the digest of a kernel's text and the hashes of its imports."""
+    """Return the digest of a text and the hashes of its imports."""
     return source.digest, [module_hash(name) for name in sorted(imported(source.text))]
 
 
@@ -160,16 +160,16 @@ def text_key(text: str, *more: object) -> str:
 
 @functools.cache
 def _archive(level: str) -> tuple[str, ...]:
-    """Return all that decides the object code of an archive besides texts and imports."""
+    """Return all that decides an archive's code besides texts and imports."""
     compiler = module_hash("tfjit.kernels.jit.compiler")
     return _FORMAT, level, platform.machine().lower(), sys.platform, compiler
 
 
 def precompiled_key(source: KernelSource, level: str) -> str:
-    """Return the key of a kernel in the archive of a level of x86-64."""
+    """Return the key of a kernel in the archive of a level."""
     return _named(*_contents(source), _archive(level))
 
 
 def precompiled_text_key(text: str, functions: Iterable[str], level: str) -> str:
-    """Return the key, in the archive of a level, of an object made from LLVM assembly."""
+    """Return the key of compiled LLVM assembly in a level's archive."""
     return _named(text, sorted(functions), _archive(level))

@@ -1,7 +1,7 @@
 """Find kernels in the archive that belongs to this machine's CPU.
 
-Nothing is read before the first question: a process whose kernels are all in the disk cache reads
-no archive.
+Nothing is read before the first question: a process that finds all its kernels in the disk cache
+reads no archive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "precompiled"
 
 
 class Precompiled:
-    """The kernels of one archive: that of the highest level which this CPU has and which is there.
+    """Find kernels in the archive of this CPU's highest level that has one.
 
     Safe to use from any thread.
     """
@@ -43,7 +43,7 @@ class Precompiled:
         self._known = False
 
     def _open(self) -> tuple[str, Archive] | None:
-        """Return the level and the archive, or None; say once that a file is damaged."""
+        """Return the level and the archive, or None."""
         with self._lock:
             if not self._known:
                 self._known = True
@@ -70,7 +70,7 @@ class Precompiled:
         return None
 
     def key(self, source: KernelSource) -> str:
-        """Return the key of a kernel in the archive; "" if it is not there."""
+        """Return the key of a kernel in the archive, or ""."""
         opened = self._open()
         if opened is None:
             return ""
@@ -83,7 +83,7 @@ class Precompiled:
         return opened is not None and key in opened[1]
 
     def text_key(self, text: str, functions: Sequence[str]) -> str:
-        """Return the key of an object made from LLVM assembly; "" if it is not there."""
+        """Return the key of compiled LLVM assembly in the archive, or ""."""
         opened = self._open()
         if opened is None:
             return ""
@@ -91,7 +91,7 @@ class Precompiled:
         return key if key in opened[1] else ""
 
     def read(self, key: str) -> ObjectFile | None:
-        """Return the object of that key, or None where it is missing or damaged."""
+        """Return the object of a key; None where missing or damaged."""
         opened = self._open()
         if opened is None:
             return None

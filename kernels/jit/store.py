@@ -153,7 +153,7 @@ class KernelStore:
         return self._loaded.get(source)
 
     def is_generic(self, source: KernelSource) -> bool:
-        """Return whether the kernel's code is for a level of x86-64, not for this CPU.
+        """Return whether the kernel's code is for a level, not this CPU.
 
         Such code comes from the archive of precompiled kernels.
         """
@@ -164,7 +164,7 @@ class KernelStore:
         return self._generic.get(source) or cache_key(source)
 
     def has_name(self, name: str) -> bool:
-        """Return whether a kernel of that name is on disk, in the cache or in the archive."""
+        """Return whether the cache or the archive has a kernel of that name."""
         directory = self.directory
         if directory is not None and (directory / f"{os.path.basename(name)}.o").exists():
             return True
@@ -360,7 +360,7 @@ class KernelStore:
                 self._refuse(source, f"{type(error).__name__}: {error}")
 
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
-        """Load a kernel from the disk cache, else from the archive; return whether it was there."""
+        """Load a kernel from disk cache or archive; return whether one had it."""
         if self._load_cached(source, key) or self._load_precompiled(source):
             self.counters.hits += 1
             return True

@@ -27,9 +27,9 @@ class Warmed:
 def warm_cache(
     processes: int | None = None, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Warmed:
-    """Compile the generic kernels that this machine lacks; return when all are there.
+    """Compile the generic kernels that this machine lacks.
 
-    Niced processes compile them: `processes` of them, by default one a core. progress: called with
+    Niced processes compile them: `processes` of them, by default one a core. Returns when all are settled. progress: called with
     the numbers of settled and of all kernels. Raises CompileError where TFJIT_JIT=off, OSError
     without a cache directory.
     """

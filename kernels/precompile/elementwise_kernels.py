@@ -43,7 +43,7 @@ _COMMON: Final = frozenset(
     ("AddV2", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "SquaredDifference", "DivNoNan")
 )
 _SCALED: Final = frozenset(("Add", "Div", "FloorDiv", "FloorMod", "Pow"))
-"""Ops whose second operand is a scalar at times."""
+"""Ops with a scalar as the second operand at times."""
 _INDICES: Final = frozenset(
     ("AddV2", "Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Maximum", "Minimum", "Square", "Abs",
      "Neg", "Sign")
@@ -52,7 +52,7 @@ _INDICES: Final = frozenset(
 _ORDER: Final = frozenset(("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"))
 _NEVER: Final = frozenset(("Cast", "Select", "SelectV2", "ClipByValue", "AddN", "Inv", "InvGrad"))
 _SLOW_NS: Final = 1.0
-"""Cost of an element from which on a function is compiled for float32 alone."""
+"""Least cost of an element for functions compiled in float32 alone."""
 _CAST: Final = (*(d.bool, d.uint8, d.int32, d.int64, d.float16, d.bfloat16, d.float32, d.float64),)
 _CAST_ALONE: Final = (d.bool, d.int32, d.int64, d.float32)
 """Types between which scalars are cast."""

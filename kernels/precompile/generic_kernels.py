@@ -1,4 +1,4 @@
-"""Enumerate the generic kernels: those that run a graph's nodes one by one.
+"""Enumerate the generic kernels, which run a graph node by node.
 
 The set is written down by op, dtype and layout, and the CPU's builders turn it into texts. Texts
 depend on the machine only by its vector registers (`target.host`): the set of a level of x86-64 is
@@ -20,18 +20,18 @@ from tfjit.kernels.registry import NodeSpec, find_native
 from tfjit.kernels.source import KernelSource
 
 USUAL_OFFSETS = (8, 16)
-"""Places of type and data pointer in an ndarray, in all builds of CPython but debug ones."""
+"""Places of type and data pointer in an ndarray of usual CPython builds."""
 
 
 def generic_nodes() -> Iterator[NodeSpec]:
-    """Yield nodes whose calls need the kernels that a builder chooses."""
+    """Yield the nodes that builders turn into kernels of the set."""
     return chain(
         elementwise_nodes(), reduction_nodes(), product_nodes(), placed_nodes(), random_nodes()
     )
 
 
 def generic_kernels() -> tuple[KernelSource, ...]:
-    """Return the sources of all generic kernels, in a fixed order, without repeats.
+    """Return the distinct sources of all generic kernels, in a fixed order.
 
     Raises Unsupported when a builder declines a node of the set.
     """

@@ -51,7 +51,7 @@ def movement_sources() -> Iterator[KernelSource]:
 
 
 def _copies() -> Iterator[KernelSource]:
-    """Yield the kernels of views with every pattern along the inner dim and 0 to 3 outer dims.
+    """Yield copies of every inner pattern with 0 to 3 outer dims.
 
     The outer strides are prime numbers, so that no two dims merge.
     """
@@ -101,7 +101,7 @@ def _scatters() -> Iterator[KernelSource]:
 
 
 def placed_nodes() -> Iterator[NodeSpec]:
-    """Yield slices whose places are known in a run only, and rows of arrays."""
+    """Yield slices at places of the run, and rows of arrays."""
     message = b"{detail}"
     array, row, place = tensor(d.float32, 50, 7), tensor(d.float32, 7), tensor(d.int32)
     yield node("_GetRow", [array, place], [row], message=message)

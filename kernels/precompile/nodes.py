@@ -1,4 +1,4 @@
-"""Write the nodes whose kernels are precompiled."""
+"""Write nodes of the set of generic kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tensor(dtype: DType, *shape: int) -> TensorSpec:
 
 
 def integers(*values: int, dtype: DType = d.int32) -> np.ndarray:
-    """Return a vector of axes, sizes or places that is known while planning."""
+    """Return a vector of axes or sizes that is known while planning."""
     return np.array(values, dtype.as_numpy_dtype)
 
 

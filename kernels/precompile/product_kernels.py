@@ -53,7 +53,7 @@ def product_nodes() -> Iterator[NodeSpec]:
 
 
 def tile_sources() -> Iterator[KernelSource]:
-    """Yield the micro-kernels of filter gradients, one for each size of a tile."""
+    """Yield the micro-kernels of filter gradients, one a tile's size."""
     tile = tile_of(d.float32)
     for height in range(1, tile.height + 1):
         for vectors, masked in itertools.product((1, VECTORS), (False, True)):

@@ -1,4 +1,4 @@
-"""List nodes that cover reductions, softmax, losses, scans and searches along an axis."""
+"""List nodes that cover reductions, losses, scans and searches."""
 
 from __future__ import annotations
 
