@@ -27,9 +27,9 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "precompiled"
 
 
 class Precompiled:
-    """Find kernels in the archive of this CPU's highest level that has one.
+    """Find kernels in the archive of this CPU's highest level.
 
-    Safe to use from any thread.
+    Levels without an archive are passed over. Safe to use from any thread.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

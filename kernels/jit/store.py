@@ -164,7 +164,7 @@ class KernelStore:
         return self._generic.get(source) or cache_key(source)
 
     def has_name(self, name: str) -> bool:
-        """Return whether the cache or the archive has a kernel of that name."""
+        """Return whether cache or archive has a kernel of that name."""
         directory = self.directory
         if directory is not None and (directory / f"{os.path.basename(name)}.o").exists():
             return True
@@ -360,7 +360,10 @@ class KernelStore:
                 self._refuse(source, f"{type(error).__name__}: {error}")
 
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
-        """Load a kernel from disk cache or archive; return whether one had it."""
+        """Load a kernel from disk cache or archive.
+
+        Returns whether one of them has it.
+        """
         if self._load_cached(source, key) or self._load_precompiled(source):
             self.counters.hits += 1
             return True

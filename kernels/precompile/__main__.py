@@ -12,9 +12,20 @@ from tfjit.kernels.jit.target import LEVELS, available_cpus
 from tfjit.kernels.precompile.archive_builder import Failed, build_archive
 
 
-def _show(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {total} kernels", end="", file=sys.stderr, flush=True)
+class _Shown:
+    """Show progress on a terminal in one line, elsewhere in a line a tenth."""
+
+    def __init__(self) -> None:
+        self._tenths = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show the numbers of compiled and of all kernels."""
+        if sys.stderr.isatty():
+            end = "\n" if done == total else ""
+            print(f"\r{done} of {total} kernels", end=end, file=sys.stderr, flush=True)
+        elif 10 * done // total > self._tenths:
+            self._tenths = 10 * done // total
+            print(f"{done} of {total} kernels", file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,12 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     for level in args.level or LEVELS:
         try:
-            built = build_archive(args.folder, level, args.processes, progress=_show)
+            built = build_archive(args.folder, level, args.processes, progress=_Shown())
         except Failed as error:
             print(f"precompile: {error}", file=sys.stderr)
             return 1
-        if sys.stderr.isatty():
-            print(file=sys.stderr)
         print(
             f"{built.path}: {built.kernels} kernels, {built.code_bytes / 1e6:.2f} MB of code in "
             f"{built.file_bytes / 1e6:.2f} MB, {built.cpu_s:.0f} s of processor time",

@@ -20,7 +20,7 @@ from tfjit.kernels.registry import NodeSpec, find_native
 from tfjit.kernels.source import KernelSource
 
 USUAL_OFFSETS = (8, 16)
-"""Places of type and data pointer in an ndarray of usual CPython builds."""
+"""Places of type and data pointer in ndarrays of usual CPython."""
 
 
 def generic_nodes() -> Iterator[NodeSpec]:
