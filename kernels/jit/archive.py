@@ -3,11 +3,12 @@
 An archive holds the object code of many kernels for one level of x86-64. Its keys
 (`cache_key.precompiled_key`) are the same on every machine. The file holds, in little-endian order:
 
-    magic; SHA-256 of the count and the index; number of kernels; the index, an entry a kernel in
-    the order of keys (key, offset in the file, size); the objects, each an encoded ObjectFile
-    that zlib has compressed.
+    magic; SHA-256 of the numbers, the index and the dictionary; number of kernels, size of the
+    dictionary; the index, an entry a kernel in the order of keys (key, offset in the file, size);
+    the dictionary; the objects, each an encoded ObjectFile that zlib has compressed with the
+    dictionary: a few kernels that stand for all.
 
-The digest covers the index, and each ObjectFile has another digest: a process reads the index
+The digest covers all but the objects, and each ObjectFile has another digest: a process reads the index
 once, and of the objects those that it loads.
 """
 
@@ -24,9 +25,11 @@ from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomi
 
 SUFFIX: Final = ".tfk"
 _MAGIC: Final = b"tfjit archive 1\n"
-_COUNT: Final = struct.Struct("<I")
+_NUMBERS: Final = struct.Struct("<II")
 _ENTRY: Final = struct.Struct("<24sQI")
 _START: Final = len(_MAGIC) + 32
+_DICTIONARY_BYTES: Final = 1 << 15  # zlib looks back no further
+_SAMPLED: Final = 40
 
 
 class DamagedArchive(Exception):
@@ -46,12 +49,14 @@ class Archive:
         """
         self.path = path
         with path.open("rb") as file:
-            head = file.read(_START + _COUNT.size)
-            if len(head) < _START + _COUNT.size or not head.startswith(_MAGIC):
+            head = file.read(_START + _NUMBERS.size)
+            if len(head) < _START + _NUMBERS.size or not head.startswith(_MAGIC):
                 raise DamagedArchive(f"{path} is no archive of this version")
-            (count,) = _COUNT.unpack_from(head, _START)
+            count, size = _NUMBERS.unpack_from(head, _START)
             index = file.read(count * _ENTRY.size)
-        if hashlib.sha256(head[_START:] + index).digest() != head[len(_MAGIC) : _START]:
+            self._dictionary = file.read(size)
+        digest = hashlib.sha256(head[_START:] + index + self._dictionary).digest()
+        if digest != head[len(_MAGIC) : _START] or len(index) != count * _ENTRY.size:
             raise DamagedArchive(f"the index of {path} does not match its digest")
         self._places = {key.hex(): (at, size) for key, at, size in _ENTRY.iter_unpack(index)}
 
@@ -74,7 +79,8 @@ class Archive:
             file.seek(at)
             data = file.read(size)
         try:
-            return ObjectFile.decode(zlib.decompress(data))
+            unpack = zlib.decompressobj(zdict=self._dictionary)
+            return ObjectFile.decode(unpack.decompress(data))
         except zlib.error as error:
             raise DamagedObject(str(error)) from None
 
@@ -85,13 +91,18 @@ def write_archive(path: Path, kernels: Mapping[str, ObjectFile]) -> int:
     Returns its size in bytes. Raises OSError.
     """
     keys = sorted(kernels)
-    at = _START + _COUNT.size + len(keys) * _ENTRY.size
-    index, objects = [_COUNT.pack(len(keys))], []
-    for key in keys:
-        data = zlib.compress(kernels[key].encode(), 9)
+    encoded = [kernels[key].encode() for key in keys]
+    # short kernels, which gain most from a dictionary
+    samples = sorted(encoded, key=len)[: -(-len(encoded) * 3 // 4)]
+    dictionary = b"".join(samples[::_SAMPLED])[-_DICTIONARY_BYTES:]
+    index, objects = [_NUMBERS.pack(len(keys), len(dictionary))], []
+    at = _START + _NUMBERS.size + len(keys) * _ENTRY.size + len(dictionary)
+    for key, plain in zip(keys, encoded, strict=True):
+        pack = zlib.compressobj(9, zdict=dictionary)
+        data = pack.compress(plain) + pack.flush()
         index.append(_ENTRY.pack(bytes.fromhex(key), at, len(data)))
         objects.append(data)
         at += len(data)
-    head = b"".join(index)
+    head = b"".join([*index, dictionary])
     write_atomically(path, b"".join((_MAGIC, hashlib.sha256(head).digest(), head, *objects)))
     return at

@@ -59,7 +59,7 @@ def test_another_version_is_refused(path: Path) -> None:
         Archive(path)
 
 
-@pytest.mark.parametrize("place", [20, 50, 60, 90])
+@pytest.mark.parametrize("place", [20, 50, 60, 90, 200])
 def test_a_changed_index_is_refused(path: Path, place: int) -> None:
     data = bytearray(path.read_bytes())
     data[place] ^= 1
