@@ -135,9 +135,9 @@ _compiled_level = ""  # the level that `compile_for` has set
 
 
 def compile_for(name: str) -> None:
-    """Make a level of x86-64 the CPU of this process, even one above the machine's own.
+    """Make a level of x86-64 the CPU of this process.
 
-    For a process that compiles kernels and runs none. To be called before `host`. Raises
+    The machine may lack it. For a process that compiles kernels and runs none. To be called before `host`. Raises
     ValueError on a machine of another architecture.
     """
     global _compiled_level
@@ -148,7 +148,7 @@ def compile_for(name: str) -> None:
 
 
 def levels_here() -> tuple[str, ...]:
-    """Return the levels of x86-64 whose code this process may run, highest first.
+    """Return the levels that this process may run code of, highest first.
 
     TFJIT_CPU limits them. Imports llvmlite.
     """

@@ -13,7 +13,7 @@ from tfjit.kernels.precompile.archive_builder import Failed, build_archive
 
 
 class _Shown:
-    """Show progress on a terminal in one line, elsewhere in a line a tenth."""
+    """Show progress: one line on a terminal, ten lines elsewhere."""
 
     def __init__(self) -> None:
         self._tenths = 0

@@ -12,6 +12,7 @@ from itertools import chain
 
 from tfjit.kernels.executor.table_executor_ir import machine_text
 from tfjit.kernels.precompile.elementwise_kernels import elementwise_nodes
+from tfjit.kernels.precompile.fused_kernels import fused_nodes
 from tfjit.kernels.precompile.movement_kernels import movement_sources, placed_nodes
 from tfjit.kernels.precompile.product_kernels import product_nodes, tile_sources
 from tfjit.kernels.precompile.reduction_kernels import reduction_nodes
@@ -26,7 +27,12 @@ USUAL_OFFSETS = (8, 16)
 def generic_nodes() -> Iterator[NodeSpec]:
     """Yield the nodes that builders turn into kernels of the set."""
     return chain(
-        elementwise_nodes(), reduction_nodes(), product_nodes(), placed_nodes(), random_nodes()
+        elementwise_nodes(),
+        reduction_nodes(),
+        product_nodes(),
+        fused_nodes(),
+        placed_nodes(),
+        random_nodes(),
     )
 
 
