@@ -139,9 +139,15 @@ def environment() -> str:
 
 # a kernel that the disk cache lacks is looked up in the archive next
 @functools.lru_cache(64)
+def _read(source: KernelSource) -> tuple[str, list[str]]:
+    """Return the digest of a text and the names of its imports."""
+    return source.digest, sorted(imported(source.text))
+
+
 def _contents(source: KernelSource) -> tuple[str, list[str]]:
     """Return the digest of a text and the hashes of its imports."""
-    return source.digest, [module_hash(name) for name in sorted(imported(source.text))]
+    digest, names = _read(source)
+    return digest, [module_hash(name) for name in names]
 
 
 def _named(*parts: object) -> str:
