@@ -8,7 +8,7 @@ all. Long chains of arithmetic have further variants for long rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.scalar.elementwise import Elementwise
@@ -107,7 +107,7 @@ def _broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def _applied(row: Elementwise, dtype: DType, shapes: Sequence[Shape]) -> NodeSpec:
-    attrs: dict[str, Any] = {"T": dtype}
+    attrs: dict[str, object] = {"T": dtype}
     attrs.update((name, _DEFAULTS[name]) for name in row.attrs)
     result = row.result_dtype(dtype, attrs)
     inputs = [tensor(dtype, *shape) for shape in shapes[: row.arity]]

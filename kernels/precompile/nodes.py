@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def node(
     inputs: Sequence[TensorSpec | np.ndarray],
     outputs: Tensors,
     constants: Mapping[int, np.ndarray] | None = None,
-    **attrs: Any,
+    **attrs: object,
 ) -> NodeSpec:
     """Return a node; inputs that are arrays are known while planning.
 

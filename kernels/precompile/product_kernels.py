@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def _plain_products() -> Iterator[NodeSpec]:
     yield node("MatMul", inputs, [tensor(d.int32, 30, 60)], **attrs)
 
 
-def _attrs(stride: int, padding: bytes = b"SAME") -> dict[str, Any]:
+def _attrs(stride: int, padding: bytes = b"SAME") -> dict[str, object]:
     return {
         "T": d.float32,
         "strides": (1, stride, stride, 1),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.precompile.nodes import integers, node, scalar, tensor
@@ -93,8 +91,7 @@ def _searches() -> Iterator[NodeSpec]:
     for dtype in (d.float32, d.int32):
         for k in (5, 150):
             outputs = [tensor(dtype, 40, k), tensor(d.int32, 40, k)]
-            inputs: list[np.ndarray | object] = [tensor(dtype, 40, 300), scalar(k)]
-            yield node("TopKV2", inputs, outputs, T=dtype, sorted=True)  # type: ignore[arg-type]
+            yield node("TopKV2", [tensor(dtype, 40, 300), scalar(k)], outputs, T=dtype, sorted=True)
     for index in (d.int32, d.int64):
         scores = [tensor(d.float32, 40, 300), tensor(index, 40)]
         yield node("InTopKV2", [*scores, scalar(5)], [tensor(d.bool, 40)], T=index)
