@@ -35,7 +35,7 @@ TABLES: Final = {
     "kernels/ir/loop_program.py": "REDUCTIONS",
     "kernels/ir/op_forms.py": "BIAS MOVING PARAMETERS ROW_OPS SLICING",
     "kernels/precompile/elementwise_kernels.py": "_COMMON _INDICES _NEVER _ORDER _SCALED",
-    "kernels/precompile/fused_kernels.py": "_ACTIVATIONS",
+    "kernels/precompile/fused_kernels.py": "_ACTIVATIONS _BY_CHANNEL _WHOLE",
     "kernels/precompile/movement_kernels.py": "_SEGMENTS",
     "kernels/precompile/reduction_kernels.py": "_REDUCED",
     "passes/analysis/host_memory.py": "_ARGS",

@@ -14,10 +14,9 @@ from tfjit.framework.scalar import elementwise
 from tfjit.framework.scalar.elementwise import Elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.precompile.nodes import node, tensor
+from tfjit.kernels.precompile.nodes import Shape, node, tensor
 from tfjit.kernels.registry import NodeSpec
 
-Shape = tuple[int, ...]
 LENGTHS: Final = (100, 300, 2000)
 """Inner lengths with different interleaving of long chains."""
 
@@ -161,9 +160,9 @@ def _sums() -> Iterator[NodeSpec]:
                 tensors = [tensor(dtype, *shape)] * count
                 yield node("AddN", tensors, tensors[:1], T=dtype, N=count)
     for dtype in (d.float32, d.float64):
-        for shape, layout in (((8, 300), b"NHWC"), ((2, 16, 8, 8), b"NCHW"), ((2, 300), b"NCHW")):
-            channels = shape[1] if layout == b"NCHW" else shape[-1]
-            inputs = [tensor(dtype, *shape), tensor(dtype, channels)]
+        for sizes, axis in (((8, 300), 1), ((2, 16, 8, 8), 1), ((2, 4, 4, 300), 3)):
+            inputs = [tensor(dtype, *sizes), tensor(dtype, sizes[axis])]
+            layout = b"NHWC" if axis == len(sizes) - 1 else b"NCHW"
             yield node("BiasAdd", inputs, inputs[:1], T=dtype, data_format=layout)
         short = [tensor(dtype, 1024, 16), tensor(dtype, 16)]  # rows that are folded
         yield node("BiasAdd", short, short[:1], T=dtype, data_format=b"NHWC")

@@ -12,14 +12,22 @@ from tfjit.kernels.registry import NodeSpec, TensorSpec
 
 _ACTIVATIONS: Final = ("Relu", "Relu6", "Tanh", "Sigmoid", "Elu")
 
+_BY_CHANNEL: Final = ("BiasAdd", "Mul")
+_WHOLE: Final = ("AddV2", "ReluGrad")
+
 
 def fused_nodes() -> Iterator[NodeSpec]:
     """Yield the nodes."""
     for anchor, kind in _anchors():
         chains: list[Sequence[str]] = [("BiasAdd",), ("Relu",), ("ReluGrad",)]
         chains += [("BiasAdd", op) for op in _ACTIVATIONS]
+        if kind == "matmul":
+            chains.append(("BiasAdd", "AddV2"))
+        else:  # a batch normalization by constants
+            chains += [("Mul", "BiasAdd", *more) for more in ((), ("Relu",), ("Relu6",))]
         if kind == "conv2d":
             chains += [("BiasAdd", "AddV2"), ("BiasAdd", "AddV2", "Relu")]
+            chains += [("Mul", "BiasAdd", "AddV2"), ("Mul", "BiasAdd", "AddV2", "Relu")]
         for chain in chains:
             yield _fused(anchor, kind, chain)
 
@@ -62,8 +70,9 @@ def _fused(anchor: NodeSpec, kind: str, chain: Sequence[str]) -> NodeSpec:
     for op in chain:
         operands = [product]
         refs = [Ref(len(members) - 1)]
-        if op in ("BiasAdd", "AddV2", "ReluGrad"):
-            other = tensor(product.dtype, product.shape[-1]) if op == "BiasAdd" else product
+        if op in _BY_CHANNEL or op in _WHOLE:
+            channels = tensor(product.dtype, product.shape[-1])
+            other = channels if op in _BY_CHANNEL else product
             refs.append(Ref(INPUT, len(inputs)))
             inputs.append(other)
             operands.append(other)

@@ -17,7 +17,7 @@ from tfjit.kernels.cpu.data_movement.scatter import (
 from tfjit.kernels.cpu.data_movement.strided_copy import View, copy_launch
 from tfjit.kernels.cpu.elementwise.assign import add_source, move_source
 from tfjit.kernels.cpu.template.epilogue import repeat_source
-from tfjit.kernels.precompile.nodes import integers, node, tensor
+from tfjit.kernels.precompile.nodes import Input, integers, node, tensor
 from tfjit.kernels.registry import NodeSpec, Pointer
 from tfjit.kernels.source import KernelSource
 
@@ -118,5 +118,9 @@ def placed_nodes() -> Iterator[NodeSpec]:
                 taken = tuple(3 if c else n for c, n in zip(cut, shape))
                 single = tuple(1 if c else n for c, n in zip(cut, shape))
                 for sizes in (taken, single):
-                    inputs = [tensor(d.float32, *shape), tensor(index, rank), integers(*sizes)]
+                    inputs: list[Input] = [
+                        tensor(d.float32, *shape),
+                        tensor(index, rank),
+                        integers(*sizes),
+                    ]
                     yield node("Slice", inputs, [tensor(d.float32, *sizes)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 
-Tensors = Sequence[TensorSpec]
+Input = TensorSpec | np.ndarray
+Shape = tuple[int, ...]
 
 
 def tensor(dtype: DType, *shape: int) -> TensorSpec:
@@ -29,19 +30,11 @@ def scalar(value: float, dtype: DType = d.int32) -> np.ndarray:
 
 
 def node(
-    op: str,
-    inputs: Sequence[TensorSpec | np.ndarray],
-    outputs: Tensors,
-    constants: Mapping[int, np.ndarray] | None = None,
-    **attrs: object,
+    op: str, inputs: Sequence[Input], outputs: Sequence[TensorSpec], **attrs: object
 ) -> NodeSpec:
-    """Return a node; inputs that are arrays are known while planning.
-
-    constants: further values of inputs.
-    """
+    """Return a node; inputs that are arrays are known while planning."""
     known = {k: x for k, x in enumerate(inputs) if isinstance(x, np.ndarray)}
     described = tuple(
         TensorSpec(d.as_dtype(x.dtype), x.shape) if isinstance(x, np.ndarray) else x for x in inputs
     )
-    known.update(constants or {})
     return NodeSpec(op.lower(), op, attrs, described, tuple(outputs), known)

@@ -12,7 +12,7 @@ from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.cpu.conv.filter_grad import outer_source
 from tfjit.kernels.cpu.gemm.micro_kernels import VECTORS, tile_of
-from tfjit.kernels.precompile.nodes import integers, node, tensor
+from tfjit.kernels.precompile.nodes import Input, integers, node, tensor
 from tfjit.kernels.registry import NodeSpec
 from tfjit.kernels.source import KernelSource
 
@@ -71,7 +71,7 @@ def _products(dtype: DType) -> Iterator[NodeSpec]:
         transposed = {"transpose_a": left, "transpose_b": right}
         yield node("MatMul", inputs, [tensor(dtype, m, n)], T=dtype, **transposed)
         if dtype is d.float32:
-            fixed = [tensor(dtype, *a), _known(*b)]
+            fixed: list[Input] = [tensor(dtype, *a), _known(*b)]
             yield node("MatMul", fixed, [tensor(dtype, m, n)], T=dtype, **transposed)
         batches = [tensor(dtype, 6, *a), tensor(dtype, 6, *b)]
         result = [tensor(dtype, 6, m, n)]
@@ -118,10 +118,10 @@ def _depthwise() -> Iterator[NodeSpec]:
         attrs = _attrs(stride)
         yield node("DepthwiseConv2dNative", [x, tensor(d.float32, *w)], [y], **attrs)
         yield node("DepthwiseConv2dNative", [x, _known(*w)], [y], **attrs)
-        back = [integers(*x.shape), tensor(d.float32, *w), y]
+        back: list[Input] = [integers(*x.shape), tensor(d.float32, *w), y]
         yield node("DepthwiseConv2dNativeBackpropInput", back, [x], **attrs)
         if multiple == 1:
-            grad = [x, integers(*w), y]
+            grad: list[Input] = [x, integers(*w), y]
             result = [tensor(d.float32, *w)]
             yield node("DepthwiseConv2dNativeBackpropFilter", grad, result, **attrs)
 

@@ -7,17 +7,17 @@ from typing import Final
 
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.precompile.nodes import integers, node, scalar, tensor
+from tfjit.kernels.precompile.nodes import Input, Shape, integers, node, scalar, tensor
 from tfjit.kernels.registry import NodeSpec
 
-_USUAL: Final = (
+_USUAL: Final[tuple[tuple[Shape, Shape], ...]] = (
     ((300,), (0,)),  # a whole vector
     ((40, 300), (1,)),  # rows
     ((40, 300), (0,)),  # columns
     ((40, 30), (0,)),  # short columns, which are folded
     ((2, 3), (1,)),  # short rows
 )
-_ALL: Final = (
+_ALL: Final[tuple[tuple[Shape, Shape], ...]] = (
     *_USUAL,
     ((300, 1), (0,)),
     ((2, 3, 30), (0,)),
@@ -48,11 +48,11 @@ def reduction_nodes() -> Iterator[NodeSpec]:
             often = op in ("Sum", "Mean", "Max") and dtype is d.float32
             for shape, axes in _ALL if often else _USUAL:
                 left = [n for k, n in enumerate(shape) if k not in axes]
-                inputs = [tensor(dtype, *shape), integers(*axes)]
+                inputs: list[Input] = [tensor(dtype, *shape), integers(*axes)]
                 yield node(op, inputs, [tensor(dtype, *left)], T=dtype, keep_dims=False)
     for dtype in (d.float32, d.float64):
-        for shape in ((), (300,)):
-            yield node("L2Loss", [tensor(dtype, *shape)], [tensor(dtype)], T=dtype)
+        for size in ((), (300,)):
+            yield node("L2Loss", [tensor(dtype, *size)], [tensor(dtype)], T=dtype)
         for shape in ((40, 300), (40, 30), (4, 8, 8, 30)):
             inputs = [tensor(dtype, *shape)]
             outputs = [tensor(dtype, shape[-1])]
@@ -86,7 +86,7 @@ def _searches() -> Iterator[NodeSpec]:
             for shape, axis in (((40, 300), 1), ((40, 10), 1), ((40, 300), 0)):
                 left = shape[0] if axis else shape[1]
                 for index in (d.int64, d.int32):
-                    inputs = [tensor(dtype, *shape), scalar(axis)]
+                    inputs: list[Input] = [tensor(dtype, *shape), scalar(axis)]
                     yield node(op, inputs, [tensor(index, left)], T=dtype, output_type=index)
     for dtype in (d.float32, d.int32):
         for k in (5, 150):
