@@ -8,8 +8,8 @@ An archive holds the object code of many kernels for one level of x86-64. Its ke
     the dictionary; the objects, each an encoded ObjectFile that zlib has compressed with the
     dictionary: a few kernels that stand for all.
 
-The digest covers all but the objects, and each ObjectFile has another digest: a process reads the index
-once, and of the objects those that it loads.
+The digest covers all but the objects, and each ObjectFile has another digest: a process reads the
+index once, and of the objects those that it loads.
 """
 
 from __future__ import annotations

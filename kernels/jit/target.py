@@ -137,8 +137,8 @@ _compiled_level = ""  # the level that `compile_for` has set
 def compile_for(name: str) -> None:
     """Make a level of x86-64 the CPU of this process.
 
-    The machine may lack it. For a process that compiles kernels and runs none. To be called before `host`. Raises
-    ValueError on a machine of another architecture.
+    The machine may lack it. For a process that compiles kernels and runs none. To be called before
+    `host`. Raises ValueError on a machine of another architecture.
     """
     global _compiled_level
     if platform.machine().lower() not in _X86:

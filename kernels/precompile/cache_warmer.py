@@ -29,9 +29,9 @@ def warm_cache(
 ) -> Warmed:
     """Compile the generic kernels that this machine lacks.
 
-    Niced processes compile them: `processes` of them, by default one a core. Returns when all are settled. progress: called with
-    the numbers of settled and of all kernels. Raises CompileError where TFJIT_JIT=off, OSError
-    without a cache directory.
+    Niced processes compile them: `processes` of them, by default one a core. Returns when all are
+    settled. progress: called with the numbers of settled and of all kernels. Raises CompileError
+    where TFJIT_JIT=off, OSError without a cache directory.
     """
     if store.directory is None:
         raise OSError("there is no cache directory that compiled kernels can be written to")
