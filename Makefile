@@ -90,8 +90,7 @@ dist: $(TEST) precompiled
 	rm -rf build/dist build/lib build/wheel
 	$(BIN)/python -m build --sdist --outdir build/dist .
 	mkdir -p build/wheel && tar -xzf build/dist/*.tar.gz -C build/wheel --strip-components=1
-	mkdir -p build/wheel/kernels/precompiled
-	for level in $(LEVELS); do cp kernels/precompiled/$$level.tfk build/wheel/kernels/precompiled/; done
+	for level in $(LEVELS); do cp kernels/precompile/$$level.tfk build/wheel/kernels/precompile/; done
 	$(BIN)/python -m build --wheel --outdir build/dist build/wheel
 
 clean:

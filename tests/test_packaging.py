@@ -117,9 +117,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
     )
     shutil.copytree(ROOT, source, ignore=ignore)
-    archive = source / "kernels" / "precompiled" / "x86-64-v3.tfk"
-    archive.parent.mkdir(exist_ok=True)
-    archive.write_bytes(b"object code")
+    (source / "kernels" / "precompile" / "x86-64-v3.tfk").write_bytes(b"object code")
     command = [
         sys.executable,
         "-m",
@@ -271,11 +269,12 @@ def test_sdist_is_complete(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    skip = {".git", ".venv", "build", "dist", "tfjit.egg-info", "__pycache__", "precompiled"}
+    skip = {".git", ".venv", "build", "dist", "tfjit.egg-info", "__pycache__"}
     for path in ROOT.rglob("*"):
         relative = path.relative_to(ROOT)
         if (
             path.is_dir()
+            or path.suffix == ".tfk"
             or skip & set(relative.parts)
             or any(part.endswith("_cache") or part == ".hypothesis" for part in relative.parts)
         ):

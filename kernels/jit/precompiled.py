@@ -22,7 +22,7 @@ from tfjit.kernels.source import KernelSource
 
 log = logging.getLogger("tfjit.cache")
 
-FOLDER: Final = Path(__file__).resolve().parent.parent / "precompiled"
+FOLDER: Final = Path(__file__).resolve().parent.parent / "precompile"
 """The folder of the archives that are installed with tfjit."""
 
 
