@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import json
 import linecache
 import os
@@ -21,10 +22,11 @@ import sys
 import time
 import traceback
 import types as python_types
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfjit.framework import settings
 from tfjit.kernels.jit import target
 from tfjit.kernels.jit.loop_metadata import interleave_loops
 from tfjit.kernels.jit.object_file import ObjectFile, write_atomically
@@ -33,7 +35,10 @@ _NICE = 10
 _CACHE_BYTES = 512 << 20  # some 100,000 kernels
 _IDLE_SECONDS = 120.0  # a warm worker holds 150 MB
 # An entry calls this symbol if its function can return an exception; no process has it.
+# Functions of other arities are micro-kernels, which intrinsics write in vectors.
+_LAUNCH_ARITY = 3
 _RAISED = "tfjit_kernel_raised"
+_RAISED_IR = f"declare void @{_RAISED}()\n"
 
 
 class Refused(Exception):
@@ -49,6 +54,17 @@ def numba_target() -> dict[str, str]:
     return {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.flags}
 
 
+def import_numba() -> None:
+    """Import all that compiling needs, which takes a third of a second."""
+    import tfjit.kernels.codegen.intrinsics
+    import tfjit.kernels.jit.front_end
+    import tfjit.kernels.vmath  # noqa: F401
+
+    # What Numba leaves stays for ever: each full collection would walk through it, 0.1 s in each
+    # second of compiling.
+    gc.freeze()
+
+
 def compile_text(
     text: str, entries: Sequence[str], arity: int, interleave: int, filename: str, unique: str
 ) -> ObjectFile:
@@ -59,69 +75,35 @@ def compile_text(
     also any error that Numba raises.
     """
     import llvmlite.binding as llvm
-    from numba.core import ccallback, types
     from numba.core.compiler_lock import global_compiler_lock
 
-    from tfjit.kernels.jit import loader
+    from tfjit.kernels.jit import front_end, loader
 
     module = python_types.ModuleType(unique)
     module.__file__ = filename
     sys.modules[unique] = module
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    symbols = {entry: f"{unique}.{entry}" for entry in entries}
+    machine = loader.target_machine()
     try:
         exec(compile(text, filename, "exec"), module.__dict__)
-        options: dict[str, Any] = {"error_model": "numpy", "boundscheck": False, "nogil": True}
-        machine = loader.target_machine()
-        linked: Any = None
-        symbols = {entry: f"{unique}.{entry}" for entry in entries}
         with global_compiler_lock:
-            for entry in entries:
-                function = getattr(module, entry, None)
-                function = getattr(function, "py_func", function)  # the text may have decorated it
-                if not callable(function):
-                    raise Refused(f"the text defines no function {entry!r}")
-                job: Any = ccallback.CFunc(
-                    function, ((types.intp,) * arity, types.void), {}, options
-                )
-                result = job._compile_uncached()
-                if interleave:
-                    library = result.library
-                    library._final_module = llvm.parse_assembly(
-                        interleave_loops(str(library._final_module), interleave)
-                    )
-                # links the called functions, then inlines and vectorises
-                result.library._ensure_finalized()
-                part = result.library._final_module.clone()
-                part.link_in(
-                    llvm.parse_assembly(
-                        _entry_ir(symbols[entry], result.fndesc.mangled_name, arity)
-                    )
-                )
-                part.get_function(result.fndesc.mangled_name).add_function_attribute("alwaysinline")
-                if linked is None:
-                    linked = part
-                else:
-                    linked.link_in(part)
-            # Everything but the entries becomes private: another kernel's copy of a shared function
-            # may differ.
-            for value in (*linked.functions, *linked.global_variables):
-                if not value.is_declaration and value.name not in symbols.values():
-                    value.linkage = "internal"
-            builder = llvm.create_pass_builder(
-                machine, llvm.create_pipeline_tuning_options(speed_level=0)
-            )
-            passes = llvm.create_new_module_pass_manager()
-            # Numba's own wrapper, which would keep the exception path alive
-            passes.add_global_dead_code_eliminate_pass()
-            passes.add_always_inliner_pass()
-            passes.add_ipsccp_pass()  # the status of a function that cannot raise is the constant 0
-            passes.add_simplify_cfg_pass()
-            passes.add_sroa_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
-            passes.add_global_dead_code_eliminate_pass()
-            passes.add_strip_dead_prototype_pass()
-            passes.run(linked, builder)
+            try:
+                ir_text = front_end.translate(text, module.__dict__, entries, arity, unique)
+            except front_end.Unsupported as reason:
+                settings.say("cache", "%s is left to Numba: %s", filename, reason)
+                linked = compiled_by_numba(module, symbols, arity, interleave)
+                _clean_up(linked, machine, symbols.values())
+            else:
+                parts = [interleave_loops(ir_text, interleave) if interleave else ir_text]
+                parts.append(_RAISED_IR)
+                parts += [
+                    _entry_ir(symbol, front_end.mangled(unique, entry), arity)
+                    for entry, symbol in symbols.items()
+                ]
+                linked = llvm.parse_assembly("\n".join(parts))
+                linked.verify()
+                optimise(linked, machine, vectorise=arity == _LAUNCH_ARITY)
             obj = loader.emit(linked, machine, symbols)
     finally:
         sys.modules.pop(unique, None)
@@ -140,16 +122,107 @@ def compile_text(
     return obj
 
 
+def optimise(module: Any, machine: Any, vectorise: bool) -> None:
+    """Run LLVM's pipeline once over a module of the front end.
+
+    vectorise: False for functions that are written in vectors already. A few cheap passes serve
+    them: the whole pipeline costs ten times as much and gains nothing.
+    """
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    builder = llvm.create_pass_builder(machine, options)
+    if vectorise:
+        builder.getModulePassManager().run(module, builder)
+        return
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_ipsccp_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
+
+
+def compiled_by_numba(
+    module: python_types.ModuleType, symbols: Mapping[str, str], arity: int, interleave: int
+) -> Any:
+    """Return the LLVM module of functions that Numba compiles, with C functions around them.
+
+    symbols: entry -> symbol of its C function.
+    """
+    import llvmlite.binding as llvm
+    from numba.core import ccallback, types
+
+    options: dict[str, Any] = {"error_model": "numpy", "boundscheck": False, "nogil": True}
+    linked: Any = None
+    for entry, symbol in symbols.items():
+        function = getattr(module, entry, None)
+        function = getattr(function, "py_func", function)  # the text may have decorated it
+        if not callable(function):
+            raise Refused(f"the text defines no function {entry!r}")
+        job: Any = ccallback.CFunc(function, ((types.intp,) * arity, types.void), {}, options)
+        result = job._compile_uncached()
+        library = result.library
+        if interleave:
+            library._final_module = llvm.parse_assembly(
+                interleave_loops(str(library._final_module), interleave)
+            )
+        # CodeLibrary.finalize, but for the code in memory that nobody would run
+        for called in dict.fromkeys(library._linking_libraries):
+            library._final_module.link_in(called._get_module_for_linking(), preserve=True)
+        library._optimize_final_module()
+        part = library._final_module
+        name = result.fndesc.mangled_name
+        kinds = ", ".join(["ptr", "ptr", *["i64"] * arity])
+        part.link_in(
+            llvm.parse_assembly(
+                f'{_RAISED_IR}declare i32 @"{name}"({kinds})\n{_entry_ir(symbol, name, arity)}'
+            )
+        )
+        part.get_function(name).add_function_attribute("alwaysinline")
+        if linked is None:
+            linked = part
+        else:
+            linked.link_in(part)
+    return linked
+
+
+def _clean_up(module: Any, machine: Any, symbols: Collection[str]) -> None:
+    """Reduce a module that Numba has optimised to its C functions."""
+    import llvmlite.binding as llvm
+
+    # Everything but the entries becomes private: another kernel's copy of a shared function
+    # may differ.
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name not in symbols:
+            value.linkage = "internal"
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+    passes = llvm.create_new_module_pass_manager()
+    # Numba's own wrapper, which would keep the exception path alive
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_always_inliner_pass()
+    passes.add_ipsccp_pass()  # the status of a function that cannot raise is the constant 0
+    passes.add_simplify_cfg_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_strip_dead_prototype_pass()
+    passes.run(module, builder)
+
+
 def _entry_ir(symbol: str, function: str, arity: int) -> str:
     """Return the LLVM text of the C function around a Numba function.
 
     The Numba function's status must be 0 (done) or -2 (returned None).
     """
-    kinds = ", ".join(["i64"] * arity)
     values = ", ".join(f"i64 %a{n}" for n in range(arity))
     return f"""
-declare i32 @"{function}"(ptr, ptr{", " + kinds if kinds else ""})
-declare void @{_RAISED}()
 define void @"{symbol}"({values}) {{
   %result = alloca ptr
   %exception = alloca ptr
@@ -272,7 +345,7 @@ def main() -> None:
         del os.environ[name]  # NUMBA_DISABLE_JIT, debug dumps: meant for the user's own functions
     os.environ.update(numba_target())
     try:
-        import tfjit.kernels.codegen.intrinsics  # noqa: F401  (and Numba, which takes its time)
+        import_numba()
     except Exception as error:  # a Numba that does not support this NumPy or Python, say
         answers.write(
             json.dumps(

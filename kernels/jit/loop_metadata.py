@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 
-_LABEL = re.compile(r'^("?[-\w.$]+"?):')
-_TARGET = re.compile(r'label %("?[-\w.$]+"?)')
+# llvmlite writes quotes around names that LLVM itself writes without
+_LABEL = re.compile(r'^"?([-\w.$]+)"?:')
+_TARGET = re.compile(r'label %"?([-\w.$]+)')
 _METADATA = re.compile(r"^!(\d+) = ", re.MULTILINE)
 
 

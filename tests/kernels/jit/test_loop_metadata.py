@@ -54,6 +54,12 @@ def test_only_back_edges_get_the_hint() -> None:
     assert "!9 = distinct !{!9, !8}" in text
 
 
+def test_names_in_quotes_are_the_same_names() -> None:
+    branch = '  br i1 %"c", label %"loop", label %"end"'
+    text = interleave_loops(f'define void @f() {{\nloop:\n{branch}\nend:\n  ret void\n}}\n', 4)
+    assert f"{branch}, !llvm.loop !1" in text
+
+
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 63, 64, 65, 1000])
 def test_values_do_not_depend_on_the_hint(size: int) -> None:
     x = np.linspace(-3, 3, size, dtype="f4")
