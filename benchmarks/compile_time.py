@@ -14,14 +14,16 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
 
 import numpy as np
 
-from tfjit.kernels.jit import compiler
+from tfjit.kernels.jit import compiler, loader
 
 if TYPE_CHECKING:
     from benchmarks.workload import Workload
@@ -71,9 +73,14 @@ class Phases:
 
         return counted
 
-    def watch(self, owner: Any, name: str, phase: str) -> None:
-        """Count the time of a function of a module from now on."""
-        setattr(owner, name, self.timed(getattr(owner, name), phase))
+    @contextmanager
+    def watching(self, functions: Sequence[tuple[Any, str, str]]) -> Iterator[None]:
+        """Count the times of (module, function's name, phase) in a `with` block."""
+        with ExitStack() as stack:
+            for owner, name, phase in functions:
+                counted = self.timed(getattr(owner, name), phase)
+                stack.enter_context(mock.patch.object(owner, name, counted))
+            yield
 
 
 def kernels_of(workload: Workload) -> list[KernelSource]:
@@ -96,42 +103,42 @@ def kernels_of(workload: Workload) -> list[KernelSource]:
     return list(dict.fromkeys(source for call in calls for source in call.sources()))
 
 
-def _imported() -> tuple[float, Phases]:
-    """Import Numba; return the CPU seconds of that, and the phases of compilation."""
+def import_numba() -> float:
+    """Import Numba as a compiler process does; return the CPU seconds of that."""
     for name in [name for name in os.environ if name.startswith("NUMBA_")]:
         del os.environ[name]
     os.environ.update(compiler.numba_target())
     start = time.process_time()
     compiler.import_numba()
-    from tfjit.kernels.jit import front_end, loader
-
-    elapsed = time.process_time() - start
-    phases = Phases()
-    phases.watch(front_end, "translate", "text to LLVM IR")
-    phases.watch(compiler, "compiled_by_numba", "texts left to Numba")
-    phases.watch(compiler, "optimise", "LLVM passes")
-    phases.watch(loader, "emit", "object emission")
-    return elapsed, phases
+    return time.process_time() - start
 
 
-def measure(sources: Sequence[KernelSource]) -> tuple[list[Row], Phases, float]:
-    """Compile kernels here; return rows, phases and the CPU seconds of Numba's import."""
-    imported, phases = _imported()
-    compile_text = phases.timed(compiler.compile_text, "import of the text, parsing")
-    rows = []
-    for number, source in enumerate(sources):
-        start = time.process_time()
-        obj = compile_text(
-            source.text,
-            source.entries,
-            source.arity,
-            source.interleave,
-            f"<kernel {number}>",
-            f"tfjit_{number}",
-        )
-        elapsed = time.process_time() - start
-        rows.append(Row(source.title, elapsed, len(obj.code), source.text.count("\n")))
-    return rows, phases, imported
+def measure(sources: Sequence[KernelSource]) -> tuple[list[Row], Phases]:
+    """Compile kernels in this process; return a row for each and the phases of all."""
+    from tfjit.kernels.jit import front_end
+
+    phases, rows = Phases(), []
+    watched = (
+        (front_end, "translate", "text to LLVM IR"),
+        (compiler, "compiled_by_numba", "texts left to Numba"),
+        (compiler, "optimise", "LLVM passes"),
+        (loader, "emit", "object emission"),
+        (compiler, "compile_text", "import of texts, LLVM's parser"),
+    )
+    with phases.watching(watched):
+        for number, source in enumerate(sources):
+            start = time.process_time()
+            obj = compiler.compile_text(
+                source.text,
+                source.entries,
+                source.arity,
+                source.interleave,
+                f"<kernel {number}>",
+                f"tfjit_{number}",
+            )
+            elapsed = time.process_time() - start
+            rows.append(Row(source.title, elapsed, len(obj.code), source.text.count("\n")))
+    return rows, phases
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -153,7 +160,8 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     by_workload = {workload.name: kernels_of(workload) for workload in chosen}
     sources = list(dict.fromkeys(s for found in by_workload.values() for s in found))
-    rows, phases, imported = measure(sources)
+    imported = import_numba()
+    rows, phases = measure(sources)
     total = sum(row.cpu_s for row in rows)
     print(f"{len(rows)} kernels, {total:.3f} CPU s, and {imported:.3f} s for Numba's import")
     for phase, seconds in phases.seconds.most_common():

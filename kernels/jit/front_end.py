@@ -326,7 +326,9 @@ class _Function:
             if node.id in members:
                 return members[node.id]
         elif isinstance(node, ast.Attribute):
-            return getattr(self._object(node.value), node.attr)
+            found = getattr(self._object(node.value), node.attr, None)
+            if found is not None:
+                return found
         raise Unsupported(f"{ast.unparse(node)} is not a global name")
 
     def _folded(self, node: ast.expr) -> Any:
@@ -412,7 +414,9 @@ class _Function:
         if function is operator.floordiv and integers:
             dividend = self._cast(left, types.intp)
             if isinstance(right.type, types.IntegerLiteral) and right.type.literal_value > 0:
-                return _Typed(self._constant_quotient(dividend, right.type.literal_value), types.intp)
+                return _Typed(
+                    self._constant_quotient(dividend, right.type.literal_value), types.intp
+                )
             return _Typed(self._quotient(dividend, self._cast(right, types.intp)), types.intp)
         return self._call(function, [left, right])
 
@@ -491,7 +495,7 @@ class _Function:
         if not isinstance(kind, types.Integer):
             raise Unsupported(f"min or max of {kind}")
         builder = self._builder
-        compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
+        compare = builder.icmp_signed if kind in types.signed_domain else builder.icmp_unsigned
         found, *others = (self._cast(value, kind) for value in values)
         for other in others:
             found = builder.select(compare(comparison, other, found), other, found)
@@ -509,8 +513,7 @@ class _Function:
         )
         if signature.pysig is None:
             arguments = [
-                self._cast(value, kind)
-                for value, kind in zip(values, signature.args, strict=True)
+                self._cast(value, kind) for value, kind in zip(values, signature.args, strict=True)
             ]
         else:
             arguments = typing.fold_arguments(

@@ -56,7 +56,7 @@ def test_only_back_edges_get_the_hint() -> None:
 
 def test_names_in_quotes_are_the_same_names() -> None:
     branch = '  br i1 %"c", label %"loop", label %"end"'
-    text = interleave_loops(f'define void @f() {{\nloop:\n{branch}\nend:\n  ret void\n}}\n', 4)
+    text = interleave_loops(f"define void @f() {{\nloop:\n{branch}\nend:\n  ret void\n}}\n", 4)
     assert f"{branch}, !llvm.loop !1" in text
 
 
