@@ -225,10 +225,10 @@ def test_all_is_freed_at_once(use: str, kind: str, end: str) -> None:
 
 def settle() -> None:
     """Wait for what the background thread has at hand."""
-    from tfjit.runtime.plan.plan import _BACKGROUND
+    from tfjit.runtime.plan.background import BACKGROUND
 
     done = threading.Event()
-    _BACKGROUND.submit(done.set, lambda: 1.0)
+    BACKGROUND.submit(done.set, lambda: 1.0)
     assert done.wait(60)
     time.sleep(0.01)
 

@@ -96,6 +96,7 @@ def test_one_by_one_while_the_kernel_is_not_there(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TFJIT_JIT", "eager")
     _, got, variant = run_both(random_graph(60, 7), FEEDS)
     assert variant.lowered is not None
+    assert kernel_selection.add_member_calls(variant.lowered, lambda call: True)
     shared = set(kernel_selection.sources(i.unfused for i in variant.lowered.instructions))
     own = {
         s
@@ -149,7 +150,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     monkeypatch.setattr(plan_warm_start, "read", lambda key: None)  # as with an empty cache
     jobs: list[Any] = []
-    monkeypatch.setattr(plan_module._BACKGROUND, "submit", lambda *job: jobs.append(job))
+    monkeypatch.setattr(plan_module.BACKGROUND, "submit", lambda *job: jobs.append(job))
     with tfjit.Session(graph=random_graph(400, 3)) as session:
         seen: list[int] = []
         run = Variant.run
@@ -158,7 +159,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
         assert seen[0] == 0
         assert len(jobs) == 1
         monkeypatch.undo()
-        plan_module._BACKGROUND.submit(*jobs[0])
+        plan_module.BACKGROUND.submit(*jobs[0])
         (plan,) = session._runtime_session._plans.values()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)

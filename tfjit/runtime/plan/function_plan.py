@@ -104,14 +104,9 @@ class BodyVariant(Variant):
     it.
     """
 
-    def __init__(self, plan: Plan, feed_shapes: tuple[Shape, ...]) -> None:
-        super().__init__(plan, feed_shapes)
-        if self._later is not None and self._all_on_disk():
-            # The first run of a body is one of many, so it uses compiled code that is already on
-            # disk.
-            self._take(self._make_step())
-            self._later = None
-            self.compile_done.set()
+    def _builders_pay(self, lowered: Lowered) -> bool:
+        """Return True: the first run of a body is one of many."""
+        return True
 
     def charge(self) -> None:
         """Count nothing: the calling plan's variant owns this one."""

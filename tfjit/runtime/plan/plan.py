@@ -1,21 +1,17 @@
 """Serve one signature (feeds, fetches, targets) by variants for feed shapes.
 
-A variant starts on reference kernels. After its first run, a background thread builds the native
-calls and compiles their code (or loads it from disk). The variant's step is then replaced by the
-compiled one. A graph with many groups of small tensors first gets a step of the kernels that its
-nodes share (kernel_selection.py). A plan that an earlier process compiled starts with its compiled
-step if plan_warm_start.py finds all its kernels on disk.
+A variant starts with a step of the kernels at hand where first_run.py expects that to pay, and else
+on reference kernels. After the first run, a background thread builds the native calls, loads the
+kernels at hand and requests the others, the most valuable first. The variant's step is replaced by
+a better one again and again while kernels arrive: after 4 of them, 8 more, 16 more.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import queue
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,16 +19,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import cooperative_yield, errors, settings
+from tfjit.framework import errors, settings
 from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, NotStatic, lower
 from tfjit.runtime.lowering.verifier import verify_lowered
-from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan import first_run, plan_warm_start
+from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
-from tfjit.runtime.schedule.kernel_selection import CallReport, all_calls, select_kernels, sources
+from tfjit.runtime.schedule.kernel_priority import most_valuable_first
+from tfjit.runtime.schedule.kernel_selection import (
+    CallReport,
+    add_member_calls,
+    all_calls,
+    drop_member_calls,
+    select_kernels,
+    sources,
+)
 from tfjit.runtime.step.dumps import dump_kernels, dump_lowered, dump_step
 from tfjit.runtime.step.step import Reroute, Step
 from tfjit.runtime.step.step_osr import TierUp, TierUpWatch, is_restartable
@@ -40,6 +45,7 @@ from tfjit.runtime.step.step_osr import TierUp, TierUpWatch, is_restartable
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
+    from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
@@ -53,76 +59,20 @@ MAX_VARIANTS = 64
 _SHARE = 0.1  # share of the interpreter's time that background work takes from other threads
 _HURRIED_SHARE = 0.5
 QUICK_NODES = 300  # above this size, the passes take longer than a first result should
+_FIRST_CHUNK = 4  # kernels that are worth a step; each later step waits for twice as many
 
 
-class _Background:
-    """Upgrade variants on one daemon thread of the process.
-
-    No caller waits for a builder or a compile.
-
-    A fork waits for the running job, which may hold import locks that no thread would release in
-    the child. The child continues with the remaining jobs.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: deque[tuple[Callable[[], None], Callable[[], float]]] = deque()
-        self._arrived: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry per job
-        self._lock = threading.Lock()
-        self._busy = threading.RLock()
-        self._thread: threading.Thread | None = None
-        if hasattr(os, "register_at_fork"):
-            # Registered after the kernel store's handlers, so run before them: a job may be waiting
-            # for the store's locks.
-            os.register_at_fork(
-                before=self._before_fork,
-                after_in_parent=self._release,
-                after_in_child=self._after_fork_in_child,
-            )
-
-    def submit(self, job: Callable[[], None], share: Callable[[], float]) -> None:
-        """Queue `job`, which must not raise.
-
-        share: the share of the interpreter's time that the job may take from other threads
-        (framework/cooperative_yield.py).
-        """
-        self._jobs.append((job, share))
-        self._arrived.put(None)
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="tfjit-upgrade", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            self._arrived.get()
-            with self._busy:
-                job, share = self._jobs.popleft()
-                with cooperative_yield.background(share):
-                    job()
-                # An abandoned session must not stay alive until the next job arrives.
-                del job, share
-
-    def _before_fork(self) -> None:
-        self._busy.acquire()
-        self._lock.acquire()
-
-    def _release(self) -> None:
-        self._lock.release()
-        self._busy.release()
-
-    def _after_fork_in_child(self) -> None:
-        self._release()
-        left, self._jobs, self._arrived, self._thread = (
-            self._jobs,
-            deque(),
-            queue.SimpleQueue(),
-            None,
-        )
-        for job, share in left:
-            self.submit(job, share)
+def _is_loaded(source: KernelSource) -> bool:
+    return store.lookup(source) is not None
 
 
-_BACKGROUND = _Background()
+def _lacks(call: NativeCall) -> bool:
+    """Return whether some code of a call is not at hand; load what is on disk."""
+    return not store.load_present(call.sources())
+
+
+def _is_refused(call: NativeCall) -> bool:
+    return any(store.refused(source) is not None for source in call.sources())
 
 
 class Variant:
@@ -158,7 +108,8 @@ class Variant:
         # the work left for after the first run
         self._later: Callable[[], None] | None = None
         self._fingerprint = ""
-        self._made_ms = 0.0  # processor time of passes, builders and layouts
+        self._installed = 0  # kernels that were loaded when the newest step was made
+        self._made_ms = 0.0  # processor time of passes, builders and one layout
         self._slow_ms = float("inf")  # the fastest run without compiled code
         session = plan.session
         mode = session.jit
@@ -167,27 +118,87 @@ class Variant:
             nodes, self._fingerprint = plan.survey(feed_shapes)
             if self._fingerprint:
                 known = plan_warm_start.read(self._fingerprint)
-            if nodes > QUICK_NODES and (known is None or not known.pays_soon):
-                with collection_paused():
-                    self.partitions, _ = plan.build(feed_shapes, quick=True)
-                    self.dataflow = session.dataflow_plan(self.partitions, compiled=False)
+            if nodes > QUICK_NODES and not self._passes_pay(known):
                 self._later = self._optimize_and_upgrade
                 return
         self._optimize()
         if self.lowered is None:
             self.compile_done.set()
-        elif known is not None and self._all_on_disk():
-            self._take(self._make_step())
-            self.compile_done.set()
         elif mode == "lazy":
-            self.step = self._make_step()  # not `inline`: its runs are counted
-            self._later = self._upgrade
+            if not self._start_compiled(known):
+                self.step = self._make_step()  # not `inline`: its runs are counted
+            if not self.compile_done.is_set():
+                self._later = self._upgrade
         else:
             if mode == "eager":
-                self.select_kernels()
-                store.compile(sources(all_calls(self.lowered)), refusals=True)
+                self._compile()
             self._take(self._make_step())
             self.compile_done.set()
+
+    def _passes_pay(self, known: PlanRecord | None) -> bool:
+        """Return whether the first run of a big graph waits for its passes.
+
+        Else the unoptimised graph is made ready for the dataflow executor.
+        """
+        if known is not None and known.pays_soon:
+            return True
+        plan, session = self.plan, self.plan.session
+        with collection_paused():
+            partitions, _ = plan.build(self.feed_shapes, quick=True)
+            if known is None and len(partitions) == 1:
+                backend = session.devices.lookup(partitions[0].device).backend
+                if backend.lowers and first_run.passes_pay(
+                    partitions[0].graph, backend, self._batch()
+                ):
+                    partitions[0].graph.dissolve()
+                    return True
+            self.partitions = partitions
+            self.dataflow = session.dataflow_plan(partitions, compiled=False)
+        return False
+
+    def _batch(self) -> int:
+        """Return the first size of the first feed that has one, as a guess of unknown sizes."""
+        return next((shape[0] for shape in self.feed_shapes if shape), 1)
+
+    def _start_compiled(self, known: PlanRecord | None) -> bool:
+        """Take a step of the kernels at hand if they are worth the time of its calls.
+
+        known: the record of an earlier process.
+        """
+        assert self.lowered is not None
+        try:
+            with self._timed():
+                if known is None and not self._builders_pay(self.lowered):
+                    return False
+                self.select_kernels()
+                self._load_at_hand()
+                if not first_run.serves_enough(self.lowered):
+                    return False
+                arrived = self._arrived()
+                step = self._make_step()
+        # a builder's bug: `_upgrade` meets the error again, and reports it
+        except Exception as error:
+            log.debug("plan %s: %s", self.plan.name, error)
+            return False
+        self._installed = arrived
+        if self._missing():
+            self.step = step  # not `inline`: its first run starts the upgrade
+        else:
+            self._take(step)
+            drop_member_calls(self.lowered, _lacks)
+            self.compile_done.set()
+        return True
+
+    def _builders_pay(self, lowered: Lowered) -> bool:
+        """Return whether a first run without a record waits for the calls of its kernels."""
+        return first_run.builders_pay(lowered)
+
+    def _compile(self) -> None:
+        """Build all calls and wait for their code."""
+        assert self.lowered is not None
+        self.select_kernels()
+        store.compile(sources(all_calls(self.lowered)), refusals=True)
+        store.compile(sources(add_member_calls(self.lowered, _lacks)), refusals=True)
 
     def upgrade(self) -> None:
         """Start to replace the reference kernels, once; return at once."""
@@ -201,7 +212,7 @@ class Variant:
             with self.plan.session.settings():
                 job()
 
-        _BACKGROUND.submit(with_settings, self._share)
+        BACKGROUND.submit(with_settings, self._share)
 
     def _share(self) -> float:
         """Return the share of the interpreter's time that an upgrade may take.
@@ -257,19 +268,26 @@ class Variant:
         finally:
             self._made_ms += (time.thread_time() - began) * 1e3
 
-    def _all_on_disk(self) -> bool:
-        """Build the calls and load their code without compiling.
-
-        Return False when code is missing: `_upgrade` compiles the missing code.
-        """
+    def _load_at_hand(self) -> None:
+        """Load the kernels on disk; groups without theirs get those of their members."""
         assert self.lowered is not None
-        try:
-            self.select_kernels()
-        # a builder's bug: `_upgrade` meets the error again, and reports it
-        except Exception as error:
-            log.debug("plan %s: %s", self.plan.name, error)
-            return False
-        return store.load_present(sources(all_calls(self.lowered)))
+        store.load_present(sources(all_calls(self.lowered)))
+        made = add_member_calls(self.lowered, _lacks)
+        store.load_present(sources(made))
+        if made and self.report is not None and self.report.folder is not None:
+            dump_kernels(self.report.folder, self.lowered.instructions)
+
+    def _arrived(self) -> int:
+        """Return the number of loaded kernels that the variant's calls need."""
+        assert self.lowered is not None
+        calls = [*all_calls(self.lowered), *(i.unfused for i in self.lowered.instructions)]
+        return sum(map(_is_loaded, sources(calls)))
+
+    def _missing(self) -> list[KernelSource]:
+        """Return the kernels that may still arrive, the most valuable first."""
+        assert self.lowered is not None
+        wanted = most_valuable_first(self.lowered, _is_loaded)
+        return [source for source in wanted if not store.settled([source])]
 
     def _optimize(self) -> None:
         """Run the passes and lower the result."""
@@ -397,29 +415,59 @@ class Variant:
                 )
 
     def _upgrade(self) -> None:
+        """Install what is at hand, and request the other kernels."""
         if self.plan.session.closed:
             return
         try:
-            assert self.lowered is not None
             with self._timed():
                 self.select_kernels()
-            instructions = self.lowered.instructions
-            soon = sources(i.unfused or i.call for i in instructions)
-            all_of_them = sources(all_calls(self.lowered))
+                self._load_at_hand()
+                missing = self._missing()
+            store.request(missing)
+            self._advance(missing, _FIRST_CHUNK)
         # A builder's bug must not end the thread that serves all sessions.
         except BaseException as error:
             self._fail(error)
-            return
-        known = set(soon)
-        if any(source not in known and store.lookup(source) is None for source in all_of_them):
-            # Two parts: the shared kernels are compiled first, and their step need not wait for the
-            # rest.
-            self._when_ready(soon, Variant._install_unfused, all_of_them)
-        else:
-            self._await(all_of_them)
 
-    def _await(self, wanted: list[KernelSource]) -> None:
-        self._when_ready(wanted, Variant._install_compiled, wanted)
+    def _advance(self, missing: list[KernelSource], count: int) -> None:
+        """Install a step if kernels have arrived; wait for the next `count` of the missing."""
+        missing = [source for source in missing if not store.settled([source])]
+        try:
+            if not missing:
+                self._finish()
+                return
+            if self._installed != self._arrived():
+                with collection_paused():
+                    self._install_step()
+        except BaseException as error:
+            self._fail(error)
+            return
+        self._when_ready(missing[:count], Variant._advance, missing[count:], 2 * count)
+
+    def _finish(self) -> None:
+        """Install the last step, or let members serve groups that the compiler has refused."""
+        assert self.lowered is not None
+        store.load_present(sources(add_member_calls(self.lowered, _lacks)))
+        refused = [
+            i.unfused
+            for i in self.lowered.instructions
+            if i.unfused is not None and i.call is not None and _is_refused(i.call)
+        ]
+        missing = [source for source in sources(refused) if not store.settled([source])]
+        if missing:
+            store.request(missing)
+            self._advance(missing, len(missing))
+            return
+        with self._timed():
+            if self._installed != self._arrived() or self.step is None:
+                self._install_step()
+            elif not self.plan.session.closed:
+                self._take(self.step)
+        drop_member_calls(self.lowered, _lacks)
+        kernels = sources(all_calls(self.lowered))
+        if self._fingerprint and kernels and all(map(_is_loaded, kernels)):
+            plan_warm_start.write(self._fingerprint, kernels, self._made_ms, self._slow_ms)
+        self.compile_done.set()
 
     def _when_ready(
         self, sources: list[KernelSource], job: Callable[..., None], *args: Any
@@ -437,34 +485,11 @@ class Variant:
 
         store.when_ready(sources, submit)
 
-    def _install_unfused(self, wanted: list[KernelSource]) -> None:
-        store.load(wanted)  # load the code that is on disk
-        if not store.settled(wanted):
-            try:
-                self._install_step()
-            except BaseException as error:
-                self._fail(error)
-                return
-        self._await(wanted)
-
-    def _install_compiled(self, kernels: list[KernelSource]) -> None:
-        try:
-            with self._timed():
-                self._install_step()
-            if (
-                self._fingerprint
-                and kernels
-                and all(store.lookup(source) is not None for source in kernels)
-            ):
-                plan_warm_start.write(self._fingerprint, kernels, self._made_ms, self._slow_ms)
-        except BaseException as error:
-            self._fail(error)
-            return
-        self.compile_done.set()
-
     def _install_step(self) -> None:
         if not self.plan.session.closed:
+            arrived = self._arrived()
             self._take(self._make_step())
+            self._installed = arrived
             if self.plan.variants.get(self.feed_shapes) is self:  # type: ignore[arg-type]
                 self.charge()
 
@@ -668,7 +693,7 @@ class Plan:
             except Exception as error:
                 log.debug("plan %s: no variant for %s: %s", self.name, shapes, error)
 
-        _BACKGROUND.submit(job, lambda: _HURRIED_SHARE)
+        BACKGROUND.submit(job, lambda: _HURRIED_SHARE)
 
     def after_fork(self) -> None:
         """Reset locks in a forked child."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.jit.object_file import write_atomically
 from tfjit.kernels.jit.store import store
+from tfjit.runtime.plan.first_run import pays_soon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +25,8 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.ir.run_spec import RunSpec
 
-MAX_NODES: Final = 3000
-"""Largest number of nodes of a recorded plan.
-
-The passes over a larger graph take longer than any first run.
-"""
-_RUNS: Final = 15.0
+MAX_NODES: Final = 20_000
+"""Largest number of nodes of a recorded plan: the fingerprint costs 2 us a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class PlanRecord:
     @property
     def pays_soon(self) -> bool:
         """Return whether waiting for the compiled step pays within a few runs."""
-        return self.compiled_ms <= _RUNS * self.slow_ms
+        return pays_soon(self.compiled_ms, self.slow_ms)
 
 
 def fingerprint(graph: DataflowGraph, spec: RunSpec, names: Iterable[str]) -> str:

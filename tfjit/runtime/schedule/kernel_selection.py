@@ -2,20 +2,23 @@
 
 A kernel takes a fifth of a second to compile. The kernel of a group of small tensors saves some
 hundred nanoseconds a run over its members' own kernels, which are few, shared by all graphs and run
-by the table executor at a few nanoseconds each. So such a group runs *member by member*
-(`NativeCall` of its members' launches in order) until its kernel is loaded. A plan has kernels
-compiled for the `MAX_SMALL_KERNELS` small groups that gain most; the others keep running member by
-member.
+by the table executor at a few nanoseconds each. So a plan has kernels compiled for the
+`MAX_SMALL_KERNELS` small groups that gain most; the others run *member by member* (`NativeCall` of
+the members' launches in order).
+
+Any group whose own kernel is not loaded may run member by member meanwhile (`add_member_calls`),
+and a group whose kernel the compiler refuses does so for good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from tfjit.framework.cooperative_yield import yield_interpreter
-from tfjit.framework.scalar import elementwise
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 from tfjit.runtime.lowering.lowering import compilable, native_call
 from tfjit.runtime.schedule.loop_parallelization import calls_of, find_splits
@@ -41,7 +44,13 @@ SMALL_BYTES: Final = 1 << 14
 
 Member by member, each value between members has a buffer.
 """
+MEMBER_BYTES: Final = 1 << 26
+"""Scratch memory that any group may take member by member.
+
+More is allowed up to twice the group's inputs and outputs.
+"""
 _LAUNCH_NS: Final = 8.0  # of the table executor and of a kernel's prologue
+_KEY_BYTES: Final = 256  # the largest known input that is part of a call's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +70,9 @@ class CallReport:
 def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
     """Ask the native builders for compiled code of each instruction.
 
-    Instructions that a builder declines keep their reference. Sets `call`, and for small groups
-    `unfused`; a small group over the plan's budget has the latter as its `call`. Sets `splits`: the
-    divisions that pay on `threads` threads.
+    Instructions that a builder declines keep their reference. Sets `call`; a small group over the
+    plan's budget has its members' call as `call` and as `unfused`. Sets `splits`: the divisions
+    that pay on `threads` threads.
     """
     backend = lowered.backend
     memo = _Memo(backend)
@@ -71,29 +80,27 @@ def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
     small: dict[Hashable, list[tuple[Instruction, FusedGroup]]] = {}
     for instruction in waiting:
         yield_interpreter()
-        group = _group_of(instruction.spec)
-        if group is None:
-            instruction.call, instruction.reason = memo.call(instruction.spec)
-        elif (
-            group.kind == "loop"
-            and gain_ns(backend, group) < SMALL_GAIN_NS
-            and all(t.nbytes <= SMALL_BYTES for t in _tensors(group))
-        ):
+        group = group_of(instruction.spec)
+        if group is not None and is_small(backend, group):
             small.setdefault(signature(group), []).append((instruction, group))
         else:
-            instruction.call, instruction.reason = native_call(backend, instruction.spec)
+            instruction.call, instruction.reason = memo.call(instruction.spec, group)
     ranked = sorted(
         small.values(), key=lambda alike: -sum(gain_ns(backend, group) for _, group in alike)
     )
     for rank, alike in enumerate(ranked):
         for instruction, group in alike:
             yield_interpreter()
-            _build_small(instruction, group, memo, rank < MAX_SMALL_KERNELS)
+            if rank >= MAX_SMALL_KERNELS:
+                _add_member_call(instruction, group, memo)
+                instruction.call = instruction.unfused
+            if instruction.call is None:
+                instruction.call, instruction.reason = memo.call(instruction.spec, group)
     lowered.splits = find_splits(lowered, threads)
     return _report(lowered)
 
 
-def _group_of(spec: NodeSpec) -> FusedGroup | None:
+def group_of(spec: NodeSpec) -> FusedGroup | None:
     """Return a `_Fused` node's group for the shapes of its inputs.
 
     Return None for other nodes, and for shapes that the group cannot have.
@@ -107,26 +114,64 @@ def _group_of(spec: NodeSpec) -> FusedGroup | None:
         return None  # the builder reports the reason
 
 
-def _build_small(instruction: Instruction, group: FusedGroup, memo: _Memo, wanted: bool) -> None:
-    """Build both calls of a small group.
+def select_some(lowered: Lowered, instructions: Iterable[Instruction]) -> None:
+    """Ask the native builders for the calls of some instructions; `select_kernels` adds the rest."""
+    memo = _Memo(lowered.backend)
+    for instruction in instructions:
+        if instruction.call is None and not instruction.reason:
+            group = group_of(instruction.spec)
+            instruction.call, instruction.reason = memo.call(instruction.spec, group)
 
-    Without `wanted`, only the members' call is built.
+
+def add_member_calls(
+    lowered: Lowered,
+    lacks: Callable[[NativeCall], bool],
+    instructions: Iterable[Instruction] | None = None,
+) -> list[NativeCall]:
+    """Build the members' calls of groups whose own call lacks code; return them.
+
+    lacks: returns whether some code of a call is not loaded. instructions: those to look at; None
+    selects all. Sets `unfused`. Groups whose members have no compiled form, or need too much memory
+    between them, are left alone.
     """
-    spec = instruction.spec
+    memo = _Memo(lowered.backend)
+    made = []
+    for instruction in compilable(lowered) if instructions is None else instructions:
+        yield_interpreter()
+        group = group_of(instruction.spec)
+        if group is None or instruction.unfused is not None:
+            continue
+        if instruction.call is None or lacks(instruction.call):
+            _add_member_call(instruction, group, memo)
+            if instruction.unfused is not None:
+                made.append(instruction.unfused)
+    return made
+
+
+def drop_member_calls(lowered: Lowered, lacks: Callable[[NativeCall], bool]) -> None:
+    """Forget the members' calls of groups whose own call is loaded, with their constants."""
+    for instruction in lowered.instructions:
+        call = instruction.call
+        if call is not None and call is not instruction.unfused and not lacks(call):
+            instruction.unfused = None
+
+
+def _add_member_call(instruction: Instruction, group: FusedGroup, memo: _Memo) -> None:
+    """Set the members' call of a group's instruction, if there is one."""
     try:
-        instruction.unfused = memo.backend.member_call(group, spec.constants, memo.build)
+        call = memo.members(group, instruction.spec)
     except Unsupported:
-        wanted = True
-    if wanted:
-        instruction.call, instruction.reason = native_call(memo.backend, spec)
-    else:
-        instruction.call = instruction.unfused
+        return
+    tensors = (*instruction.spec.inputs, *instruction.spec.outputs)
+    if sum(call.temp_bytes) <= max(MEMBER_BYTES, 2 * sum(t.nbytes for t in tensors)):
+        instruction.unfused = call
 
 
 class _Memo:
-    """Cache the calls of elementwise nodes.
+    """Cache the calls of nodes and groups.
 
-    They depend on op, attrs, dtypes and shapes alone: a big graph has few different ones.
+    A call depends on op, attrs, dtypes, shapes and known inputs alone. The layers of a big graph
+    repeat few different ones.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -134,39 +179,65 @@ class _Memo:
         self._calls: dict[Hashable, NativeCall] = {}
 
     def build(self, spec: NodeSpec) -> NativeCall:
-        """Return the call of a node.
+        """Return the call of a node that is no group.
 
         Raises Unsupported.
         """
-        key = _spec_key(spec)
-        found = self._calls.get(key) if key is not None else None
-        if found is None:
-            made, reason = native_call(self.backend, spec)
-            if made is None:
-                raise Unsupported(reason)
-            found = made
-            if key is not None:
-                self._calls[key] = found
-        return found
+        return self._found(_spec_key(spec), lambda: self._built(spec))
 
-    def call(self, spec: NodeSpec) -> tuple[NativeCall | None, str]:
-        """Return (call, "") or (None, reason)."""
+    def call(self, spec: NodeSpec, group: FusedGroup | None) -> tuple[NativeCall | None, str]:
+        """Return (call, "") or (None, reason). group: that of a `_Fused` node."""
+        key = _spec_key(spec) if group is None else _group_key("own", group, spec)
         try:
-            return self.build(spec), ""
+            return self._found(key, lambda: self._built(spec)), ""
         except Unsupported as unsupported:
             return None, str(unsupported)
 
+    def members(self, group: FusedGroup, spec: NodeSpec) -> NativeCall:
+        """Return the members' call of a group. Raises Unsupported."""
+        return self._found(
+            _group_key("members", group, spec),
+            lambda: self.backend.member_call(group, spec.constants, self.build),
+        )
+
+    def _built(self, spec: NodeSpec) -> NativeCall:
+        made, reason = native_call(self.backend, spec)
+        if made is None:
+            raise Unsupported(reason)
+        return made
+
+    def _found(self, key: Hashable, build: Callable[[], NativeCall]) -> NativeCall:
+        found = self._calls.get(key) if key is not None else None
+        if found is None:
+            found = build()
+            # An error's text may name the node.
+            if key is not None and not any(launch.errors for launch in found.launches):
+                self._calls[key] = found
+        return found
+
 
 def _spec_key(spec: NodeSpec) -> Hashable:
-    """Return the key of an elementwise node's call; None for other ops."""
-    if spec.constants or elementwise.lookup(spec.op) is None:
+    """Return the key of a node's call; None for nodes of large known inputs."""
+    known = _known_key(spec)
+    if known is None or spec.op == "_Fused" or spec.op == "_Loop":
         return None
-    key = (spec.op, tuple(spec.attrs.items()), spec.inputs, spec.outputs)
-    try:
-        hash(key)
-    except TypeError:
+    return spec.op, _attrs(spec.attrs), spec.inputs, spec.outputs, known
+
+
+def _group_key(form: str, group: FusedGroup, spec: NodeSpec) -> Hashable:
+    """Return the key of a group's call; None with large known inputs."""
+    known = _known_key(spec)
+    return None if known is None else (form, signature(group), known)
+
+
+def _known_key(spec: NodeSpec) -> Hashable:
+    """Return the known inputs as a key, None if one is large."""
+    if any(value.nbytes > _KEY_BYTES or value.dtype == object for value in spec.constants.values()):
         return None
-    return key
+    return tuple(
+        (k, value.dtype.str, value.shape, value.tobytes())
+        for k, value in sorted(spec.constants.items())
+    )
 
 
 def signature(group: FusedGroup) -> Hashable:
@@ -188,7 +259,23 @@ def signature(group: FusedGroup) -> Hashable:
 
 
 def _attrs(attrs: Any) -> Hashable:
-    return tuple(sorted((name, repr(value)) for name, value in attrs.items()))
+    return tuple(sorted((name, _attr_text(value)) for name, value in attrs.items()))
+
+
+def _attr_text(value: Any) -> str:
+    # the text of a large array leaves out elements
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.str} {value.shape} {value.tobytes()!r}"
+    return repr(value)
+
+
+def is_small(backend: Backend, group: FusedGroup) -> bool:
+    """Return whether a group's own kernel saves little over its members'."""
+    return (
+        group.kind == "loop"
+        and gain_ns(backend, group) < SMALL_GAIN_NS
+        and all(t.nbytes <= SMALL_BYTES for t in _tensors(group))
+    )
 
 
 def gain_ns(backend: Backend, group: FusedGroup) -> float:
@@ -235,9 +322,14 @@ def _report(lowered: Lowered) -> CallReport:
 __all__ = [
     "MAX_SMALL_KERNELS",
     "CallReport",
+    "add_member_calls",
     "all_calls",
-    "select_kernels",
+    "drop_member_calls",
     "gain_ns",
+    "group_of",
+    "is_small",
+    "select_kernels",
+    "select_some",
     "signature",
     "sources",
 ]

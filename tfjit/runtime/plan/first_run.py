@@ -1,0 +1,97 @@
+"""Decide whether a first run waits for compiled code.
+
+The passes and the builders of calls take time that a first result may not have. The decisions
+compare their predicted time with that of runs without compiled code, and look for the kernels of
+the heaviest nodes in memory and on disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.registry import has_builders
+from tfjit.runtime.lowering.lowering import compilable, native_call
+from tfjit.runtime.schedule.kernel_priority import (
+    graph_reference_ns,
+    heaviest_specs,
+    reference_ns,
+    share_served,
+)
+from tfjit.runtime.schedule.kernel_selection import add_member_calls, select_some
+
+if TYPE_CHECKING:
+    from tfjit.kernels.ir.backend import Backend
+    from tfjit.kernels.registry import NativeCall
+    from tfjit.kernels.source import KernelSource
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+    from tfjit.runtime.lowering.lowering import Lowered
+
+_RUNS: Final = 15.0
+_PATIENCE_MS: Final = 3000.0
+_FEW_RUNS: Final = 2.0
+MIN_SHARE: Final = 0.5
+"""Share of the references' predicted time that kernels at hand have to serve."""
+_PROBES: Final = 4
+_NODE_MS: Final = 0.4  # passes, builders and layout, for each node of the unoptimised graph
+_INSTRUCTION_MS: Final = 0.3  # builder and layout
+_IMPORT_MS: Final = 150.0  # of the builders, once a process
+
+
+def pays_soon(cost_ms: float, run_ms: float) -> bool:
+    """Return whether a wait of `cost_ms` pays within a few runs.
+
+    run_ms: time of a run without compiled code. A longer wait than some seconds has to pay within
+    two runs.
+    """
+    return cost_ms <= (_RUNS if cost_ms <= _PATIENCE_MS else _FEW_RUNS) * run_ms
+
+
+def passes_pay(graph: DataflowGraph, backend: Backend, unknown: int) -> bool:
+    """Return whether the first run of a big graph should wait for the passes.
+
+    graph: unoptimised. unknown: a guess of unknown sizes.
+    """
+    cost_ms = _NODE_MS * len(graph) + _builders_ms()
+    if not pays_soon(cost_ms, graph_reference_ns(graph, unknown) * 1e-6):
+        return False
+    served = whole = 0.0
+    for ns, spec in heaviest_specs(graph, _PROBES, unknown):
+        call, _ = native_call(backend, spec)
+        whole += ns
+        if call is not None and store.load_present(call.sources()):
+            served += ns
+    return served >= MIN_SHARE * whole > 0.0
+
+
+def builders_pay(lowered: Lowered) -> bool:
+    """Return whether a first run should wait for the calls of its instructions."""
+    instructions = compilable(lowered)
+    times = {id(i): reference_ns(i) for i in instructions}
+    cost_ms = _INSTRUCTION_MS * len(instructions) + _builders_ms()
+    if not pays_soon(cost_ms, sum(times.values()) * 1e-6):
+        return False
+    heaviest = sorted(instructions, key=lambda i: -times[id(i)])[:_PROBES]
+    select_some(lowered, heaviest)
+    add_member_calls(lowered, _lacks, heaviest)
+    return share_served(heaviest, _is_loaded) >= MIN_SHARE
+
+
+def serves_enough(lowered: Lowered) -> bool:
+    """Return whether loaded kernels serve most of the partition's predicted time."""
+    return share_served(compilable(lowered), _is_loaded) >= MIN_SHARE
+
+
+def _builders_ms() -> float:
+    return 0.0 if has_builders() else _IMPORT_MS
+
+
+def _lacks(call: NativeCall) -> bool:
+    return not store.load_present(call.sources())
+
+
+def _is_loaded(source: KernelSource) -> bool:
+    return store.lookup(source) is not None
+
+
+__all__ = ["MIN_SHARE", "builders_pay", "pays_soon", "passes_pay", "serves_enough"]

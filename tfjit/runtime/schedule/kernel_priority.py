@@ -1,0 +1,204 @@
+"""Predict the time that kernels save, and order kernels by it.
+
+The times are rough. They decide which kernel is compiled first and whether a first run waits for
+its calls; no value depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.framework.cooperative_yield import yield_interpreter, yielding
+from tfjit.kernels.registry import NodeSpec, TensorSpec
+from tfjit.passes.fusion.fused_group_builder import anchor_flops
+from tfjit.runtime.lowering.lowering import compilable
+from tfjit.runtime.schedule.kernel_selection import all_calls, gain_ns, group_of, is_small, sources
+
+if TYPE_CHECKING:
+    from tfjit.kernels.registry import NativeCall
+    from tfjit.kernels.source import KernelSource
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+
+CALL_NS: Final = 5000.0
+"""Time of a reference kernel's call, whatever its work."""
+NODE_NS: Final = 50_000.0
+"""Time of a node in the dataflow executor, whatever its work."""
+_NS_PER_BYTE: Final = 1.0  # NumPy passes over the operands of one op several times
+_FLOPS_PER_NS: Final = 20.0
+_ITERATIONS: Final = 10  # assumed of each loop
+
+Loaded = Callable[["KernelSource"], bool]
+"""Return whether a kernel is loaded."""
+
+
+def reference_ns(instruction: Instruction) -> float:
+    """Return the predicted time of an instruction's reference kernel in a run."""
+    group = group_of(instruction.spec)
+    if group is None:
+        ns = CALL_NS + _work_ns(instruction.spec)
+    else:
+        ns = (
+            CALL_NS * len(group.members)
+            + _NS_PER_BYTE * group.bytes_unfused
+            + group.flops / _FLOPS_PER_NS
+        )
+    level = instruction.construct.level if instruction.construct is not None else 0
+    return ns * _ITERATIONS**level
+
+
+def _work_ns(spec: NodeSpec) -> float:
+    ns = _NS_PER_BYTE * sum(t.nbytes for t in (*spec.inputs, *spec.outputs))
+    # a product of unknown ranks counts as traffic alone
+    if len(spec.inputs) > 1 and len(spec.inputs[1].shape) > 1:
+        ns += anchor_flops(spec) / _FLOPS_PER_NS
+    return ns
+
+
+def share_served(instructions: Iterable[Instruction], loaded: Loaded) -> float:
+    """Return the predicted share of the references' time that loaded kernels serve."""
+    served = whole = 0.0
+    for instruction in instructions:
+        ns = reference_ns(instruction)
+        whole += ns
+        if served_by(instruction, loaded) is not None:
+            served += ns
+    return served / whole if whole else 0.0
+
+
+def served_by(instruction: Instruction, loaded: Loaded) -> NativeCall | None:
+    """Return the call of an instruction whose code is loaded, its own before its members'."""
+    for call in (instruction.call, instruction.unfused):
+        if call is not None and all(map(loaded, call.sources())):
+            return call
+    return None
+
+
+def most_valuable_first(lowered: Lowered, loaded: Loaded) -> list[KernelSource]:
+    """Return the missing kernels of a partition, in the order of the time that they save.
+
+    Kernels of members are among them where the group's own has no builder, and for small groups
+    where the own kernels are more.
+    """
+    value = {s: 0.0 for s in sources(all_calls(lowered)) if not loaded(s)}
+    small: list[tuple[Instruction, float]] = []
+    for instruction in compilable(lowered):
+        yield_interpreter()
+        group = group_of(instruction.spec)
+        served = served_by(instruction, loaded) is not None
+        saved = gain_ns(lowered.backend, group) if served and group is not None else None
+        if saved is None:
+            saved = reference_ns(instruction)
+        if group is not None and not served and instruction.unfused is not None:
+            if instruction.call is None:
+                _credit(value, instruction.unfused, saved, loaded)
+            elif is_small(lowered.backend, group):
+                small.append((instruction, saved))
+        if instruction.call is not None:
+            _credit(value, instruction.call, saved, loaded)
+    shared = set(_missing((i.unfused for i, _ in small), loaded))
+    if len(shared) < len(set(_missing((i.call for i, _ in small), loaded))):
+        for instruction, saved in small:
+            assert instruction.unfused is not None
+            _credit(value, instruction.unfused, saved, loaded)
+    return sorted(value, key=lambda source: -value[source])
+
+
+def _missing(calls: Iterable[NativeCall | None], loaded: Loaded) -> list[KernelSource]:
+    return [source for source in sources(calls) if not loaded(source)]
+
+
+def _credit(
+    value: dict[KernelSource, float], call: NativeCall, saved: float, loaded: Loaded
+) -> None:
+    """Share the time that a call saves among its missing kernels."""
+    missing = [source for source in call.sources() if not loaded(source)]
+    for source in missing:
+        value[source] = value.get(source, 0.0) + saved / len(missing)
+
+
+def graph_reference_ns(graph: DataflowGraph, unknown: int) -> float:
+    """Return the predicted time of a graph's first run by the dataflow executor.
+
+    unknown: taken for each unknown size.
+    """
+    return sum(
+        NODE_NS + _work_ns(_spec(graph, node, unknown))
+        for node in (graph.node(name) for name in yielding(_computing(graph)))
+    )
+
+
+def heaviest_specs(graph: DataflowGraph, count: int, unknown: int) -> list[tuple[float, NodeSpec]]:
+    """Return (predicted ns, NodeSpec) of the nodes with the most work, the heaviest first.
+
+    At most `count` different ones; the time is that of all nodes alike. unknown: taken for each
+    unknown size.
+    """
+    found: dict[tuple[object, ...], tuple[float, NodeSpec]] = {}
+    for name in yielding(_computing(graph)):
+        node = graph.node(name)
+        shapes = [graph.node(source).output_shapes[slot] for source, slot in graph.inputs(name)]
+        if any(shape is None for shape in (*shapes, *node.output_shapes)):
+            continue
+        spec = _spec(graph, node, unknown)
+        key = (spec.op, spec.inputs, spec.outputs)
+        ns, first = found.get(key, (0.0, spec))
+        found[key] = (ns + _work_ns(spec), first)
+    return sorted(found.values(), key=lambda entry: -entry[0])[:count]
+
+
+def _computing(graph: DataflowGraph) -> list[str]:
+    """Return the nodes with arrays as inputs and outputs, constants left out."""
+    return [
+        node.name
+        for node in graph.op_nodes()
+        if node.op != "Const"
+        and node.output_dtypes
+        and all(d.is_numpy_compatible for d in (*node.input_dtypes, *node.output_dtypes))
+    ]
+
+
+def _spec(graph: DataflowGraph, node: Node, unknown: int) -> NodeSpec:
+    """Return a node as a builder sees it; unknown shapes are vectors of `unknown` elements."""
+
+    def tensors(
+        dtypes: Sequence[object], shapes: Sequence[tuple[int | None, ...] | None]
+    ) -> tuple[TensorSpec, ...]:
+        return tuple(
+            TensorSpec(
+                dtype.base_dtype,  # type: ignore[attr-defined]
+                (unknown,) if s is None else tuple(unknown if d is None else d for d in s),
+            )
+            for dtype, s in zip(dtypes, shapes, strict=False)
+        )
+
+    sources_of = graph.inputs(node.name)
+    constants = {
+        k: np.asarray(graph.node(source).attrs["value"])
+        for k, (source, _) in enumerate(sources_of)
+        if graph.node(source).op == "Const"
+    }
+    inputs = [graph.node(source).output_shapes[slot] for source, slot in sources_of]
+    return NodeSpec(
+        node.name,
+        node.op,
+        node.attrs,
+        tensors(node.input_dtypes, inputs),
+        tensors(node.output_dtypes, node.output_shapes),
+        constants,
+    )
+
+
+__all__ = [
+    "CALL_NS",
+    "NODE_NS",
+    "graph_reference_ns",
+    "heaviest_specs",
+    "most_valuable_first",
+    "reference_ns",
+    "served_by",
+    "share_served",
+]
