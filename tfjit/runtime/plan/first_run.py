@@ -18,7 +18,7 @@ from tfjit.runtime.schedule.kernel_priority import (
     reference_ns,
     share_served,
 )
-from tfjit.runtime.schedule.kernel_selection import add_member_calls, select_some
+from tfjit.runtime.schedule.kernel_selection import add_member_calls, select_some, sources
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
@@ -73,7 +73,8 @@ def builders_pay(lowered: Lowered) -> bool:
         return False
     heaviest = sorted(instructions, key=lambda i: -times[id(i)])[:_PROBES]
     select_some(lowered, heaviest)
-    add_member_calls(lowered, _lacks, heaviest)
+    store.load_present(sources(instruction.call for instruction in heaviest))
+    store.load_present(sources(add_member_calls(lowered, _lacks, heaviest)))
     return share_served(heaviest, _is_loaded) >= MIN_SHARE
 
 
