@@ -21,13 +21,13 @@ def lowerings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts lowerings by the last part of the node's name."""
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     found: Counter[str] = Counter()
-    native_call = node_runner.native_call
+    call = node_runner.CallMemo.call
 
-    def counted(backend: Any, spec: NodeSpec) -> Any:
+    def counted(self: Any, spec: NodeSpec, group: Any) -> Any:
         found[spec.name.split("/")[-1]] += 1
-        return native_call(backend, spec)
+        return call(self, spec, group)
 
-    monkeypatch.setattr(node_runner, "native_call", counted)
+    monkeypatch.setattr(node_runner.CallMemo, "call", counted)
     return found
 
 
@@ -36,6 +36,7 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[KernelSource]:
     """The kernels that nodes ask for, which are never ready."""
     asked: list[KernelSource] = []
     monkeypatch.setattr(store, "lookup", lambda source: None)
+    monkeypatch.setattr(store, "load_present", lambda sources: False)
     monkeypatch.setattr(store, "request", asked.extend)
     monkeypatch.setattr(store, "when_ready", lambda sources, callback: None)
     return asked
@@ -121,6 +122,44 @@ def test_compiled_code_takes_over(lowerings: Counter[str]) -> None:
     assert {"total", "kept"} <= {args[2] for args in made}
     assert len({args[2] for args in made}) == len(made)
     assert lowerings["total"] == lowerings["kept"] == 1
+
+
+@pytest.mark.parametrize("at_hand", [False, True])
+def test_a_heavy_node_uses_kernels_at_hand_in_its_first_run(
+    at_hand: bool, lowerings: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shapes are known before the run; no kernel is requested for shapes of one run."""
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf1.float32, [None])
+        heavy = tf1.tanh(tf1.ones([300, 300]) * x[0], name="heavy")
+        values, _ = tf1.unique(x)
+        fetched = tf1.reduce_sum(values), heavy
+    fed = {x: np.ones(3, np.float32)}
+    asked: list[KernelSource] = []
+    served: list[str] = []
+    with tf1.Session(graph=graph) as session:
+        if at_hand:
+            for _ in range(3):
+                session.run(fetched, fed)
+            (plan,) = session._backend._plans.values()
+            executor = next(iter(plan.variants.values()))._dataflow().executors[0]
+            for runner in executor.runners:
+                if isinstance(runner, node_runner._Computed):
+                    store.compile([s for w in runner._waiting.values() for s in w.sources])
+    monkeypatch.setattr(store, "request", asked.extend)
+    if not at_hand:
+        monkeypatch.setattr(store, "load_present", lambda sources: False)
+    step = node_runner.Step
+    monkeypatch.setattr(
+        node_runner, "Step", lambda *args: served.append(args[2].split("/")[-1]) or step(*args)
+    )
+    lowerings.clear()
+    with tf1.Session(graph=graph) as session:
+        np.testing.assert_allclose(session.run(fetched, fed)[1][0, 0], np.tanh(1.0), rtol=1e-6)
+    assert asked == []
+    assert len(served) == at_hand
+    assert sum(lowerings.values()) == 1
 
 
 def test_tables_of_shapes_are_bounded(

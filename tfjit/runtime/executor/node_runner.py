@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -37,8 +37,9 @@ from tfjit.runtime.kernel_api.op_kernel import (
     StepContext,
     find_runtime_kernel,
 )
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value, native_call
+from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
+from tfjit.runtime.schedule.kernel_selection import CallMemo, add_member_calls, group_of
 from tfjit.runtime.step.dumps import dump_kernels
 from tfjit.runtime.step.loop_osr import run_loop
 from tfjit.runtime.step.step import Step, StepEnvironment
@@ -46,6 +47,8 @@ from tfjit.runtime.step.step import Step, StepEnvironment
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tfjit.framework.types.shape import Shape
+    from tfjit.kernels.ir.backend import Backend
     from tfjit.kernels.jit.store import KernelStore
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
 _MAX_SHAPES = 64
 # lowered forms that wait for their kernels: each may hold packed constants
 _MAX_WAITING = 16
+_HEAVY_BYTES: Final = 1 << 18
+"""Traffic of a node whose first run is worth the half millisecond of a step."""
 # shapes after a first run: behind Unique, say, most never come again
 _MAX_CHECKED = 1024
 
@@ -60,13 +65,18 @@ _MAX_CHECKED = 1024
 @dataclass(frozen=True, slots=True)
 class RunnerEnvironment:
     """What runners need of the session. store: compiled code, or None when compilation is off.
-    settings: a block with its TFJIT_*.
+    settings: a block with its TFJIT_*. memos: the calls that nodes alike share, by backend.
     """
 
     session: SessionState
     step_environment: Callable[[str], StepEnvironment]
     store: KernelStore | None
     settings: Callable[[], AbstractContextManager[None]] = nullcontext
+    memos: dict[int, CallMemo] = field(default_factory=dict)
+
+    def memo(self, backend: Backend) -> CallMemo:
+        """Return the calls of a backend's nodes so far."""
+        return self.memos.setdefault(id(backend), CallMemo(backend))
 
 
 class NodeRunner(ABC):
@@ -357,10 +367,29 @@ class _Referenced(NodeRunner):
 _Shapes = tuple[tuple[int, ...], ...]  # of a node's inputs
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """Hold a lowered form whose own kernels are not all loaded.
+
+    sources: its kernels. requested: they have been requested. has_members: the call of a group's
+    members has been built, if there is one.
+    """
+
+    lowered: Lowered
+    sources: tuple[KernelSource, ...]
+    requested: bool = False
+    has_members: bool = False
+
+
 class _Computed(_Referenced):
     """Run the reference at first, and compiled code for repeated shapes.
 
-    Shapes are lowered once, the second time they come. The lowered form waits for its kernels.
+    Shapes are lowered once, the second time they come. The lowered form waits for its kernels; a
+    group's members serve meanwhile if theirs are at hand. A node of much work whose shapes were
+    known before the run is lowered the first time, and uses kernels at hand at once. No kernel is
+    compiled for shapes that have come only once.
+
+    input_shapes: as the graph knows them.
     """
 
     def __init__(
@@ -370,14 +399,14 @@ class _Computed(_Referenced):
         env: RunnerEnvironment,
         device: Device,
         constants: Mapping[int, np.ndarray],
+        input_shapes: tuple[Shape, ...] = (),
     ) -> None:
         super().__init__(node, reference, env, device, constants)
+        self._input_shapes = input_shapes
         self._native = True  # until its builder refuses
         # None where the compiler refuses a kernel
         self._steps: OrderedDict[_Shapes, Step | None] = OrderedDict()
-        self._waiting: OrderedDict[_Shapes, tuple[Lowered, tuple[KernelSource, ...]]] = (
-            OrderedDict()
-        )
+        self._waiting: OrderedDict[_Shapes, _Waiting] = OrderedDict()
         # input shapes that the reference has served
         self._checked: OrderedDict[_Shapes, None] = OrderedDict()
         self._lock = threading.Lock()
@@ -412,17 +441,23 @@ class _Computed(_Referenced):
             np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)
         )
 
+    def _is_heavy_and_static(self, arrays: Sequence[np.ndarray], key: _Shapes) -> bool:
+        """Return whether shapes are the inferred ones, and their first run is worth a step."""
+        return key == self._input_shapes and sum(a.nbytes for a in arrays) >= _HEAVY_BYTES
+
     def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
-        """A step of this one node for these shapes, once its code is compiled."""
+        """Return a step of this one node for these shapes, once its code is at hand."""
         key = tuple(a.shape for a in arrays)
-        with self._lock:
-            if key in self._steps:
-                return self._steps[key]
-            if key not in self._checked:
-                return None
-            waiting = self._waiting.get(key)
         store = self._env.store
         if store is None:
+            return None
+        with self._lock:
+            waiting = self._waiting.get(key)
+            # a step of a group's members, say
+            if key in self._steps and (waiting is None or not store.settled(waiting.sources)):
+                return self._steps[key]
+            recurs = key in self._checked
+        if not recurs and not self._is_heavy_and_static(arrays, key):
             return None
         if waiting is None:
             lowered = self._lowered(arrays)
@@ -432,29 +467,57 @@ class _Computed(_Referenced):
             if call is None:
                 self._native = False
                 return None
-            waiting = lowered, call.sources()
+            waiting = _Waiting(lowered, call.sources())
             with self._lock:
                 _put(self._waiting, key, waiting, _MAX_WAITING)
-        lowered, sources = waiting
-        if any(store.refused(source) is not None for source in sources):
-            with self._lock:
-                self._waiting.pop(key, None)
-                _put(self._steps, key, None, _MAX_SHAPES)
+        return self._made_step(key, waiting, store, recurs)
+
+    def _made_step(
+        self, key: _Shapes, waiting: _Waiting, store: KernelStore, recurs: bool
+    ) -> Step | None:
+        """Return a step of the code at hand; request missing code if the shapes recur."""
+        refused = any(store.refused(source) is not None for source in waiting.sources)
+        own = all(store.lookup(source) is not None for source in waiting.sources)
+        if not own and not refused and not waiting.requested:
+            own = store.load_present(waiting.sources)
+            if not own and recurs:
+                store.request(waiting.sources)
+                waiting.requested = True
+        members = None if own else self._member_sources(waiting)
+        ready = own or (members is not None and store.load_present(members))
+        if refused and members is not None and not store.settled(members):
+            store.request(members)
             return None
-        if any(store.lookup(source) is None for source in sources):
-            store.request(sources)
+        if not ready and not refused:
             return None
         with self._lock:
             if self._waiting.get(key) is not waiting:  # another thread makes the step
                 return self._steps.get(key)
-            del self._waiting[key]
-        with self._env.settings():
-            folder = self._show(lowered)
-        env = replace(self._env.step_environment(self._device.name), dump_folder=folder)
-        step = Step(lowered, env, self._node.name)
+            if own or refused:
+                del self._waiting[key]
+            elif key in self._steps:
+                return self._steps[key]
+        step = None
+        if ready:
+            with self._env.settings():
+                folder = self._show(waiting.lowered)
+            environment = replace(
+                self._env.step_environment(self._device.name), dump_folder=folder
+            )
+            step = Step(waiting.lowered, environment, self._node.name)
         with self._lock:
             _put(self._steps, key, step, _MAX_SHAPES)
         return step
+
+    def _member_sources(self, waiting: _Waiting) -> tuple[KernelSource, ...] | None:
+        """Return the kernels of a group's members; None for other nodes."""
+        (instruction,) = waiting.lowered.instructions
+        if not waiting.has_members:
+            waiting.has_members = True
+            if instruction.spec.op == "_Fused":
+                memo = self._env.memo(self._device.backend)
+                add_member_calls(waiting.lowered, lambda call: True, memo=memo)
+        return instruction.unfused.sources() if instruction.unfused is not None else None
 
     def _show(self, lowered: Lowered) -> Path | None:
         """Dump and log the node's code if wanted; return the dump folder."""
@@ -484,8 +547,9 @@ class _Computed(_Referenced):
             for d, s in zip(node.output_dtypes, shapes, strict=True)
         )
         spec = self._spec(arrays, outputs)
+        backend = self._device.backend
         with self._env.settings():
-            call, _ = native_call(self._device.backend, spec)
+            call, _ = self._env.memo(backend).call(spec, group_of(spec))
         values: list[Value] = []
 
         def value(dtype: Any, shape: tuple[int, ...], storage: Any, **kw: Any) -> Value:
@@ -608,5 +672,9 @@ def make_runner(
             source = graph.node(src)
             if source.op == "Const":
                 constants[i] = np.asarray(source.attrs["value"])
-    kind = _Computed if env.store is not None and backend.compiles(op) else _Referenced
-    return kind(node, reference, env, device, constants)
+    if env.store is None or not backend.compiles(op):
+        return _Referenced(node, reference, env, device, constants)
+    shapes = tuple(
+        graph.node(source).output_shapes[slot] for source, slot in graph.inputs(node.name)
+    )
+    return _Computed(node, reference, env, device, constants, shapes)

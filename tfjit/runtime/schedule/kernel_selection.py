@@ -75,7 +75,7 @@ def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
     that pay on `threads` threads.
     """
     backend = lowered.backend
-    memo = _Memo(backend)
+    memo = CallMemo(backend)
     waiting = [i for i in compilable(lowered) if i.call is None and not i.reason]
     small: dict[Hashable, list[tuple[Instruction, FusedGroup]]] = {}
     for instruction in waiting:
@@ -116,7 +116,7 @@ def group_of(spec: NodeSpec) -> FusedGroup | None:
 
 def select_some(lowered: Lowered, instructions: Iterable[Instruction]) -> None:
     """Ask the native builders for the calls of some instructions; `select_kernels` adds the rest."""
-    memo = _Memo(lowered.backend)
+    memo = CallMemo(lowered.backend)
     for instruction in instructions:
         if instruction.call is None and not instruction.reason:
             group = group_of(instruction.spec)
@@ -127,14 +127,15 @@ def add_member_calls(
     lowered: Lowered,
     lacks: Callable[[NativeCall], bool],
     instructions: Iterable[Instruction] | None = None,
+    memo: CallMemo | None = None,
 ) -> list[NativeCall]:
     """Build the members' calls of groups whose own call lacks code; return them.
 
     lacks: returns whether some code of a call is not loaded. instructions: those to look at; None
-    selects all. Sets `unfused`. Groups whose members have no compiled form, or need too much memory
-    between them, are left alone.
+    selects all. memo: of earlier calls. Sets `unfused`. Groups whose members have no compiled form,
+    or need too much memory between them, are left alone.
     """
-    memo = _Memo(lowered.backend)
+    memo = memo or CallMemo(lowered.backend)
     made = []
     for instruction in compilable(lowered) if instructions is None else instructions:
         yield_interpreter()
@@ -156,7 +157,7 @@ def drop_member_calls(lowered: Lowered, lacks: Callable[[NativeCall], bool]) -> 
             instruction.unfused = None
 
 
-def _add_member_call(instruction: Instruction, group: FusedGroup, memo: _Memo) -> None:
+def _add_member_call(instruction: Instruction, group: FusedGroup, memo: CallMemo) -> None:
     """Set the members' call of a group's instruction, if there is one."""
     try:
         call = memo.members(group, instruction.spec)
@@ -167,7 +168,7 @@ def _add_member_call(instruction: Instruction, group: FusedGroup, memo: _Memo) -
         instruction.unfused = call
 
 
-class _Memo:
+class CallMemo:
     """Cache the calls of nodes and groups.
 
     A call depends on op, attrs, dtypes, shapes and known inputs alone. The layers of a big graph
@@ -321,6 +322,7 @@ def _report(lowered: Lowered) -> CallReport:
 
 __all__ = [
     "MAX_SMALL_KERNELS",
+    "CallMemo",
     "CallReport",
     "add_member_calls",
     "all_calls",
