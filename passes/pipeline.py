@@ -76,6 +76,7 @@ QUICK_PASSES: Final[Pipeline] = (
     Step("inline_functions"),
     Step("place"),
     Step("custom_kernels"),
+    Step("infer_shapes", "for the decision about the first run"),
 )
 """Passes that make a graph runnable as it is."""
 

@@ -132,7 +132,7 @@ def test_a_heavy_node_uses_kernels_at_hand_in_its_first_run(
     graph = tf1.Graph()
     with graph.as_default():
         x = tf1.placeholder(tf1.float32, [None])
-        heavy = tf1.tanh(tf1.ones([300, 300]) * x[0], name="heavy")
+        heavy = tf1.tanh(tf1.ones([600, 600]) * x[0], name="heavy")
         values, _ = tf1.unique(x)
         fetched = tf1.reduce_sum(values), heavy
     fed = {x: np.ones(3, np.float32)}

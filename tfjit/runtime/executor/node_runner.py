@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 _MAX_SHAPES = 64
 # lowered forms that wait for their kernels: each may hold packed constants
 _MAX_WAITING = 16
-_HEAVY_BYTES: Final = 1 << 18
-"""Traffic of a node whose first run is worth the half millisecond of a step."""
+_HEAVY_BYTES: Final = 1 << 20
+"""Input bytes of a node whose first run is worth the millisecond of its builder and step."""
 # shapes after a first run: behind Unique, say, most never come again
 _MAX_CHECKED = 1024
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Lowered
 
 _RUNS: Final = 15.0
-_PATIENCE_MS: Final = 3000.0
-_FEW_RUNS: Final = 2.0
+_PATIENCE_MS: Final = 1000.0
+_FEW_RUNS: Final = 3.0
 MIN_SHARE: Final = 0.5
 """Share of the references' predicted time that kernels at hand have to serve."""
 _PROBES: Final = 4
@@ -41,8 +41,8 @@ _IMPORT_MS: Final = 150.0  # of the builders, once a process
 def pays_soon(cost_ms: float, run_ms: float) -> bool:
     """Return whether a wait of `cost_ms` pays within a few runs.
 
-    run_ms: time of a run without compiled code. A longer wait than some seconds has to pay within
-    two runs.
+    run_ms: time of a run without compiled code. A longer wait than a second has to pay within
+    three runs.
     """
     return cost_ms <= (_RUNS if cost_ms <= _PATIENCE_MS else _FEW_RUNS) * run_ms
 
@@ -56,7 +56,7 @@ def passes_pay(graph: DataflowGraph, backend: Backend, unknown: int) -> bool:
     if not pays_soon(cost_ms, graph_reference_ns(graph, unknown) * 1e-6):
         return False
     served = whole = 0.0
-    for ns, spec in heaviest_specs(graph, _PROBES, unknown):
+    for ns, spec in heaviest_specs(graph, _PROBES):
         call, _ = native_call(backend, spec)
         whole += ns
         if call is not None and store.load_present(call.sources()):

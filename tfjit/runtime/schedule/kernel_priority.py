@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter, yielding
+from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.passes.fusion.fused_group_builder import anchor_flops
 from tfjit.runtime.lowering.lowering import compilable
@@ -27,8 +28,8 @@ CALL_NS: Final = 5000.0
 """Time of a reference kernel's call, whatever its work."""
 NODE_NS: Final = 50_000.0
 """Time of a node in the dataflow executor, whatever its work."""
-_NS_PER_BYTE: Final = 1.0  # NumPy passes over the operands of one op several times
-_FLOPS_PER_NS: Final = 20.0
+_NS_PER_BYTE: Final = 0.4
+_FLOPS_PER_NS: Final = 20.0  # of convolutions; references multiply matrices as fast as kernels
 _ITERATIONS: Final = 10  # assumed of each loop
 
 Loaded = Callable[["KernelSource"], bool]
@@ -36,24 +37,22 @@ Loaded = Callable[["KernelSource"], bool]
 
 
 def reference_ns(instruction: Instruction) -> float:
-    """Return the predicted time of an instruction's reference kernel in a run."""
+    """Return the predicted time of an instruction's reference kernel in a run.
+
+    The time of matrix products, which compiled code does not save, is left out.
+    """
     group = group_of(instruction.spec)
     if group is None:
         ns = CALL_NS + _work_ns(instruction.spec)
     else:
-        ns = (
-            CALL_NS * len(group.members)
-            + _NS_PER_BYTE * group.bytes_unfused
-            + group.flops / _FLOPS_PER_NS
-        )
+        ns = CALL_NS * len(group.members) + sum(_work_ns(m.spec) for m in group.members)
     level = instruction.construct.level if instruction.construct is not None else 0
     return ns * _ITERATIONS**level
 
 
 def _work_ns(spec: NodeSpec) -> float:
     ns = _NS_PER_BYTE * sum(t.nbytes for t in (*spec.inputs, *spec.outputs))
-    # a product of unknown ranks counts as traffic alone
-    if len(spec.inputs) > 1 and len(spec.inputs[1].shape) > 1:
+    if not spec.has_trait(MATRIX_PRODUCT) and all(t.shape for t in spec.inputs):
         ns += anchor_flops(spec) / _FLOPS_PER_NS
     return ns
 
@@ -131,22 +130,18 @@ def graph_reference_ns(graph: DataflowGraph, unknown: int) -> float:
     )
 
 
-def heaviest_specs(graph: DataflowGraph, count: int, unknown: int) -> list[tuple[float, NodeSpec]]:
+def heaviest_specs(graph: DataflowGraph, count: int) -> list[tuple[float, NodeSpec]]:
     """Return (predicted ns, NodeSpec) of the nodes with the most work, the heaviest first.
 
-    At most `count` different ones; the time is that of all nodes alike. unknown: taken for each
-    unknown size.
+    At most `count` different ones of known shapes; the time is that of all nodes alike.
     """
     found: dict[tuple[object, ...], tuple[float, NodeSpec]] = {}
     for name in yielding(_computing(graph)):
-        node = graph.node(name)
-        shapes = [graph.node(source).output_shapes[slot] for source, slot in graph.inputs(name)]
-        if any(shape is None for shape in (*shapes, *node.output_shapes)):
-            continue
-        spec = _spec(graph, node, unknown)
-        key = (spec.op, spec.inputs, spec.outputs)
-        ns, first = found.get(key, (0.0, spec))
-        found[key] = (ns + _work_ns(spec), first)
+        spec = _spec(graph, graph.node(name), -1)
+        if all(size >= 0 for t in (*spec.inputs, *spec.outputs) for size in t.shape):
+            key = (spec.op, spec.inputs, spec.outputs)
+            ns, first = found.get(key, (0.0, spec))
+            found[key] = (ns + _work_ns(spec), first)
     return sorted(found.values(), key=lambda entry: -entry[0])[:count]
 
 
