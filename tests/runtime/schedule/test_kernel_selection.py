@@ -14,7 +14,10 @@ import tensorflow as tf
 
 import tfjit
 from tfjit.framework import errors
+from tfjit.framework.types import dtypes
+from tfjit.kernels.ir.backend import backend_for
 from tfjit.kernels.jit.store import store
+from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.runtime.plan import plan as plan_module
 from tfjit.runtime.plan import plan_warm_start
 from tfjit.runtime.plan.plan import Variant
@@ -115,6 +118,68 @@ def test_one_by_one_while_the_kernel_is_not_there(monkeypatch: pytest.MonkeyPatc
     assert any(step.call(i) is i.unfused for i in groups)
     (early,) = step.run([FEEDS["b:0"], FEEDS["x:0"]])
     np.testing.assert_array_equal(early, got)
+
+
+def mixed_graph() -> tf1.Graph:
+    """A graph with groups of several kinds: product and epilogue, rows, reduction, loop."""
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [3, 5], name="x")
+        b = tf1.placeholder(tf.float32, [5], name="b")
+        w = tf.constant(np.linspace(-1, 1, 25, dtype="f4").reshape(5, 5))
+        y = tf.nn.softmax(tf.tanh(tf.matmul(x, w) + b) * 2.0)
+        tf.add(tf.reduce_sum(tf.exp(y) - b, 0) * 0.5, b, name="out")
+    return graph
+
+
+def test_every_kind_of_group_runs_member_by_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFJIT_JIT", "eager")
+    expected, got, variant = run_both(mixed_graph(), FEEDS)
+    lowered = variant.lowered
+    assert lowered is not None
+    groups = [i for i in lowered.instructions if i.node.op == "_Fused"]
+    assert len({i.spec.attrs["group"].kind for i in groups}) > 1
+    made = kernel_selection.add_member_calls(lowered, lambda call: True)
+    assert len(made) == len(groups)
+    store.compile(kernel_selection.sources(made))
+    for group in groups:
+        group.call = None
+    environment = variant.plan.session.step_environment(variant.partitions[0].device)
+    step = Step(lowered, environment, "members")
+    assert all(step.call(i) is i.unfused for i in groups)
+    (values,) = step.run([FEEDS["b:0"], FEEDS["x:0"]])
+    np.testing.assert_allclose(values, expected, 1e-5, 1e-6)
+    np.testing.assert_allclose(values, got, 1e-5, 1e-6)
+
+
+def test_members_that_need_too_much_memory_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFJIT_JIT", "off")
+    with tfjit.Session(graph=mixed_graph()) as session:
+        session.run("out:0", FEEDS)
+        ((variant,),) = (p.variants.values() for p in session._backend._plans.values())
+        assert variant.lowered is not None
+        kernel_selection.select_kernels(variant.lowered)
+        monkeypatch.setattr(kernel_selection, "MEMBER_BYTES", 0)
+        few = kernel_selection.add_member_calls(variant.lowered, lambda call: True)
+        monkeypatch.undo()
+        more = kernel_selection.add_member_calls(variant.lowered, lambda call: True)
+        assert more
+        assert all(not sum(call.temp_bytes) > 2**10 for call in few)
+
+
+def test_nodes_alike_share_a_call() -> None:
+    shape = TensorSpec(dtypes.float32, (4, 4))
+    memo = kernel_selection.CallMemo(backend_for("CPU"))
+    attrs = {"T": dtypes.float32, "transpose_a": False, "transpose_b": False}
+    spec = NodeSpec("a", "MatMul", attrs, (shape, shape), (shape,))
+    first, _ = memo.call(spec, None)
+    assert first is not None
+    assert memo.call(replace(spec, name="b"), None)[0] is first
+    assert memo.call(replace(spec, attrs=attrs | {"transpose_b": True}), None)[0] is not first
+    known = replace(spec, constants={1: np.ones((4, 4), "f4")})
+    assert memo.call(known, None)[0] is not first
+    assert memo.call(replace(known, name="b"), None)[0] is memo.call(known, None)[0]
+    large = replace(spec, constants={1: np.ones((16, 16), "f4")})
+    assert memo.call(large, None)[0] is not memo.call(large, None)[0]
 
 
 def test_equal_groups_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

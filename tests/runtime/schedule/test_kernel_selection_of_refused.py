@@ -130,6 +130,33 @@ def test_references_serve_what_is_refused(
         assert "The reference kernel serves it" in caplog.text
 
 
+@pytest.mark.refuses_kernel
+@pytest.mark.parametrize("jit", ["eager", "lazy"])
+def test_members_serve_a_group_whose_kernel_is_refused(
+    refuse: Any, monkeypatch: pytest.MonkeyPatch, jit: str
+) -> None:
+    """A single node of a refused kernel keeps its reference; the others stay compiled."""
+    monkeypatch.setenv("TFJIT_JIT", jit)
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [3, 4], name="x")
+        tf.cumsum(tf.nn.softmax(tf.tanh(x) * 2.0), name="y")
+    with tf1.Session(graph=graph) as theirs:
+        expected = theirs.run("y:0", {"x:0": X})
+    refuse("rows tanh")
+    with tfjit.Session(graph=graph) as session:
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
+        ((variant,),) = (p.variants.values() for p in session._backend._plans.values())
+        variant.upgrade()
+        assert variant.compile_done.wait(100)
+        assert variant.failure is None
+        assert variant.refused()
+        (group,) = (i for i in variant.lowered.instructions if i.node.op == "_Fused")
+        assert variant.step.call(group) is group.unfused is not None
+        assert variant.step.serving(group) == "native"
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
+
+
 def test_a_row_kernel_keeps_more_arrays_than_there_are_scopes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

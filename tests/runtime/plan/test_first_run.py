@@ -1,0 +1,158 @@
+"""A first run waits for compiled code where its kernels are at hand and that pays soon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.source import KernelSource
+from tfjit.runtime.plan import first_run, plan_warm_start
+from tfjit.runtime.plan import plan as plan_module
+from tfjit.runtime.plan.plan import Variant
+
+X = np.linspace(-1, 1, 400_000, dtype="f4").reshape(800, 500)
+
+
+def heavy() -> tfjit.Graph:
+    """A graph with two groups and a single node, of half a million elements each."""
+    with tfjit.Graph().as_default() as graph:
+        x = tfjit.placeholder(tfjit.float32, [800, 500], name="x")
+        y = tfjit.nn.softmax(tfjit.tanh(x) * 2.0)
+        tfjit.exp(tfjit.cumsum(y) * -0.5, name="y")
+    return graph
+
+
+@pytest.fixture(scope="module")
+def expected() -> np.ndarray:
+    """The value of the graph; its kernels and those of members are loaded afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TFJIT_JIT", "eager")
+        with tfjit.Session(graph=heavy()) as session:
+            value: np.ndarray = session.run("y:0", {"x:0": X})
+        patch.setenv("TFJIT_DISABLE", "fuse")
+        with tfjit.Session(graph=heavy()) as session:
+            session.run("y:0", {"x:0": X})
+    return value
+
+
+Reveal = Callable[[Callable[[KernelSource], bool]], None]
+
+
+@pytest.fixture
+def requested(expected: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> list[KernelSource]:
+    """The kernels that plans request; no plan has a record."""
+    asked: list[KernelSource] = []
+    monkeypatch.setenv("TFJIT_JIT", "lazy")
+    monkeypatch.setattr(plan_warm_start, "read", lambda key: None)
+    monkeypatch.setattr(store, "request", asked.extend)
+    return asked
+
+
+@pytest.fixture
+def at_hand(requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch) -> Reveal:
+    """A function that says which of the loaded kernels plans may see."""
+    lookup = store.lookup
+
+    def reveal(seen: Callable[[KernelSource], bool]) -> None:
+        def found(source: KernelSource) -> Any:
+            return lookup(source) if seen(source) else None
+
+        def all_found(sources: Iterable[KernelSource]) -> bool:
+            return all(found(source) is not None for source in sources)
+
+        monkeypatch.setattr(store, "lookup", found)
+        monkeypatch.setattr(store, "load_present", all_found)
+        monkeypatch.setattr(store, "settled", all_found)
+
+    return reveal
+
+
+def variant_of(session: tfjit.Session) -> Variant:
+    """The variant of a session's only plan."""
+    (plan,) = session._backend._plans.values()
+    (variant,) = plan.variants.values()
+    return variant
+
+
+def test_a_long_wait_has_to_pay_sooner() -> None:
+    assert first_run.pays_soon(300.0, 30.0)
+    assert not first_run.pays_soon(300.0, 10.0)
+    assert not first_run.pays_soon(3000.0, 300.0)
+    assert first_run.pays_soon(3000.0, 1500.0)
+
+
+def test_the_first_run_is_compiled_when_all_kernels_are_at_hand(
+    expected: np.ndarray, requested: list[KernelSource]
+) -> None:
+    with tfjit.Session(graph=heavy()) as session:
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
+        variant = variant_of(session)
+        assert variant.compile_done.is_set()
+        assert variant.inline is not None
+        assert variant.inline.native
+    assert requested == []
+
+
+def test_members_serve_the_first_run_while_a_groups_kernel_is_missing(
+    expected: np.ndarray, requested: list[KernelSource], at_hand: Reveal
+) -> None:
+    at_hand(lambda source: "+" not in source.title)
+    with tfjit.Session(graph=heavy()) as session:
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
+        variant = variant_of(session)
+        assert variant.lowered is not None
+        groups = [i for i in variant.lowered.instructions if i.node.op == "_Fused"]
+        assert groups
+        assert variant.step is not None
+        assert all(variant.step.call(group) is group.unfused is not None for group in groups)
+
+
+def test_references_serve_the_first_run_when_nothing_is_at_hand(
+    expected: np.ndarray, requested: list[KernelSource], at_hand: Reveal
+) -> None:
+    at_hand(lambda source: False)
+    with tfjit.Session(graph=heavy()) as session:
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
+        variant = variant_of(session)
+        assert variant.step is not None
+        assert not variant.step.native
+
+
+def test_steps_follow_the_kernels_as_they_arrive(
+    expected: np.ndarray,
+    requested: list[KernelSource],
+    at_hand: Reveal,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arrived: set[KernelSource] = set()
+    at_hand(arrived.__contains__)
+    waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
+    monkeypatch.setattr(store, "when_ready", lambda *entry: waiting.append(entry))
+    monkeypatch.setattr(plan_module, "_FIRST_CHUNK", 1)
+    monkeypatch.setattr(plan_module.BACKGROUND, "submit", lambda job, share: job())
+    with tfjit.Session(graph=heavy()) as session:
+        session.run("y:0", {"x:0": X})
+        variant = variant_of(session)
+        steps = [variant.step]
+        while waiting:
+            sources, ready = waiting.pop()
+            assert not variant.compile_done.is_set()
+            arrived.update(sources)
+            ready()
+            steps.append(variant.step)
+            value = session.run("y:0", {"x:0": X})
+            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+        assert variant.compile_done.is_set()
+        assert variant.failure is None
+        assert variant.inline is variant.step
+    assert len(requested) == len(set(requested)) > 1
+    assert arrived == set(requested)
+    assert len({id(step) for step in steps}) == len(steps) > 2
+    served = [sum(step.call(i) is not None for i in variant.lowered.instructions) for step in steps]
+    assert served[0] == 0
+    assert served == sorted(served)
