@@ -20,7 +20,7 @@ import tfjit
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
 from tfjit.runtime.plan import plan, plan_warm_start
-from tfjit.runtime.plan.plan import Variant
+from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.step import step_osr
 
 tf1 = tf.compat.v1

@@ -12,8 +12,8 @@ import tfjit
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
 from tfjit.runtime.plan import first_run, plan_warm_start
-from tfjit.runtime.plan import plan as plan_module
-from tfjit.runtime.plan.plan import Variant
+from tfjit.runtime.plan import variant as variant_module
+from tfjit.runtime.plan.variant import Variant
 
 X = np.linspace(-1, 1, 400_000, dtype="f4").reshape(800, 500)
 
@@ -133,8 +133,8 @@ def test_steps_follow_the_kernels_as_they_arrive(
     at_hand(arrived.__contains__)
     waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
     monkeypatch.setattr(store, "when_ready", lambda *entry: waiting.append(entry))
-    monkeypatch.setattr(plan_module, "_FIRST_CHUNK", 1)
-    monkeypatch.setattr(plan_module.BACKGROUND, "submit", lambda job, share: job())
+    monkeypatch.setattr(variant_module, "_FIRST_CHUNK", 1)
+    monkeypatch.setattr(variant_module.BACKGROUND, "submit", lambda job, share: job())
     with tfjit.Session(graph=heavy()) as session:
         session.run("y:0", {"x:0": X})
         variant = variant_of(session)

@@ -16,8 +16,8 @@ import pytest
 import tfjit
 from tests.forked_processes import LIBRARY, Processes, processes
 from tfjit.runtime.plan import plan_warm_start
-from tfjit.runtime.plan.plan import QUICK_NODES
 from tfjit.runtime.plan.plan_warm_start import PlanRecord
+from tfjit.runtime.plan.variant import QUICK_NODES
 
 _PROCESS = """
 import json, sys

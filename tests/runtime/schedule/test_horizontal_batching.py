@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import tfjit
 from tfjit.framework import errors
 from tfjit.kernels.executor.thread_pool import IntraOpPool
-from tfjit.runtime.plan.plan import Variant
+from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.schedule import horizontal_batching
 from tfjit.runtime.step.step import Step
 

@@ -46,22 +46,22 @@ def test_the_kernel_that_saves_most_comes_first(lowered: Lowered) -> None:
 
 def test_the_share_of_loaded_kernels(lowered: Lowered) -> None:
     shares = [
-        kernel_priority.share_served(
+        kernel_priority.loaded_share(
             lowered.instructions, lambda source, one=one: source.text == one
         )
         for one in ("small", "large")
     ]
     assert 0 < shares[0] < 0.1
     assert sum(shares) == pytest.approx(1.0)
-    assert kernel_priority.share_served([], lambda source: True) == 0.0
+    assert kernel_priority.loaded_share([], lambda source: True) == 0.0
 
 
 def test_members_serve_where_the_own_kernel_is_missing(lowered: Lowered) -> None:
     (small, _) = lowered.instructions
-    assert kernel_priority.served_by(small, lambda source: False) is None
+    assert kernel_priority.loaded_call(small, lambda source: False) is None
     small.unfused = call("members")
-    assert kernel_priority.served_by(small, lambda s: s.text == "members") is small.unfused
-    assert kernel_priority.served_by(small, lambda source: True) is small.call
+    assert kernel_priority.loaded_call(small, lambda s: s.text == "members") is small.unfused
+    assert kernel_priority.loaded_call(small, lambda source: True) is small.call
 
 
 def test_the_heaviest_nodes_of_a_graph_have_known_shapes() -> None:

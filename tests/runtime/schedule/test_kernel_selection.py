@@ -18,9 +18,9 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.ir.backend import backend_for
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import NodeSpec, TensorSpec
-from tfjit.runtime.plan import plan as plan_module
 from tfjit.runtime.plan import plan_warm_start
-from tfjit.runtime.plan.plan import Variant
+from tfjit.runtime.plan.background import BACKGROUND
+from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.schedule import kernel_selection
 from tfjit.runtime.step.step import Step
 
@@ -215,7 +215,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     monkeypatch.setattr(plan_warm_start, "read", lambda key: None)  # as with an empty cache
     jobs: list[Any] = []
-    monkeypatch.setattr(plan_module.BACKGROUND, "submit", lambda *job: jobs.append(job))
+    monkeypatch.setattr(BACKGROUND, "submit", lambda *job: jobs.append(job))
     with tfjit.Session(graph=random_graph(400, 3)) as session:
         seen: list[int] = []
         run = Variant.run
@@ -224,7 +224,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
         assert seen[0] == 0
         assert len(jobs) == 1
         monkeypatch.undo()
-        plan_module.BACKGROUND.submit(*jobs[0])
+        BACKGROUND.submit(*jobs[0])
         (plan,) = session._runtime_session._plans.values()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)

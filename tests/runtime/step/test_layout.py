@@ -63,7 +63,7 @@ def test_a_python_kernel_parts_two_stretches() -> None:
     assert set(found.buffers) == {1, 3} and 2 not in found.fresh
 
 
-def test_code_that_is_not_loaded_is_served_by_python() -> None:
+def test_code_that_is_not_loaded_is_loaded_call_python() -> None:
     assert shape_of(layout(read(CHAIN), missing=("c",))) == [["a", "b"], "c", ["d"]]
 
 

@@ -7,8 +7,14 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from tfjit.framework import cooperative_yield
+
+SHARE: Final = 0.1
+"""Share of the interpreter's time that background work takes from other threads."""
+HURRIED_SHARE: Final = 0.5
+"""The share while a caller waits for the work's result."""
 
 
 class Background:
@@ -80,4 +86,4 @@ class Background:
 
 BACKGROUND = Background()
 
-__all__ = ["BACKGROUND", "Background"]
+__all__ = ["BACKGROUND", "HURRIED_SHARE", "SHARE", "Background"]

@@ -15,8 +15,8 @@ from tfjit.runtime.lowering.lowering import compilable, native_call
 from tfjit.runtime.schedule.kernel_priority import (
     graph_reference_ns,
     heaviest_specs,
+    loaded_share,
     reference_ns,
-    share_served,
 )
 from tfjit.runtime.schedule.kernel_selection import add_member_calls, select_some, sources
 
@@ -75,12 +75,12 @@ def builders_pay(lowered: Lowered) -> bool:
     select_some(lowered, heaviest)
     store.load_present(sources(instruction.call for instruction in heaviest))
     store.load_present(sources(add_member_calls(lowered, _lacks, heaviest)))
-    return share_served(heaviest, _is_loaded) >= MIN_SHARE
+    return loaded_share(heaviest, _is_loaded) >= MIN_SHARE
 
 
-def serves_enough(lowered: Lowered) -> bool:
+def enough_is_loaded(lowered: Lowered) -> bool:
     """Return whether loaded kernels serve most of the partition's predicted time."""
-    return share_served(compilable(lowered), _is_loaded) >= MIN_SHARE
+    return loaded_share(compilable(lowered), _is_loaded) >= MIN_SHARE
 
 
 def _builders_ms() -> float:
@@ -95,4 +95,4 @@ def _is_loaded(source: KernelSource) -> bool:
     return store.lookup(source) is not None
 
 
-__all__ = ["MIN_SHARE", "builders_pay", "pays_soon", "passes_pay", "serves_enough"]
+__all__ = ["MIN_SHARE", "builders_pay", "pays_soon", "passes_pay", "enough_is_loaded"]

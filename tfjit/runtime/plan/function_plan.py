@@ -18,7 +18,8 @@ from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
-from tfjit.runtime.plan.plan import Plan, Variant
+from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.tensor_lists import TensorList
 from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.step.step import Reroute

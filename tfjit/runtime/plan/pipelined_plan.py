@@ -14,7 +14,8 @@ import numpy as np
 
 from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.runtime.executor.dataflow_executor import copy_out
-from tfjit.runtime.plan.plan import Plan, Variant
+from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH, Variable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from tfjit.runtime.host.fork_safety import release_lock
 
 if TYPE_CHECKING:
-    from tfjit.runtime.plan.plan import Variant
+    from tfjit.runtime.plan.variant import Variant
 
 NODE_BYTES: Final = 8_000
 """Bytes of a variant's Python objects for each node.

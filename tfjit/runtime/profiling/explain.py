@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.pipeline import PipelineReport
-    from tfjit.runtime.plan.plan import Plan, Variant
+    from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.plan.variant import Variant
     from tfjit.runtime.schedule.kernel_selection import CallReport
     from tfjit.runtime.step.step import Step
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfjit.runtime.lowering.lowering import Instruction
-    from tfjit.runtime.plan.plan import Plan, Variant
+    from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.plan.variant import Variant
     from tfjit.runtime.step.layout import NativeRun
 
 MEASURE_S: Final = 0.5

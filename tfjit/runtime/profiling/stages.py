@@ -16,7 +16,8 @@ from tfjit.runtime.step.step import predicted_step
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
     from tfjit.runtime.lowering.lowering import Instruction, Lowered
-    from tfjit.runtime.plan.plan import Plan, Variant
+    from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.plan.variant import Variant
     from tfjit.runtime.step.step import Step
 
 Dialect = Literal["graph", "lowered", "step", "kernels"]

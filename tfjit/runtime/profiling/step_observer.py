@@ -22,7 +22,8 @@ from tfjit.runtime.profiling.step_stats import StepStatsCollector
 
 if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
-    from tfjit.runtime.plan.plan import Plan, Variant
+    from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.plan.variant import Variant
 
 log = logging.getLogger("tfjit.session")
 COST_MODEL: Final = "cost model"

@@ -57,18 +57,18 @@ def _work_ns(spec: NodeSpec) -> float:
     return ns
 
 
-def share_served(instructions: Iterable[Instruction], loaded: Loaded) -> float:
+def loaded_share(instructions: Iterable[Instruction], loaded: Loaded) -> float:
     """Return the predicted share of the references' time that loaded kernels serve."""
     served = whole = 0.0
     for instruction in instructions:
         ns = reference_ns(instruction)
         whole += ns
-        if served_by(instruction, loaded) is not None:
+        if loaded_call(instruction, loaded) is not None:
             served += ns
     return served / whole if whole else 0.0
 
 
-def served_by(instruction: Instruction, loaded: Loaded) -> NativeCall | None:
+def loaded_call(instruction: Instruction, loaded: Loaded) -> NativeCall | None:
     """Return the call of an instruction whose code is loaded, its own before its members'."""
     for call in (instruction.call, instruction.unfused):
         if call is not None and all(map(loaded, call.sources())):
@@ -87,7 +87,7 @@ def most_valuable_first(lowered: Lowered, loaded: Loaded) -> list[KernelSource]:
     for instruction in compilable(lowered):
         yield_interpreter()
         group = group_of(instruction.spec)
-        served = served_by(instruction, loaded) is not None
+        served = loaded_call(instruction, loaded) is not None
         saved = gain_ns(lowered.backend, group) if served and group is not None else None
         if saved is None:
             saved = reference_ns(instruction)
@@ -194,6 +194,6 @@ __all__ = [
     "heaviest_specs",
     "most_valuable_first",
     "reference_ns",
-    "served_by",
-    "share_served",
+    "loaded_call",
+    "loaded_share",
 ]

@@ -13,7 +13,8 @@ from tfjit.framework import errors
 from tfjit.framework.env import Clock
 from tfjit.runtime.host.inter_op_pool import ThreadPool, run_handler_pool
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.plan.plan import Plan, Variant
+from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.profiling.step_stats import StepStatsCollector
 
 if TYPE_CHECKING:
