@@ -160,7 +160,7 @@ class Variant:
 
     def _batch(self) -> int:
         """Return the first size of the first feed that has one, as a guess of unknown sizes."""
-        return next((shape[0] for shape in self.feed_shapes if shape), 1)
+        return next((shape[0] or 1 for shape in self.feed_shapes if shape), 1)
 
     def _start_compiled(self, known: PlanRecord | None) -> bool:
         """Take a step of the kernels at hand if they are worth the time of its calls.

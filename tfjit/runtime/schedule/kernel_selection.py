@@ -136,7 +136,7 @@ def add_member_calls(
     or need too much memory between them, are left alone.
     """
     memo = memo or CallMemo(lowered.backend)
-    made = []
+    made: list[NativeCall] = []
     for instruction in compilable(lowered) if instructions is None else instructions:
         yield_interpreter()
         group = group_of(instruction.spec)
