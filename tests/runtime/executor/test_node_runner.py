@@ -124,9 +124,9 @@ def test_compiled_code_takes_over(lowerings: Counter[str]) -> None:
     assert lowerings["total"] == lowerings["kept"] == 1
 
 
-@pytest.mark.parametrize("at_hand", [False, True])
-def test_a_heavy_node_uses_kernels_at_hand_in_its_first_run(
-    at_hand: bool, lowerings: Counter[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("present", [False, True])
+def test_a_heavy_node_uses_kernels_present_in_its_first_run(
+    present: bool, lowerings: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its shapes are known before the run; no kernel is requested for shapes of one run."""
     graph = tf1.Graph()
@@ -139,7 +139,7 @@ def test_a_heavy_node_uses_kernels_at_hand_in_its_first_run(
     asked: list[KernelSource] = []
     served: list[str] = []
     with tf1.Session(graph=graph) as session:
-        if at_hand:
+        if present:
             for _ in range(3):
                 session.run(fetched, fed)
             (plan,) = session._backend._plans.values()
@@ -148,7 +148,7 @@ def test_a_heavy_node_uses_kernels_at_hand_in_its_first_run(
                 if isinstance(runner, node_runner._Computed):
                     store.compile([s for w in runner._waiting.values() for s in w.sources])
     monkeypatch.setattr(store, "request", asked.extend)
-    if not at_hand:
+    if not present:
         monkeypatch.setattr(store, "load_present", lambda sources: False)
     step = node_runner.Step
     monkeypatch.setattr(
@@ -158,7 +158,7 @@ def test_a_heavy_node_uses_kernels_at_hand_in_its_first_run(
     with tf1.Session(graph=graph) as session:
         np.testing.assert_allclose(session.run(fetched, fed)[1][0, 0], np.tanh(1.0), rtol=1e-6)
     assert asked == []
-    assert len(served) == at_hand
+    assert len(served) == present
     assert sum(lowerings.values()) == 1
 
 

@@ -1,4 +1,4 @@
-"""A first run waits for compiled code where its kernels are at hand and that pays soon."""
+"""A first run waits for compiled code where its kernels are present and that pays soon."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def requested(expected: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> list[Ker
 
 
 @pytest.fixture
-def at_hand(requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch) -> Reveal:
+def present(requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch) -> Reveal:
     """A function that says which of the loaded kernels plans may see."""
     lookup = store.lookup
 
@@ -86,7 +86,7 @@ def test_a_long_wait_has_to_pay_sooner() -> None:
     assert first_run.pays_soon(3000.0, 1500.0)
 
 
-def test_the_first_run_is_compiled_when_all_kernels_are_at_hand(
+def test_the_first_run_is_compiled_when_all_kernels_are_present(
     expected: np.ndarray, requested: list[KernelSource]
 ) -> None:
     with tfjit.Session(graph=heavy()) as session:
@@ -99,9 +99,9 @@ def test_the_first_run_is_compiled_when_all_kernels_are_at_hand(
 
 
 def test_members_serve_the_first_run_while_a_groups_kernel_is_missing(
-    expected: np.ndarray, requested: list[KernelSource], at_hand: Reveal
+    expected: np.ndarray, requested: list[KernelSource], present: Reveal
 ) -> None:
-    at_hand(lambda source: "+" not in source.title)
+    present(lambda source: "+" not in source.title)
     with tfjit.Session(graph=heavy()) as session:
         np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
         variant = variant_of(session)
@@ -112,10 +112,10 @@ def test_members_serve_the_first_run_while_a_groups_kernel_is_missing(
         assert all(variant.step.call(group) is group.unfused is not None for group in groups)
 
 
-def test_references_serve_the_first_run_when_nothing_is_at_hand(
-    expected: np.ndarray, requested: list[KernelSource], at_hand: Reveal
+def test_references_serve_the_first_run_when_nothing_is_present(
+    expected: np.ndarray, requested: list[KernelSource], present: Reveal
 ) -> None:
-    at_hand(lambda source: False)
+    present(lambda source: False)
     with tfjit.Session(graph=heavy()) as session:
         np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
         variant = variant_of(session)
@@ -126,11 +126,11 @@ def test_references_serve_the_first_run_when_nothing_is_at_hand(
 def test_steps_follow_the_kernels_as_they_arrive(
     expected: np.ndarray,
     requested: list[KernelSource],
-    at_hand: Reveal,
+    present: Reveal,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     arrived: set[KernelSource] = set()
-    at_hand(arrived.__contains__)
+    present(arrived.__contains__)
     waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
     monkeypatch.setattr(store, "when_ready", lambda *entry: waiting.append(entry))
     monkeypatch.setattr(variant_module, "_FIRST_CHUNK", 1)

@@ -57,7 +57,7 @@ _MAX_SHAPES = 64
 # lowered forms that wait for their kernels: each may hold packed constants
 _MAX_WAITING = 16
 _HEAVY_BYTES: Final = 1 << 20
-"""Input bytes of a node whose first run is worth the millisecond of its builder and step."""
+"""Input bytes from which a first run is worth a builder and a step."""
 # shapes after a first run: behind Unique, say, most never come again
 _MAX_CHECKED = 1024
 
@@ -369,7 +369,7 @@ _Shapes = tuple[tuple[int, ...], ...]  # of a node's inputs
 
 @dataclass(slots=True)
 class _Waiting:
-    """Hold a lowered form whose own kernels are not all loaded.
+    """Hold a lowered form that waits for kernels.
 
     sources: its kernels. requested: they have been requested. has_members: the call of a group's
     members has been built, if there is one.
@@ -385,8 +385,8 @@ class _Computed(_Referenced):
     """Run the reference at first, and compiled code for repeated shapes.
 
     Shapes are lowered once, the second time they come. The lowered form waits for its kernels; a
-    group's members serve meanwhile if theirs are at hand. A node of much work whose shapes were
-    known before the run is lowered the first time, and uses kernels at hand at once. No kernel is
+    group's members serve meanwhile if theirs are present. A node of much work and of shapes
+    known before the run is lowered the first time, and uses present kernels at once. No kernel is
     compiled for shapes that have come only once.
 
     input_shapes: as the graph knows them.
@@ -442,11 +442,11 @@ class _Computed(_Referenced):
         )
 
     def _is_heavy_and_static(self, arrays: Sequence[np.ndarray], key: _Shapes) -> bool:
-        """Return whether shapes are the inferred ones, and their first run is worth a step."""
+        """Return whether shapes are as inferred and deserve a step at once."""
         return key == self._input_shapes and sum(a.nbytes for a in arrays) >= _HEAVY_BYTES
 
     def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
-        """Return a step of this one node for these shapes, once its code is at hand."""
+        """Return a step of this node for these shapes, or None."""
         key = tuple(a.shape for a in arrays)
         store = self._env.store
         if store is None:
@@ -454,7 +454,7 @@ class _Computed(_Referenced):
         with self._lock:
             waiting = self._waiting.get(key)
             # a step of a group's members, say
-            if key in self._steps and (waiting is None or not store.settled(waiting.sources)):
+            if key in self._steps and (waiting is None or not _is_final(store, waiting.sources)):
                 return self._steps[key]
             recurs = key in self._checked
         if not recurs and not self._is_heavy_and_static(arrays, key):
@@ -475,7 +475,7 @@ class _Computed(_Referenced):
     def _made_step(
         self, key: _Shapes, waiting: _Waiting, store: KernelStore, recurs: bool
     ) -> Step | None:
-        """Return a step of the code at hand; request missing code if the shapes recur."""
+        """Return a step of present code; request missing code of recurring shapes."""
         refused = any(store.refused(source) is not None for source in waiting.sources)
         own = all(store.lookup(source) is not None for source in waiting.sources)
         if not own and not refused and not waiting.requested:
@@ -485,7 +485,7 @@ class _Computed(_Referenced):
                 waiting.requested = True
         members = None if own else self._member_sources(waiting)
         ready = own or (members is not None and store.load_present(members))
-        if refused and members is not None and not store.settled(members):
+        if refused and members is not None and not _is_final(store, members):
             store.request(members)
             return None
         if not ready and not refused:
@@ -582,8 +582,13 @@ class _Computed(_Referenced):
 _V = TypeVar("_V")
 
 
+def _is_final(store: KernelStore, sources: Sequence[KernelSource]) -> bool:
+    """Return whether each kernel is loaded or refused."""
+    return all(store.lookup(s) is not None or store.refused(s) is not None for s in sources)
+
+
 def _put(table: OrderedDict[_Shapes, _V], key: _Shapes, value: _V, limit: int) -> None:
-    """Set an entry of a table, and drop the oldest beyond the limit."""
+    """Set an entry of a table; drop the oldest beyond the limit."""
     table[key] = value
     if len(table) > limit:
         table.popitem(last=False)

@@ -31,7 +31,7 @@ _RUNS: Final = 15.0
 _PATIENCE_MS: Final = 1000.0
 _FEW_RUNS: Final = 3.0
 MIN_SHARE: Final = 0.5
-"""Share of the references' predicted time that kernels at hand have to serve."""
+"""Share of the references' predicted time that present kernels have to serve."""
 _PROBES: Final = 4
 _NODE_MS: Final = 0.4  # passes, builders and layout, for each node of the unoptimised graph
 _INSTRUCTION_MS: Final = 0.3  # builder and layout
@@ -48,24 +48,24 @@ def pays_soon(cost_ms: float, run_ms: float) -> bool:
 
 
 def passes_pay(graph: DataflowGraph, backend: Backend, unknown: int) -> bool:
-    """Return whether the first run of a big graph should wait for the passes.
+    """Return whether a big graph's first run should wait for passes.
 
     graph: unoptimised. unknown: a guess of unknown sizes.
     """
     cost_ms = _NODE_MS * len(graph) + _builders_ms()
     if not pays_soon(cost_ms, graph_reference_ns(graph, unknown) * 1e-6):
         return False
-    served = whole = 0.0
+    loaded = whole = 0.0
     for ns, spec in heaviest_specs(graph, _PROBES):
         call, _ = native_call(backend, spec)
         whole += ns
         if call is not None and store.load_present(call.sources()):
-            served += ns
-    return served >= MIN_SHARE * whole > 0.0
+            loaded += ns
+    return loaded >= MIN_SHARE * whole > 0.0
 
 
 def builders_pay(lowered: Lowered) -> bool:
-    """Return whether a first run should wait for the calls of its instructions."""
+    """Return whether a first run should wait for its calls."""
     instructions = compilable(lowered)
     times = {id(i): reference_ns(i) for i in instructions}
     cost_ms = _INSTRUCTION_MS * len(instructions) + _builders_ms()

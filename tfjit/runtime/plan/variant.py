@@ -1,8 +1,8 @@
-"""Serve a plan for one tuple of feed shapes, by better steps as kernels arrive.
+"""Serve a plan for one tuple of feed shapes.
 
-A variant starts with a step of the kernels at hand where first_run.py expects that to pay, and else
+A variant starts with a step of the present kernels where first_run.py expects that to pay, and else
 on reference kernels. After the first run, a background thread builds the native calls, loads the
-kernels at hand and requests the others, the most valuable first. The variant's step is replaced by
+present kernels and requests the others, the most valuable first. The variant's step is replaced by
 a better one again and again while kernels arrive: after 4 of them, 8 more, 16 more.
 """
 
@@ -63,7 +63,7 @@ def _is_loaded(source: KernelSource) -> bool:
 
 
 def _lacks(call: NativeCall) -> bool:
-    """Return whether some code of a call is not at hand; load what is on disk."""
+    """Return whether code of a call is missing; load present code."""
     return not store.load_present(call.sources())
 
 
@@ -132,7 +132,7 @@ class Variant:
             self.compile_done.set()
 
     def _passes_pay(self, known: PlanRecord | None) -> bool:
-        """Return whether the first run of a big graph waits for its passes.
+        """Return whether a big graph's first run waits for its passes.
 
         Else the unoptimised graph is made ready for the dataflow executor.
         """
@@ -159,11 +159,11 @@ class Variant:
         return False
 
     def _batch(self) -> int:
-        """Return the first size of the first feed that has one, as a guess of unknown sizes."""
+        """Return the first size of a feed, a guess of unknown sizes."""
         return next((shape[0] or 1 for shape in self.feed_shapes if shape), 1)
 
     def _start_compiled(self, known: PlanRecord | None) -> bool:
-        """Take a step of the kernels at hand if they are worth the time of its calls.
+        """Take a step of the present kernels if that pays soon.
 
         known: the record of an earlier process.
         """
@@ -173,7 +173,7 @@ class Variant:
                 if known is None and not self._builders_pay(self.lowered):
                     return False
                 self.select_kernels()
-                self._load_at_hand()
+                self._load_present()
                 if not first_run.enough_is_loaded(self.lowered):
                     return False
                 arrived = self._arrived()
@@ -192,7 +192,7 @@ class Variant:
         return True
 
     def _builders_pay(self, lowered: Lowered) -> bool:
-        """Return whether a first run without a record waits for the calls of its kernels."""
+        """Return whether a first run without a record waits for calls."""
         return first_run.builders_pay(lowered)
 
     def _compile(self) -> None:
@@ -270,8 +270,8 @@ class Variant:
         finally:
             self._made_ms += (time.thread_time() - began) * 1e3
 
-    def _load_at_hand(self) -> None:
-        """Load the kernels on disk; groups without theirs get those of their members."""
+    def _load_present(self) -> None:
+        """Load present kernels, and those of members for groups without theirs."""
         assert self.lowered is not None
         store.load_present(sources(all_calls(self.lowered)))
         made = add_member_calls(self.lowered, _lacks)
@@ -417,13 +417,13 @@ class Variant:
                 )
 
     def _upgrade(self) -> None:
-        """Install what is at hand, and request the other kernels."""
+        """Install a step of present kernels, and request the others."""
         if self.plan.session.closed:
             return
         try:
             with self._timed():
                 self.select_kernels()
-                self._load_at_hand()
+                self._load_present()
                 missing = self._missing()
             store.request(missing)
             self._advance(missing, _FIRST_CHUNK)
@@ -432,7 +432,7 @@ class Variant:
             self._fail(error)
 
     def _advance(self, missing: list[KernelSource], count: int) -> None:
-        """Install a step if kernels have arrived; wait for the next `count` of the missing."""
+        """Install a step of arrived kernels; wait for `count` missing ones."""
         missing = [source for source in missing if not store.settled([source])]
         try:
             if not missing:
@@ -447,7 +447,7 @@ class Variant:
         self._when_ready(missing[:count], Variant._advance, missing[count:], 2 * count)
 
     def _finish(self) -> None:
-        """Install the last step, or let members serve groups that the compiler has refused."""
+        """Install the last step, after the members of refused groups."""
         assert self.lowered is not None
         store.load_present(sources(add_member_calls(self.lowered, _lacks)))
         refused = [

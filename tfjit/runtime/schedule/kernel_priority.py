@@ -59,17 +59,17 @@ def _work_ns(spec: NodeSpec) -> float:
 
 def loaded_share(instructions: Iterable[Instruction], loaded: Loaded) -> float:
     """Return the predicted share of the references' time that loaded kernels serve."""
-    served = whole = 0.0
+    ready = whole = 0.0
     for instruction in instructions:
         ns = reference_ns(instruction)
         whole += ns
         if loaded_call(instruction, loaded) is not None:
-            served += ns
-    return served / whole if whole else 0.0
+            ready += ns
+    return ready / whole if whole else 0.0
 
 
 def loaded_call(instruction: Instruction, loaded: Loaded) -> NativeCall | None:
-    """Return the call of an instruction whose code is loaded, its own before its members'."""
+    """Return the loaded call of an instruction, or its members' loaded call."""
     for call in (instruction.call, instruction.unfused):
         if call is not None and all(map(loaded, call.sources())):
             return call
@@ -77,7 +77,7 @@ def loaded_call(instruction: Instruction, loaded: Loaded) -> NativeCall | None:
 
 
 def most_valuable_first(lowered: Lowered, loaded: Loaded) -> list[KernelSource]:
-    """Return the missing kernels of a partition, in the order of the time that they save.
+    """Return the missing kernels, those first that save most time.
 
     Kernels of members are among them where the group's own has no builder, and for small groups
     where the own kernels are more.
@@ -87,11 +87,11 @@ def most_valuable_first(lowered: Lowered, loaded: Loaded) -> list[KernelSource]:
     for instruction in compilable(lowered):
         yield_interpreter()
         group = group_of(instruction.spec)
-        served = loaded_call(instruction, loaded) is not None
-        saved = gain_ns(lowered.backend, group) if served and group is not None else None
+        runs = loaded_call(instruction, loaded) is not None
+        saved = gain_ns(lowered.backend, group) if runs and group is not None else None
         if saved is None:
             saved = reference_ns(instruction)
-        if group is not None and not served and instruction.unfused is not None:
+        if group is not None and not runs and instruction.unfused is not None:
             if instruction.call is None:
                 _credit(value, instruction.unfused, saved, loaded)
             elif is_small(lowered.backend, group):
@@ -120,7 +120,7 @@ def _credit(
 
 
 def graph_reference_ns(graph: DataflowGraph, unknown: int) -> float:
-    """Return the predicted time of a graph's first run by the dataflow executor.
+    """Return the predicted time of a run by the dataflow executor.
 
     unknown: taken for each unknown size.
     """
@@ -131,9 +131,10 @@ def graph_reference_ns(graph: DataflowGraph, unknown: int) -> float:
 
 
 def heaviest_specs(graph: DataflowGraph, count: int) -> list[tuple[float, NodeSpec]]:
-    """Return (predicted ns, NodeSpec) of the nodes with the most work, the heaviest first.
+    """Return (predicted ns, NodeSpec) of the nodes with the most work.
 
-    At most `count` different ones of known shapes; the time is that of all nodes alike.
+    The heaviest comes first. At most `count` different ones of known shapes; the time is that of
+    all nodes alike.
     """
     found: dict[tuple[object, ...], tuple[float, NodeSpec]] = {}
     for name in yielding(_computing(graph)):
@@ -157,7 +158,10 @@ def _computing(graph: DataflowGraph) -> list[str]:
 
 
 def _spec(graph: DataflowGraph, node: Node, unknown: int) -> NodeSpec:
-    """Return a node as a builder sees it; unknown shapes are vectors of `unknown` elements."""
+    """Return a node as a builder sees it.
+
+    Unknown shapes become vectors of `unknown` elements.
+    """
 
     def tensors(
         dtypes: Sequence[object], shapes: Sequence[tuple[int | None, ...] | None]

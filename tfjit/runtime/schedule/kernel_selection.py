@@ -6,8 +6,8 @@ by the table executor at a few nanoseconds each. So a plan has kernels compiled 
 `MAX_SMALL_KERNELS` small groups that gain most; the others run *member by member* (`NativeCall` of
 the members' launches in order).
 
-Any group whose own kernel is not loaded may run member by member meanwhile (`add_member_calls`),
-and a group whose kernel the compiler refuses does so for good.
+Any group without a loaded kernel may run member by member meanwhile (`add_member_calls`). A group
+with a refused kernel does so for good.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ def group_of(spec: NodeSpec) -> FusedGroup | None:
 
 
 def select_some(lowered: Lowered, instructions: Iterable[Instruction]) -> None:
-    """Ask the native builders for the calls of some instructions; `select_kernels` adds the rest."""
+    """Ask the native builders for the calls of some instructions.
+
+    `select_kernels` adds the others.
+    """
     memo = CallMemo(lowered.backend)
     for instruction in instructions:
         if instruction.call is None and not instruction.reason:
@@ -129,7 +132,7 @@ def add_member_calls(
     instructions: Iterable[Instruction] | None = None,
     memo: CallMemo | None = None,
 ) -> list[NativeCall]:
-    """Build the members' calls of groups whose own call lacks code; return them.
+    """Return new members' calls of groups without own code.
 
     lacks: returns whether some code of a call is not loaded. instructions: those to look at; None
     selects all. memo: of earlier calls. Sets `unfused`. Groups whose members have no compiled form,
@@ -150,7 +153,7 @@ def add_member_calls(
 
 
 def drop_member_calls(lowered: Lowered, lacks: Callable[[NativeCall], bool]) -> None:
-    """Forget the members' calls of groups whose own call is loaded, with their constants."""
+    """Forget the members' calls of groups with loaded code."""
     for instruction in lowered.instructions:
         call = instruction.call
         if call is not None and call is not instruction.unfused and not lacks(call):
@@ -218,7 +221,7 @@ class CallMemo:
 
 
 def _spec_key(spec: NodeSpec) -> Hashable:
-    """Return the key of a node's call; None for nodes of large known inputs."""
+    """Return the key of a node's call; None with large known inputs."""
     known = _known_key(spec)
     if known is None or spec.op == "_Fused" or spec.op == "_Loop":
         return None
