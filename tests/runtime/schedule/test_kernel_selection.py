@@ -214,7 +214,8 @@ def test_an_error_names_the_member(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     monkeypatch.setattr(plan_warm_start, "read", lambda key: None)  # as with an empty cache
-    monkeypatch.setattr(first_run, "passes_pay", lambda *args: False)
+    for decision in ("passes_pay", "builders_pay"):
+        monkeypatch.setattr(first_run, decision, lambda *args: False)
     jobs: list[Any] = []
     monkeypatch.setattr(BACKGROUND, "submit", lambda *job: jobs.append(job))
     with tfjit.Session(graph=random_graph(400, 3)) as session:
