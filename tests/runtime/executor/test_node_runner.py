@@ -142,7 +142,7 @@ def test_a_heavy_node_uses_kernels_present_in_its_first_run(
         if present:
             for _ in range(3):
                 session.run(fetched, fed)
-            (plan,) = session._backend._plans.values()
+            (plan,) = session._runtime_session._plans.values()
             executor = next(iter(plan.variants.values()))._dataflow().executors[0]
             for runner in executor.runners:
                 if isinstance(runner, node_runner._Computed):

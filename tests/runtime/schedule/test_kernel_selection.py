@@ -155,7 +155,7 @@ def test_members_that_need_too_much_memory_are_left_alone(monkeypatch: pytest.Mo
     monkeypatch.setenv("TFJIT_JIT", "off")
     with tfjit.Session(graph=mixed_graph()) as session:
         session.run("out:0", FEEDS)
-        ((variant,),) = (p.variants.values() for p in session._backend._plans.values())
+        ((variant,),) = (p.variants.values() for p in session._runtime_session._plans.values())
         assert variant.lowered is not None
         kernel_selection.select_kernels(variant.lowered)
         monkeypatch.setattr(kernel_selection, "MEMBER_BYTES", 0)

@@ -146,7 +146,7 @@ def test_members_serve_a_group_whose_kernel_is_refused(
     refuse("rows tanh")
     with tfjit.Session(graph=graph) as session:
         np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
-        ((variant,),) = (p.variants.values() for p in session._backend._plans.values())
+        ((variant,),) = (p.variants.values() for p in session._runtime_session._plans.values())
         variant.upgrade()
         assert variant.compile_done.wait(100)
         assert variant.failure is None

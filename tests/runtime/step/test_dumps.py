@@ -96,7 +96,7 @@ def check_read_back(files: list[Path]) -> str:
         text = path.read_text(encoding="utf-8")
         lowered = parse_lowered(text, tensors)
         verify_lowered(lowered)
-        assert print_lowered(lowered, full=tensors, kernels=False) == text, path
+        assert print_lowered(lowered, full=tensors) == text, path
         select_kernels(lowered)
         served = print_lowered(lowered, full=tensors)
         again = parse_lowered(served, tensors)
