@@ -43,6 +43,7 @@ from tfjit.kernels.cpu.template.iteration_space import (
 )
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, node_suffix
 from tfjit.kernels.ir.scalar_program import Program
+from tfjit.kernels.ir.symbolic_size import is_symbolic
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
 MAX_OUTPUTS: Final = 15
@@ -291,7 +292,10 @@ def _folded(
     Vectors along the rows are repeated as often. A loop over the three channels of a pixel would be
     all prologue and tail. Returns (dims, strides, rows in one).
     """
-    if len(dims) != 2 or dims[1] >= NARROW or dims[0] * dims[1] < 4 * FOLD_WIDTH:
+    # The divisors of an unknown number of rows are unknown.
+    if len(dims) != 2 or is_symbolic(dims[0]):
+        return tuple(dims), list(strides), 1
+    if dims[1] >= NARROW or dims[0] * dims[1] < 4 * FOLD_WIDTH:
         return tuple(dims), list(strides), 1
     for operand, (row, column) in zip(operands, strides):
         merged = column == operand.dtype.size and row == dims[1] * column

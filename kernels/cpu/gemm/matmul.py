@@ -50,6 +50,7 @@ from tfjit.kernels.cpu.template.epilogue import (
     epilogue_words,
     run_rows,
 )
+from tfjit.kernels.ir.symbolic_size import maximum, minimum
 from tfjit.kernels.registry import (
     Launch,
     NativeCall,
@@ -165,11 +166,11 @@ def add_product(
     rows = cover(spec.m, limit, even=True)
     matrices = len(spec.a_offsets)
     depth = max(plan.depth, 1)
-    block = min(
-        max(1, _A_BLOCK_BYTES // (depth * size * rows.height)),
-        max(_BLOCK_TILES, _C_BLOCK_BYTES // (spec.n * size * rows.height)),
-        rows.count,
+    block = minimum(
+        maximum(1, _A_BLOCK_BYTES // (depth * size * rows.height)),
+        maximum(_BLOCK_TILES, _C_BLOCK_BYTES // (spec.n * size * rows.height)),
     )
+    block = minimum(block, rows.count)
     whole = spec.m * matrices
     few_rows, many_panels = rows.count < _SPLIT_ROWS_FROM, len(plan.panels) >= _SPLIT_ROWS_FROM
     # a chunk of rows reads all of B, a chunk of panels all of A
@@ -185,7 +186,8 @@ def add_product(
     share_columns = share_columns and chunks > 1
     repeat = run_rows(text.epilogue, whole, spec.n, not share_columns)
     if repeat > 1 and block < rows.count:  # a block should hold whole runs of rows
-        block = max(1, min(rows.count, -(-block * rows.height // repeat) * repeat // rows.height))
+        whole_runs = -(-block * rows.height // repeat) * repeat // rows.height
+        block = maximum(1, minimum(rows.count, whole_runs))
     parts = depth_blocks(len(spec.segments), spec.k)
     matrix_bytes = plan.depth * spec.n * size if plan.form == "in place" else plan.nbytes
     words: tuple[Word, ...] = (

@@ -26,6 +26,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import (
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder, aligned_empty
 from tfjit.kernels.cpu.template.chunking import chunk_count
+from tfjit.kernels.ir.symbolic_size import minimum, word_table
 from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
@@ -148,7 +149,7 @@ class PanelPlan:
             )
             for p, start in zip(self.panels, self.starts)
         ]
-        return np.array(rows, np.int64).reshape(-1, PANEL_WORDS)
+        return word_table(rows).reshape(-1, PANEL_WORDS)
 
     def pack(self, matrix: np.ndarray) -> np.ndarray:
         """Pack B [depth, columns] now; missing columns are zero."""
@@ -179,7 +180,8 @@ def plan_panels(
         )
     panels = []
     for group in range(groups):
-        for first in range(0, share, tile.columns):
+        for number in range(-(-share // tile.columns)):
+            first = number * tile.columns
             width = min(tile.columns, share - first)
             panels.append(
                 Panel(group * share + first, width, 1 if width <= tile.lanes else VECTORS, group)
@@ -410,7 +412,8 @@ def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int
         count = max(1, -(-k // limit))
         step = -(-k // count)
         step += -step % 4
-        return [(0, 1, start, min(step, k - start)) for start in range(0, max(k, 1), max(step, 1))]
+        blocks = max(-(-k // max(step, 1)), 1)
+        return [(0, 1, i * step, minimum(step, k - i * step)) for i in range(blocks)]
     group = max(1, limit // max(k, 1))
     if segments <= group:
         return [(0, segments, 0, k)]

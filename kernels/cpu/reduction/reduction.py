@@ -31,6 +31,7 @@ from tfjit.kernels.cpu.reduction.row_reduction import rows_call
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, collapse, single
 from tfjit.kernels.ir.fused_group import FusedGroup
+from tfjit.kernels.ir.symbolic_size import is_symbolic
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
 ROWS_OF_PART: Final = 64
@@ -166,6 +167,8 @@ def _folded(
     if any(s[-2] != s[-1] * dims[-1] for s in strides):
         return tuple(dims), rest, 1
     rows = dims[-2]
+    if is_symbolic(rows):  # the divisors of an unknown number
+        return tuple(dims), rest, 1
     fold = max(
         (k for k in range(1, min(FOLD_WIDTH // dims[-1], rows) + 1) if rows % k == 0), default=1
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfjit.kernels.ir.symbolic_size import word_table
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Word
 
 
@@ -73,14 +74,15 @@ class CallBuilder:
     def constant(self, array: np.ndarray) -> Pointer:
         """Add an array that lives as long as the plan.
 
-        It is copied, so that it is aligned and has no other owner.
+        It is copied, so that it is aligned and has no other owner. A table of formulas
+        (`word_table`) stays as it is; the tables of known sizes are made from it.
         """
-        self._constants.append(aligned(array))
+        self._constants.append(array if array.dtype == object else aligned(array))
         return Pointer("const", len(self._constants) - 1)
 
     def table(self, rows: object) -> Pointer:
         """Add integers that kernels read with `word`."""
-        return self.constant(np.asarray(rows, np.int64).reshape(-1))
+        return self.constant(word_table(rows))
 
     def launch(self, launch: Launch) -> None:
         """Append a launch."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.scalar_program import Program
+from tfjit.kernels.ir.symbolic_size import at_least
 
 CHUNK_NS: Final = 8000.0
 """Least time of a chunk.
@@ -103,4 +104,4 @@ def chunks_for(cost_ns: float, limit: int) -> int:
 
     cost_ns: predicted time of the work.
     """
-    return max(1, min(int(cost_ns // CHUNK_NS), limit, MAX_CHUNKS))
+    return max(1, min(int(cost_ns // CHUNK_NS), at_least(limit), MAX_CHUNKS))

@@ -17,6 +17,7 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.ir.scalar_program import Program
+from tfjit.kernels.ir.symbolic_size import maximum, minimum
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 
@@ -199,12 +200,12 @@ def run_rows(epilogue: Epilogue | None, rows: int, columns: int, whole_rows: boo
     if epilogue is None or not whole_rows or "row" in epilogue.patterns or columns == 0:
         return 1
     if "channel" not in epilogue.patterns:
-        return max(1, rows)
+        return maximum(1, rows)
     if columns >= _MIN_RUN:
         return 1
     unit = _VECTOR_RUN // math.gcd(_VECTOR_RUN, columns)
     repeat = unit * -(-_MIN_RUN // (unit * columns))
-    return max(1, min(rows, repeat))
+    return maximum(1, minimum(rows, repeat))
 
 
 def epilogue_words(

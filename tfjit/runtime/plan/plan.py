@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tfjit.framework import errors
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
+from tfjit.runtime.plan import generic_variant
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
 from tfjit.runtime.plan.variant import Variant
 
@@ -57,6 +58,8 @@ class Plan:
         self.note = ""  # the part of a run that the plan serves, "" for the whole
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
         self.observed_steps = 0
+        self.generic: generic_variant.GenericVariant | None = None
+        self._seen: list[tuple[tuple[int, ...], ...]] | None = []  # None: no more are counted
         self._lock = threading.Lock()
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
@@ -111,11 +114,35 @@ class Plan:
                     found = self.variant_class(self, shapes)
                 self.variants[shapes] = found
                 found.charge()
+                self._count_shapes(shapes)
                 if len(self.variants) > self.max_variants:
                     dropped = max((v for v in self.held() if v is not found), key=lambda v: v.idle)
                     self.drop(dropped)
                     self.session.budget.forget(dropped)
             return found
+
+    def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Start the generic variant once the plan has met enough feed shapes."""
+        seen, session = self._seen, self.session
+        if seen is None or shapes in seen:
+            return
+        seen.append(shapes)
+        if len(seen) < generic_variant.FIRST_SHAPES:
+            return
+        self._seen = None
+        if session.jit == "off" or not session.straight_line or len(session.devices.devices) > 1:
+            return
+        if self.survey(shapes)[0] > generic_variant.MAX_NODES:
+            return
+
+        def submit(job: Callable[[], None]) -> None:
+            def with_settings() -> None:
+                with session.settings():
+                    job()
+
+            BACKGROUND.submit(with_settings, lambda: HURRIED_SHARE)
+
+        generic_variant.start(self, seen, submit)
 
     def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Build the variant for these feed shapes in the background.
@@ -137,6 +164,8 @@ class Plan:
     def after_fork(self) -> None:
         """Reset locks in a forked child."""
         release_lock(self._lock)
+        if self.generic is not None:
+            self.generic.after_fork()
         for variant in self.variants.values():
             variant.after_fork()
 
@@ -153,6 +182,9 @@ class Plan:
 
     def drop_all(self) -> list[Variant]:
         """Drop all variants and return them."""
+        if self.generic is not None:
+            self.generic.release()
+            self.generic = None
         dropped = list(self.variants.values())
         for variant in dropped:
             self.drop(variant)
@@ -194,7 +226,14 @@ class Plan:
         selects the session's first pool.
         """
         arrays = self.check(values)
-        variant = self.variant(tuple([getattr(a, "shape", ()) for a in arrays]))
+        shapes = tuple([getattr(a, "shape", ()) for a in arrays])
+        if self.generic is not None and context is None and pool is None:
+            known = self.variants.get(shapes)
+            if known is None or not known.compile_done.is_set():
+                results = self.generic.run(shapes, arrays)
+                if results is not None:
+                    return results
+        variant = self.variant(shapes)
         if pool is None or pool.slots is None:
             return variant.run(arrays, context, pool)
         with pool.working():

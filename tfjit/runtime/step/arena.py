@@ -78,6 +78,22 @@ class Placement:
             )
         self.address = arena.address
 
+    def reshape(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Give views other shapes, before the next run."""
+        changed = [name for name in self._views if name in shapes]
+        if not changed:
+            return
+        views = dict(self._views)
+        for name in changed:
+            offset, _, dtype = views[name]
+            views[name] = offset, shapes[name], dtype
+        self._views = views
+        own = self._scope.get("arena")
+        if own is not None:
+            self.bind(own)
+        else:
+            self.address = 0  # the next run binds the arena that it borrows
+
     def unbind(self) -> None:
         """Drop the views of the arena."""
         self.address = 0

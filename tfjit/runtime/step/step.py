@@ -34,7 +34,7 @@ from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Instruction, Lowered
 from tfjit.runtime.resources.variables_and_resources import SessionState
-from tfjit.runtime.step.arena import ArenaPool
+from tfjit.runtime.step.arena import ArenaPool, Placement
 from tfjit.runtime.step.host_codegen import Reroute, StepText
 from tfjit.runtime.step.layout import Layout
 from tfjit.runtime.step.memory_planner import OutputRecycler
@@ -172,7 +172,14 @@ class Step:
         try:
             return self.free.pop()
         except IndexError:
-            pass
+            return self.make_instance()[0]
+
+    def make_instance(
+        self,
+    ) -> tuple[
+        Callable[[Sequence[np.ndarray], StepContext | None], list[Any]], dict[str, Any], Placement
+    ]:
+        """Return a new instance's function, its globals and its placement."""
         with self._lock:
             scope = self._layout.instance_scope()
         scope["walk"] = self._run_table
@@ -180,8 +187,7 @@ class Step:
         # Neither stays among the globals of its functions: the reference cycle would keep a dropped
         # instance alive.
         make, placement = scope.pop("make"), scope.pop("placement")
-        step: Callable[[Sequence[np.ndarray], StepContext | None], list[Any]] = make(placement)
-        return step
+        return make(placement), scope, placement
 
 
 class _AnyAddress(dict[str, int]):

@@ -1,0 +1,660 @@
+"""Serve feed shapes that a plan has not seen, by code whose sizes are symbols.
+
+A variant is built for one tuple of feed shapes: passes, lowering, builders, layout take a
+millisecond a node. A plan that meets a third tuple gets a generic variant in the background. The
+passes run for some sample sizes; where they give one structure, every shape in it is a formula of
+the *symbols*, the sizes that vary (size_formulas.py). The builders run on formulas
+(kernels/ir/symbolic_size.py) and so compute, once, the argument words of a whole *size class*: the
+sizes for which they decide alike. A new size then costs the evaluation of the words that depend on
+it and of the few constants that do (size_constants.py).
+
+A size class has one step. Its memory is laid out for the largest sizes of the class. An instance is
+rebound from one size to the next: its argument blocks get other words.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tfjit.framework import cooperative_yield, settings
+from tfjit.framework.errors import OpError
+from tfjit.framework.gc_pause import collection_paused
+from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.registry import Launch, NativeCall, Pointer
+from tfjit.runtime.host.fork_safety import release_lock
+from tfjit.runtime.lowering.lowering import NotStatic, compilable, native_call
+from tfjit.runtime.plan.size_constants import SizeGraph
+from tfjit.runtime.plan.size_formulas import GenericLowered, NotGeneric
+from tfjit.runtime.schedule.kernel_selection import select_kernels, sources
+from tfjit.runtime.step.step import Reroute, Step
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.shape import Shape
+    from tfjit.kernels.source import KernelSource
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.step.step import StepEnvironment
+
+FIRST_SHAPES: Final = 3
+"""Number of different tuples of feed shapes after which a plan gets a generic variant."""
+MAX_NODES: Final = 3000
+"""Largest graph whose passes run for all samples."""
+MAX_SYMBOLS: Final = 4
+MAX_CLASSES: Final = 48
+"""Size classes of a plan; the one longest unused is dropped."""
+MAX_BINDINGS: Final = 256
+"""Sizes whose words are kept."""
+REPEATS: Final = 100
+"""Runs of one size after which it gets a variant of its own."""
+_LEAST: Final = (3, 5, 7, 11)
+"""Least sample of each symbol.
+
+Sizes of 0 and 1 change what broadcasts, and empty arrays have no launches.
+"""
+_GREATEST: Final = 1031
+
+Sizes = tuple[int, ...]
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class NotLoaded(Exception):
+    """Signal that kernels of a size class are not compiled yet."""
+
+    def __init__(self, wanted: list[KernelSource]) -> None:
+        super().__init__(f"{len(wanted)} kernels")
+        self.wanted = wanted
+
+
+class SymbolicShapes:
+    """Name the sizes that vary among feed shapes.
+
+    Dimensions that had one size in each of the tuples share a symbol.
+    """
+
+    def __init__(self, seen: Sequence[Shapes]) -> None:
+        """Compare tuples of feed shapes. Raises NotGeneric where ranks differ."""
+        first = seen[0]
+        if any([len(s) for s in shapes] != [len(s) for s in first] for shapes in seen):
+            raise NotGeneric("feeds of several ranks")
+        self.first = first
+        self.symbols: dict[tuple[int, int], int] = {}  # (feed, axis) -> its symbol
+        columns: dict[Sizes, int] = {}
+        for feed, shape in enumerate(first):
+            for axis in range(len(shape)):
+                column = tuple(shapes[feed][axis] for shapes in seen)
+                if len(set(column)) > 1:
+                    symbol = columns.setdefault(column, len(columns))
+                    self.symbols[feed, axis] = symbol
+        self.count = len(columns)
+        self.seen: list[Sizes] = [sizes for shapes in seen if (sizes := self.sizes(shapes))]
+
+    def sizes(self, shapes: Shapes) -> Sizes | None:
+        """Return the symbols' sizes in feed shapes, None for shapes of another pattern."""
+        found: dict[int, int] = {}
+        for feed, (shape, known) in enumerate(zip(shapes, self.first)):
+            if len(shape) != len(known):
+                return None
+            for axis, (size, same) in enumerate(zip(shape, known)):
+                symbol = self.symbols.get((feed, axis))
+                if symbol is None:
+                    if size != same:
+                        return None
+                elif found.setdefault(symbol, size) != size:
+                    return None
+        return tuple(found[k] for k in range(self.count))
+
+    def shapes(self, sizes: Sizes) -> Shapes:
+        """Return the feed shapes for these sizes."""
+        return tuple(
+            tuple(
+                sizes[self.symbols[feed, axis]] if (feed, axis) in self.symbols else size
+                for axis, size in enumerate(shape)
+            )
+            for feed, shape in enumerate(self.first)
+        )
+
+    def samples(self, wide: bool) -> list[Sizes]:
+        """Return sizes for which the passes are to agree, least and greatest ones included.
+
+        wide: the range holds all usual sizes; else it is about the sizes that were seen.
+        """
+        low, middle, high = [], [], []
+        for k in range(self.count):
+            seen = [sizes[k] for sizes in self.seen]
+            least = _LEAST[k] if wide else max(min(seen) // 2, _LEAST[k])
+            top = max(2 * max(seen), _GREATEST if wide else least + 8) + 2 * k + 1
+            low.append(least)
+            high.append(top)
+            middle.append(int(math.sqrt(least * top)) + 3 * k)
+        corners = [tuple(low), tuple(high), tuple(middle)]
+        third = [(2 * a + b) // 3 | 1 for a, b in zip(low, middle)]
+        corners.append(tuple(t + 4 * k for k, t in enumerate(third)))
+        corners.append(tuple((a + 2 * b) // 3 - 6 * k for k, (a, b) in enumerate(zip(middle, high))))
+        for k in range(self.count if self.count > 1 else 0):
+            corners.append(tuple(high[j] - 2 if j == k else low[j] for j in range(self.count)))
+            corners.append(tuple(low[j] + 1 if j == k else high[j] for j in range(self.count)))
+        return list(dict.fromkeys(corners))
+
+
+class Binding:
+    """Hold the words, arrays and shapes of a size class for one size.
+
+    values: of the words that depend on the size. names: of the host function's globals. kept:
+    arrays whose addresses are among the words. runs: a count of its runs.
+    """
+
+    __slots__ = ("kept", "names", "runs", "size_class", "values")
+
+    def __init__(
+        self,
+        size_class: SizeClass,
+        values: np.ndarray,
+        names: Mapping[str, tuple[int, ...]],
+        kept: list[np.ndarray],
+    ) -> None:
+        self.size_class = size_class
+        self.values = values
+        self.names = names
+        self.kept = kept
+        self.runs = 0
+
+
+class _Instance:
+    """An instance of a size class's step, and the binding that its words are for."""
+
+    __slots__ = ("bound", "function", "placement", "scope", "words")
+
+    def __init__(self, step: Step) -> None:
+        self.function, self.scope, self.placement = step.make_instance()
+        self.words: np.ndarray = self.scope["w"]
+        self.bound: Binding | None = None
+
+    def bind(self, binding: Binding, positions: np.ndarray) -> None:
+        self.words[positions] = binding.values
+        self.scope.update(binding.names)
+        self.placement.reshape(binding.names)
+        self.bound = binding
+
+
+class SizeClass:
+    """Serve the sizes for which the builders decide as for `sizes`."""
+
+    def __init__(self, generic: GenericVariant, sizes: Sizes) -> None:
+        """Run the builders. Raises NotGeneric and NotLoaded."""
+        self.sizes = sizes
+        partition = generic.partition
+        bounds = [
+            (max(1 << n.bit_length() - 1, low), min((1 << n.bit_length()) - 1, high))
+            for n, (low, high) in zip(sizes, generic.bounds, strict=True)
+        ]
+        trace = SizeTrace(sizes, bounds)
+        self._formulas: list[Size] = []
+        calls = self._build_calls(generic, trace)
+        shapes = {
+            one.value.index: one.shape(trace.symbols)
+            for one in partition.values
+            if one.shape is not None
+        }
+        wanted = sources(call for call, _ in calls.values())
+        if not all(store.lookup(source) is not None for source in wanted):
+            if not store.load_present(wanted):
+                raise NotLoaded(wanted)
+        lowered = self._lowered(generic, calls, shapes, tuple(high for _, high in bounds))
+        self.step = Step(lowered, generic.environment(), generic.plan.name)
+        self.free: list[_Instance] = []
+        self._require_native(generic, lowered)
+        self._place_words(lowered, calls)
+        self._place_names(shapes)
+        self._place_constants(generic, lowered)
+        self._graph = generic.size_graph if self._constants else None
+        self._evaluate = trace.finish(self._formulas)
+
+    def _build_calls(
+        self, generic: GenericVariant, trace: SizeTrace
+    ) -> dict[int, tuple[NativeCall, NativeCall]]:
+        """Return the calls of each instruction: (for the layout, with formulas)."""
+        found: dict[int, tuple[NativeCall, NativeCall]] = {}
+        for number, one in enumerate(generic.partition.instructions):
+            cooperative_yield.yield_interpreter()
+            if one.spec is None:
+                call = one.instruction.call
+                if call is not None:
+                    found[number] = call, call
+                continue
+            symbolic, why = native_call(generic.backend, one.spec(trace.symbols))
+            if symbolic is None:
+                node = one.instruction.node
+                raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
+            symbolic = replace(symbolic, launches=tuple(map(_settled, symbolic.launches)))
+            if trace.pinned:
+                node = one.instruction.node
+                raise NotGeneric(f"the builder of {node.name} ({node.op}) needs numbers")
+            found[number] = _at_trace(symbolic, trace), symbolic
+        return found
+
+    def _lowered(
+        self,
+        generic: GenericVariant,
+        calls: Mapping[int, tuple[NativeCall, NativeCall]],
+        shapes: Mapping[int, tuple[Any, ...]],
+        tops: Sizes,
+    ) -> Lowered:
+        """Return the partition with room for all sizes of the class."""
+        lowered, values = generic.partition.at(tops, {})
+        for index, shape in shapes.items():
+            values[index].shape = tuple(_greatest(size) for size in shape)
+        for number, instruction in enumerate(lowered.instructions):
+            instruction.call = calls[number][0] if number in calls else None
+        return lowered
+
+    def _require_native(self, generic: GenericVariant, lowered: Lowered) -> None:
+        if self.step.needs_context:
+            raise NotGeneric("a kernel of the runtime")
+        for one, instruction in zip(generic.partition.instructions, lowered.instructions):
+            if one.spec is not None and self.step.call(instruction) is None:
+                node = instruction.node
+                raise NotGeneric(f"{node.name} ({node.op}) runs in Python")
+
+    def _place_words(
+        self, lowered: Lowered, calls: Mapping[int, tuple[NativeCall, NativeCall]]
+    ) -> None:
+        """Find the words with formulas, and the tables of formulas."""
+        numbers = {id(i): number for number, i in enumerate(lowered.instructions)}
+        self._positions: list[int] = []
+        self._tables: list[tuple[int, int, int]] = []  # (first formula or number, length, offset)
+        self._table_numbers: list[Size | int] = []
+        table_positions: list[int] = []
+        self._constants: list[tuple[int, int, int]] = []  # (word, value's index, offset)
+        varying = {
+            id(v) for v in lowered.values if v.root.storage == "const" and v.root.array is not None
+        }
+        for native_run in self.step.layout.native_runs:
+            for owned in (one for owners in native_run.owners for one in owners):
+                call, symbolic = calls[numbers[id(owned.instruction)]]
+                launch = _same_launch(call, symbolic, owned.launch)
+                for k, word in enumerate(launch.words):
+                    place = owned.block + 2 + k
+                    if isinstance(word, Size):
+                        self._positions.append(place)
+                        self._formulas.append(word)
+                    elif isinstance(word, Pointer) and word.kind == "const":
+                        table = symbolic.constants[word.index]
+                        if table.dtype == object:
+                            start = len(self._table_numbers)
+                            self._table_numbers += list(table)
+                            self._tables.append((start, len(table), word.offset))
+                            table_positions.append(place)
+                    elif isinstance(word, Pointer) and word.kind == "in":
+                        value = owned.instruction.inputs[word.index]
+                        if id(value) in varying:
+                            self._constants.append((place, value.root.index, word.offset))
+        self._word_count = len(self._positions)
+        self._positions += table_positions
+        self._formulas += self._table_numbers  # type: ignore[arg-type]
+
+    def _place_names(self, shapes: Mapping[int, tuple[Any, ...]]) -> None:
+        """Find the shapes that the host function names."""
+        layout = self.step.layout
+        names = {f"shape{index}": shape for index, shape in shapes.items()}
+        self._names = [(name, shape) for name, shape in names.items() if name in layout.scope]
+        self._names += [
+            (name, shapes[value.index])
+            for name, (_, value) in layout.views.items()
+            if value.index in shapes
+        ]
+        for _, shape in self._names:
+            self._formulas += shape
+
+    def _place_constants(self, generic: GenericVariant, lowered: Lowered) -> None:
+        """Keep the words that point at constants which depend on sizes."""
+        changing = generic.partition.constants
+        self._constants = [found for found in self._constants if found[1] in changing]
+        self._positions += [place for place, _, _ in self._constants]
+        placed = {index for _, index, _ in self._constants}
+        scope = self.step.layout.scope
+        for value in lowered.values:
+            if value.root.index in changing and f"c{value.index}" in scope:
+                raise NotGeneric(f"{value.producer} is read by the host function")
+        self._producers = {}
+        for index in placed:
+            name = lowered.values[index].producer
+            self._producers[index] = name
+            generic.check_constant(name, index)
+        self.positions = np.array(self._positions, np.intp)
+
+    def bind(self, sizes: Sizes) -> Binding | None:
+        """Return the words for these sizes; None where the builders decide otherwise."""
+        try:
+            numbers = self._evaluate(*sizes)
+        except ZeroDivisionError:  # the guards behind the division say the rest
+            return None
+        if numbers is None:
+            return None
+        values = np.empty(len(self.positions), np.int64)
+        count = self._word_count
+        values[:count] = numbers[:count]
+        kept: list[np.ndarray] = []
+        if self._tables:
+            entries = np.array(numbers[count : count + len(self._table_numbers)], np.int64)
+            kept.append(entries)
+            address = entries.ctypes.data
+            for start, _, offset in self._tables:
+                values[count] = address + 8 * start + offset
+                count += 1
+        if self._constants:
+            assert self._graph is not None
+            arrays = {
+                index: np.require(self._graph.value(name, sizes), requirements=["C", "A"])
+                for index, name in self._producers.items()
+            }
+            kept += arrays.values()
+            for _, index, offset in self._constants:
+                values[count] = arrays[index].ctypes.data + offset
+                count += 1
+        at = self._word_count + len(self._table_numbers)
+        names: dict[str, tuple[int, ...]] = {}
+        for name, shape in self._names:
+            names[name] = tuple(numbers[at : at + len(shape)])
+            at += len(shape)
+        return Binding(self, values, names, kept)
+
+    def run(self, binding: Binding, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Run one step. Raises Reroute, and the errors of kernels."""
+        try:
+            instance = self.free.pop()
+        except IndexError:
+            instance = _Instance(self.step)
+        try:
+            if instance.bound is not binding:
+                instance.bind(binding, self.positions)
+            return instance.function(arrays, None)
+        finally:
+            self.free.append(instance)
+
+
+def _settled(launch: Launch) -> Launch:
+    """Return the launch with numbers where the table executor takes no formula."""
+    words = tuple(
+        replace(word, offset=int(word.offset))
+        if isinstance(word, Pointer) and isinstance(word.offset, Size)
+        else word
+        for word in launch.words
+    )
+    return replace(launch, words=words, chunks=int(launch.chunks), cost_ns=_number(launch.cost_ns))
+
+
+def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
+    """Return the call for the traced size, with scratch buffers for all sizes of the trace."""
+    return NativeCall(
+        tuple(
+            replace(launch, words=tuple(_number(word) for word in launch.words))
+            for launch in call.launches
+        ),
+        call.in_place,
+        tuple(_greatest(nbytes) for nbytes in call.temp_bytes),
+        tuple(
+            np.array([_number(x) for x in array], np.int64) if array.dtype == object else array
+            for array in call.constants
+        ),
+        _number(call.bytes_moved),
+        _number(call.flops),
+    )
+
+
+def _number(value: Any) -> Any:
+    return value.value if isinstance(value, Size) else value
+
+
+def _greatest(value: Any) -> int:
+    """Return the greatest value of a size in its trace."""
+    return value.trace.bounds(value.terms)[1] if isinstance(value, Size) else int(value)
+
+
+def start(plan: Plan, seen: Sequence[Shapes], submit: Callable[[Callable[[], None]], None]) -> None:
+    """Give a plan a generic variant, in the background.
+
+    seen: the feed shapes that the plan has met. submit: queues a job of the background thread. The
+    variant serves from the time when its kernels are loaded.
+    """
+    session = plan.session
+
+    def finish(generic: GenericVariant) -> None:
+        if session.closed:
+            return
+        try:
+            missing = generic.prepare()
+        except (NotGeneric, OpError) as why:
+            _give_up(plan, generic, why)
+            return
+        if missing and not any(store.refused(source) for source in missing):
+            store.when_ready(missing, lambda: submit(lambda: finish(generic)))
+        elif not missing:
+            plan.generic = generic
+            generic.make_more(lambda: session.closed)
+
+    def build() -> None:
+        if session.closed:
+            return
+        generic = None
+        try:
+            generic = GenericVariant(plan, seen)
+            generic.build()
+        except (NotGeneric, OpError) as why:
+            _give_up(plan, generic, why)
+            return
+        finish(generic)
+
+    submit(build)
+
+
+def _give_up(plan: Plan, generic: GenericVariant | None, why: Exception) -> None:
+    settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
+    plan.generic = None
+    if generic is not None:
+        generic.reason = str(why)
+        generic.release()
+
+
+def _same_launch(call: NativeCall, symbolic: NativeCall, launch: Launch) -> Launch:
+    number = next(k for k, one in enumerate(call.launches) if one is launch)
+    return symbolic.launches[number]
+
+
+class GenericVariant:
+    """Serve a plan for all sizes of a range."""
+
+    def __init__(self, plan: Plan, seen: Sequence[Shapes]) -> None:
+        self.plan = plan
+        self.reason = ""  # the reason for having no partition
+        self.partition: GenericLowered
+        self.size_graph: SizeGraph
+        self.bounds: list[tuple[int, int]] = []
+        self.ready = False
+        self.builds = 0  # number of size classes made
+        self._shapes = SymbolicShapes(seen)
+        self._classes: list[SizeClass] = []
+        self._bindings: OrderedDict[Shapes, Binding] = OrderedDict()
+        self._refused: set[Sizes] = set()
+        self._lock = threading.Lock()
+
+    def build(self) -> None:
+        """Run the passes for the samples. Raises NotGeneric, and errors of the passes."""
+        if not 0 < self._shapes.count <= MAX_SYMBOLS:
+            raise NotGeneric(f"{self._shapes.count} sizes vary")
+        try:
+            self._build(self._shapes.samples(wide=True))
+        except (NotGeneric, OpError) as why:
+            settings.say("executor", "plan %s: not for all sizes: %s", self.plan.name, why)
+            self._build(self._shapes.samples(wide=False))
+        for number, one in enumerate(self.partition.instructions):
+            instruction = one.instruction
+            if one.spec is not None and number not in self._compilable:
+                raise NotGeneric(f"{instruction.node.name} ({instruction.node.op}) is not compiled")
+            if one.spec is not None and instruction.node.op == "_Loop":
+                raise NotGeneric(f"{instruction.node.name} is a loop")
+
+    def _build(self, samples: list[Sizes]) -> None:
+        plan = self.plan
+        lowered: list[Lowered] = []
+        graphs: list[DataflowGraph] = []
+        for sizes in samples:
+            shapes = self._shapes.shapes(sizes)
+            partitions, _ = plan.build(shapes)
+            if len(partitions) != 1:
+                raise NotGeneric(f"{len(partitions)} partitions")
+            self.device = partitions[0].device
+            self.backend = plan.session.devices.lookup(self.device).backend
+            if not self.backend.lowers:
+                raise NotGeneric(f"the {self.backend.name} backend runs node by node")
+            try:
+                lowered.append(plan.lower(partitions[0], shapes))
+            except NotStatic as why:
+                raise NotGeneric(str(why)) from None
+            graphs.append(self._with_shapes(shapes))
+        self.size_graph = SizeGraph(graphs, samples)
+        select_kernels(lowered[0])  # for the instructions of known sizes
+        lowered[0].splits = []
+        allowed = {id(i) for i in compilable(lowered[0])}
+        self._compilable = {k for k, i in enumerate(lowered[0].instructions) if id(i) in allowed}
+        self.partition = GenericLowered(lowered, samples)
+        self.bounds = [(min(column), max(column)) for column in zip(*samples)]
+
+    def _with_shapes(self, shapes: Shapes) -> DataflowGraph:
+        """Return the run's graph with inferred shapes, and otherwise as the user made it."""
+        from tfjit.passes.manager.pass_context import PassContext
+        from tfjit.passes.pipeline import run_passes
+
+        plan = self.plan
+        partitions, _ = plan.build(shapes, quick=True)
+        context = PassContext(plan.spec(shapes), plan.session.pass_options())
+        run_passes(partitions[0].graph, ["infer_shapes"], context)
+        return partitions[0].graph
+
+    def environment(self) -> StepEnvironment:
+        """Return the environment of its steps."""
+        return self.plan.session.step_environment(self.device)
+
+    def check_constant(self, name: str, index: int) -> None:
+        """Raise NotGeneric unless a constant can be computed again from sizes."""
+        if not self.size_graph.has(name):
+            raise NotGeneric(f"constant {name} depends on a size, and on more than sizes")
+        for sizes, array in zip(self.partition.samples, self.partition.constants[index]):
+            again = self.size_graph.value(name, sizes)
+            if again.shape != array.shape or again.tobytes() != array.tobytes():
+                raise NotGeneric(f"constant {name} is not the value of its node")
+
+    def prepare(self) -> list[KernelSource]:
+        """Make the size classes of the sizes seen. Return the kernels that they wait for.
+
+        Raises NotGeneric.
+        """
+        wanted: list[KernelSource] = []
+        for sizes in self._shapes.seen:
+            if self._in_range(sizes):
+                try:
+                    self._class_for(sizes)
+                except NotLoaded as why:
+                    wanted += why.wanted
+        self.ready = not wanted
+        return wanted
+
+    def make_more(self, stop: Callable[[], bool]) -> None:
+        """Make the size classes around the sizes seen, for a plan of one symbol."""
+        if self._shapes.count != 1:
+            return
+        seen = [n for (n,) in self._shapes.seen]
+        low, high = self.bounds[0]
+        for n in range(max(min(seen) // 2, low), min(2 * max(seen), high) + 1):
+            cooperative_yield.yield_interpreter()
+            if stop() or self.reason or len(self._classes) >= MAX_CLASSES // 2:
+                return
+            try:
+                self._class_for((n,))
+            except (NotGeneric, NotLoaded) as why:
+                settings.say("executor", "plan %s: size %s: %s", self.plan.name, n, why)
+
+    def _in_range(self, sizes: Sizes) -> bool:
+        return all(low <= n <= high for n, (low, high) in zip(sizes, self.bounds))
+
+    def _class_for(self, sizes: Sizes) -> Binding:
+        """Return the binding for these sizes; make a missing class. Raises as SizeClass does."""
+        for number, known in enumerate(self._classes):
+            binding = known.bind(sizes)
+            if binding is not None:
+                if number > 4:
+                    self._classes.remove(known)
+                    self._classes.insert(0, known)
+                return binding
+        with collection_paused():
+            made = SizeClass(self, sizes)
+        self.builds += 1
+        settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
+        binding = made.bind(sizes)
+        if binding is None:
+            raise NotGeneric("the guards of a size class refuse its own size")
+        self._classes.insert(0, made)
+        del self._classes[MAX_CLASSES:]
+        return binding
+
+    def run(self, shapes: Shapes, arrays: Sequence[Any]) -> list[Any] | None:
+        """Run one step; return None for shapes that the variant does not serve.
+
+        arrays: as `Plan.check` returns them.
+        """
+        binding = self._bindings.get(shapes)
+        if binding is None:
+            binding = self._bind(shapes)
+            if binding is None:
+                return None
+        binding.runs += 1
+        if binding.runs == REPEATS:
+            self.plan.prepare(shapes)
+        try:
+            return binding.size_class.run(binding, arrays)
+        except Reroute:
+            return None  # the ordinary variant says so, and runs by the dataflow executor
+
+    def _bind(self, shapes: Shapes) -> Binding | None:
+        sizes = self._shapes.sizes(shapes)
+        if sizes is None or not self._in_range(sizes) or sizes in self._refused:
+            return None
+        with self._lock:
+            try:
+                with self.plan.session.settings():
+                    binding = self._class_for(sizes)
+            except NotLoaded as why:
+                store.request(why.wanted)
+                return None
+            except NotGeneric as why:
+                settings.say("executor", "plan %s: sizes %s: %s", self.plan.name, sizes, why)
+                if len(self._refused) < MAX_BINDINGS:
+                    self._refused.add(sizes)
+                return None
+            self._bindings[shapes] = binding
+            if len(self._bindings) > MAX_BINDINGS:
+                self._bindings.popitem(last=False)
+        return binding
+
+    def release(self) -> None:
+        """Drop everything that holds memory."""
+        self.ready = False
+        self._classes = []
+        self._bindings.clear()
+
+    def after_fork(self) -> None:
+        """Reset locks in a forked child."""
+        release_lock(self._lock)
+        for size_class in self._classes:
+            size_class.step.after_fork()
+
+
+__all__ = ["FIRST_SHAPES", "GenericVariant", "NotLoaded", "SizeClass", "SymbolicShapes", "start"]

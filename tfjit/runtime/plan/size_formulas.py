@@ -1,0 +1,337 @@
+"""Find the parts of a lowered partition that follow from its symbolic sizes.
+
+The partition is built for several sample sizes. Where the results have one structure, each number
+that differs is a formula of the symbols: it must fit all samples. A constant that differs is
+computed again from the run's graph, by the nodes that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.kernels.ir.fused_group import FusedGroup
+from tfjit.kernels.registry import NodeSpec
+from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+
+Symbols = Sequence[Any]  # an int for each symbol, or a Size while builders are traced
+_DIVISORS: Final = (2, 4, 8, 16, 32)
+_PREDICTED: Final = frozenset({"reason", "bytes_moved", "bytes_unfused", "flops", "op_def"})
+
+
+class NotGeneric(Exception):
+    """Signal that one plan cannot serve all sizes; the text gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """An integer over the symbols: scale * ((sum of terms + start) // divisor).
+
+    terms: (coefficient, symbols that are multiplied).
+    """
+
+    terms: tuple[tuple[int, tuple[int, ...]], ...]
+    start: int = 0
+    divisor: int = 1
+    scale: int = 1
+
+    def at(self, symbols: Symbols) -> Any:
+        """Return the value for these sizes."""
+        total: Any = self.start
+        for coefficient, factors in self.terms:
+            term: Any = coefficient
+            for k in factors:
+                term = term * symbols[k]
+            total = total + term
+        if self.divisor != 1:
+            total = total // self.divisor
+        return total * self.scale
+
+
+def fit(values: Sequence[int], samples: Sequence[tuple[int, ...]]) -> Formula:
+    """Return the formula with these values for the samples.
+
+    Raises NotGeneric when there is none of the known forms: sums and products of the symbols, and
+    rounded quotients of one symbol (a strided convolution's output).
+    """
+    count = len(samples[0])
+    candidates = [tuple([k]) for k in range(count)]
+    candidates += [(i, k) for i in range(count) for k in range(i, count)]
+    for chosen in (candidates[:count], candidates):
+        found = _linear(values, samples, chosen)
+        if found is not None:
+            return found
+    for k in range(count):
+        for divisor in _DIVISORS:
+            found = _quotient(values, [sample[k] for sample in samples], k, divisor)
+            if found is not None:
+                return found
+    raise NotGeneric(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
+
+
+def _linear(
+    values: Sequence[int], samples: Sequence[tuple[int, ...]], chosen: Sequence[tuple[int, ...]]
+) -> Formula | None:
+    """Return the sum of multiples of the chosen products with these values."""
+    if len(samples) < len(chosen) + 2:  # a formula with fewer checks may fit by chance
+        return None
+    rows = [[*(_product(sample, key) for key in chosen), 1] for sample in samples]
+    matrix = np.array(rows, np.float64)
+    scale = np.abs(matrix).max(axis=0)
+    solution = np.linalg.lstsq(matrix / scale, np.array(values, np.float64), rcond=None)[0] / scale
+    numbers = [round(float(x)) for x in solution]
+    for row, value in zip(rows, values, strict=True):
+        if sum(a * b for a, b in zip(row, numbers, strict=True)) != value:
+            return None
+    terms = tuple((c, key) for c, key in zip(numbers, chosen) if c)
+    return Formula(terms, numbers[-1])
+
+
+def _product(sample: Sequence[int], key: Sequence[int]) -> int:
+    product = 1
+    for k in key:
+        product *= sample[k]
+    return product
+
+
+def _quotient(
+    values: Sequence[int], sizes: Sequence[int], symbol: int, divisor: int
+) -> Formula | None:
+    """Return the multiple of a rounded quotient of one symbol with these values."""
+    largest = max(range(len(sizes)), key=lambda j: sizes[j])
+    for start in range(-divisor, 2 * divisor):
+        whole = (sizes[largest] + start) // divisor
+        if whole <= 0 or values[largest] % whole:
+            continue
+        scale = values[largest] // whole
+        if all((n + start) // divisor * scale == v for n, v in zip(sizes, values, strict=True)):
+            return Formula(((1, (symbol,)),), start, divisor, scale)
+    return None
+
+
+Made = Callable[[Symbols], Any]
+
+
+def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str) -> Made | None:
+    """Return a function that makes the item for other sizes; None where all are the same.
+
+    items: one a sample: numbers, tuples, mappings, dataclasses. Raises NotGeneric.
+    """
+    first = items[0]
+    if all(item is first for item in items):
+        return None
+    if any(type(item) is not type(first) for item in items):
+        raise NotGeneric(f"{title}: {first!r} is of another kind for other sizes")
+    if isinstance(first, np.ndarray):
+        if all(_same_array(item, first) for item in items):
+            return None
+        raise NotGeneric(f"{title}: a constant inside of the node depends on a size")
+    if is_dataclass(first) and not isinstance(first, type):
+        return _merged_fields(items, samples, title)
+    if isinstance(first, Mapping):
+        if any(list(item) != list(first) for item in items):
+            raise NotGeneric(f"{title}: other attributes for other sizes")
+        parts = {key: merged([i[key] for i in items], samples, title) for key in first}
+        if not any(parts.values()):
+            return None
+        return lambda symbols: {
+            key: first[key] if part is None else part(symbols) for key, part in parts.items()
+        }
+    if isinstance(first, (tuple, list)):
+        if any(len(item) != len(first) for item in items):
+            raise NotGeneric(f"{title}: another number of parts for other sizes")
+        made = [merged(column, samples, title) for column in zip(*items)]
+        if not any(made):
+            return None
+        kind: Any = type(first)
+        make = kind._make if hasattr(kind, "_make") else kind
+        return lambda symbols: make(
+            [x if part is None else part(symbols) for x, part in zip(first, made)]
+        )
+    if all(item == first for item in items):
+        return None
+    if isinstance(first, int) and not isinstance(first, bool):
+        return fit(items, samples).at
+    raise NotGeneric(f"{title}: {first!r} is another for other sizes")
+
+
+def _same_array(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and (a is b or a.tobytes() == b.tobytes())
+
+
+def _merged_fields(
+    items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str
+) -> Made | None:
+    first = items[0]
+    parts: dict[str, Made] = {}
+    for field in fields(first):
+        if field.name in _PREDICTED:
+            continue
+        column = [getattr(item, field.name) for item in items]
+        if isinstance(first, NodeSpec) and field.name == "constants":
+            column = _settled_constants(first.op, column)
+        part = merged(column, samples, title)
+        if part is not None:
+            parts[field.name] = part
+        elif column[0] is not getattr(first, field.name):
+            parts[field.name] = lambda symbols, same=column[0]: same
+    if not parts:
+        return None
+    if isinstance(first, FusedGroup):
+        return lambda symbols: replace(
+            first,
+            _anchor=first.anchor,
+            **{name: part(symbols) for name, part in parts.items()},
+        )
+    return lambda symbols: replace(
+        first, **{name: part(symbols) for name, part in parts.items()}
+    )
+
+
+_SHAPE_OPERANDS: Final = {
+    **dict.fromkeys(("Fill", "RandomUniform", "RandomStandardNormal", "TruncatedNormal"), 0),
+    **dict.fromkeys(("BroadcastTo", "Tile", "Reshape"), 1),
+}
+"""Number of the operand that only says the shape of the result."""
+
+
+def _settled_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> list[Any]:
+    """Return the constants of a node without those that depend on sizes.
+
+    A builder then reads a number as any other input. It takes the shape of a result from its spec.
+    """
+    first = column[0]
+    keep = [
+        k
+        for k, array in first.items()
+        if (array.dtype.kind != "f" and _SHAPE_OPERANDS.get(op) != k)
+        or all(k in other and _same_array(other[k], array) for other in column)
+    ]
+    if len(keep) == len(first):
+        return list(column)
+    return [{k: other[k] for k in keep if k in other} for other in column]
+
+
+@dataclass(frozen=True, slots=True)
+class GenericValue:
+    """A value of the partition. shape: None where it is the same for all sizes."""
+
+    value: Value
+    shape: Made | None
+
+
+@dataclass(frozen=True, slots=True)
+class GenericInstruction:
+    """An instruction of the partition. spec: None where it is the same for all sizes."""
+
+    instruction: Instruction
+    spec: Made | None
+
+
+class GenericLowered:
+    """A lowered partition over symbols.
+
+    constants: index of a value -> its arrays, one a sample, where they differ and are read.
+    """
+
+    def __init__(self, lowered: Sequence[Lowered], samples: Sequence[tuple[int, ...]]) -> None:
+        """Compare the partitions of the samples.
+
+        Raises NotGeneric.
+        """
+        self.samples = samples
+        self._first = lowered[0]
+        _require_one_structure(lowered)
+        first = lowered[0]
+        self.values = [
+            GenericValue(
+                values[0], merged([v.shape for v in values], samples, values[0].producer)
+            )
+            for values in zip(*(one.values for one in lowered))
+        ]
+        self.instructions = []
+        for same in zip(*(one.instructions for one in lowered)):
+            spec = merged([i.spec for i in same], samples, same[0].node.name)
+            self.instructions.append(GenericInstruction(same[0], spec))
+        read = {v.root.index for i in first.instructions for v in i.inputs}
+        read |= {v.root.index for v in first.fetches}
+        self.constants: dict[int, list[np.ndarray]] = {}
+        for values in zip(*(one.values for one in lowered)):
+            arrays = [v.array for v in values if v.array is not None]
+            if values[0].index in read and arrays:
+                if not all(_same_array(a, arrays[0]) for a in arrays):
+                    self.constants[values[0].index] = arrays
+
+    def at(
+        self, symbols: Sequence[int], constants: Mapping[int, np.ndarray]
+    ) -> tuple[Lowered, list[Value]]:
+        """Return the partition for these sizes, and its values by index.
+
+        constants: the arrays of the constants that depend on sizes.
+        """
+        made: list[Value] = []
+        for generic in self.values:
+            value = replace(generic.value)
+            if generic.shape is not None:
+                value.shape = generic.shape(symbols)
+            if value.index in constants:
+                value.array = constants[value.index]
+            made.append(value)
+        for value in made:
+            if value.base is not None:
+                value.base = made[value.base.index]
+        instructions = [
+            replace(
+                one.instruction,
+                inputs=[made[v.index] for v in one.instruction.inputs],
+                outputs=[made[v.index] for v in one.instruction.outputs],
+                spec=one.instruction.spec if one.spec is None else one.spec(symbols),
+                call=None,
+                unfused=None,
+            )
+            for one in self.instructions
+        ]
+        first = self._first
+        lowered = replace(
+            first,
+            instructions=instructions,
+            values=made,
+            fetches=[made[v.index] for v in first.fetches],
+            feeds={k: made[v.index] for k, v in first.feeds.items()},
+            splits=[],
+        )
+        return lowered, made
+
+
+def _require_one_structure(lowered: Sequence[Lowered]) -> None:
+    structures = [_structure(one) for one in lowered]
+    for found in structures[1:]:
+        if found != structures[0]:
+            for a, b in zip(structures[0], found):
+                if a != b:
+                    raise NotGeneric(f"the passes give {a[:2]} for one size, {b[:2]} for another")
+            raise NotGeneric("the passes give another number of nodes for other sizes")
+
+
+def _structure(lowered: Lowered) -> list[tuple[Any, ...]]:
+    if any(i.construct is not None or i.role is not None for i in lowered.instructions):
+        raise NotGeneric("a loop or branch")
+    found: list[tuple[Any, ...]] = []
+    for position, value in enumerate(lowered.values):
+        base = value.base.index if value.base is not None else -1
+        found.append(
+            (value.producer, value.storage, value.index - position, base, value.feed)
+            + (id(value.variable), value.dtype.name, value.fetched, len(value.shape))
+        )
+    for i in lowered.instructions:
+        ends = tuple(v.index for v in i.inputs), tuple(v.index for v in i.outputs)
+        found.append((i.node.name, i.node.op, i.serving, *ends, i.moves))
+    found.append(("fetches", "", tuple(v.index for v in lowered.fetches)))
+    found.append(("feeds", "", tuple((k, v.index) for k, v in lowered.feeds.items())))
+    return found
+
+
+__all__ = ["Formula", "GenericLowered", "NotGeneric", "Symbols", "fit", "merged"]
