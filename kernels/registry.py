@@ -89,7 +89,8 @@ class Pointer:
     node), "temp" (index into NativeCall.temp_bytes), "const" (index into NativeCall.constants),
     "code" (source + entry: address of another compiled function), "state" (the node's persistent
     bytes in the session, made by its `initial_state`), "cancel" (an int64 that is not 0 once the
-    run is to stop).
+    run is to stop). entries, number: where the entry depends on a size (symbolic_size.py), all
+    entries, and the formula of the one to call.
     """
 
     kind: Literal["in", "out", "temp", "const", "code", "state", "cancel"]
@@ -97,6 +98,8 @@ class Pointer:
     offset: int = 0
     source: KernelSource | None = None
     entry: str = ""
+    entries: tuple[str, ...] = ()
+    number: Any = None
 
 
 Word = int | Pointer

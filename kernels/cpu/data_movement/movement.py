@@ -257,26 +257,23 @@ def _like(spec: NodeSpec) -> NativeCall:
 @native("BroadcastTo")
 def _broadcast_to(spec: NodeSpec) -> NativeCall:
     layout = _layout(spec)
-    return _gathered(spec, np.broadcast_to(layout.array, spec.outputs[0].shape), layout)
+    return _gathered(spec, layout.spread(spec.outputs[0].shape), layout)
 
 
 @native("Tile")
 def _tile(spec: NodeSpec) -> NativeCall:
     x, out = spec.inputs[0], spec.outputs[0]
-    layout = _layout(spec)
     counts = [o // n if n else 1 for o, n in zip(out.shape, x.shape)]
     if len(out.shape) != len(x.shape) or any(
         c * n != o for c, n, o in zip(counts, x.shape, out.shape)
     ):
         raise Unsupported("shapes do not fit")
     pairs = [d for c, n in zip(counts, x.shape) for d in (c, n)]
-    spread = (
-        layout.array.reshape([d for n in x.shape for d in (1, n)]) if out.size else layout.array
-    )
     target = View(tuple(pairs), c_strides(pairs, out.dtype.size))
     if not out.size:
         return NativeCall(())
-    source = layout.view(np.broadcast_to(spread, pairs))
+    single = Layout([d for n in x.shape for d in (1, n)], x.dtype.size)
+    source = single.view(single.spread(pairs))
     return _call(
         [copy_launch(out.dtype.size, source, target, Pointer("in", 0), Pointer("out", 0))],
         x.nbytes + out.nbytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from tfjit.kernels.codegen.transpose_text import IMPORT, SPAN, block_side, write
 from tfjit.kernels.cpu.elementwise.loop_text import advance_odometer, write_odometer
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.iteration_space import c_strides, collapse
-from tfjit.kernels.registry import Launch, Pointer, Word
+from tfjit.kernels.ir.symbolic_size import is_symbolic
+from tfjit.kernels.registry import Launch, Pointer, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _WOVEN: Final = 4
@@ -40,6 +41,36 @@ class View:
     offset: int = 0
 
 
+class SymbolicArray:
+    """Shape, strides and offset of an array whose sizes are formulas.
+
+    It has those of NumPy's view operations that `Layout` needs for them: NumPy takes numbers only.
+    """
+
+    def __init__(self, shape: Sequence[Any], strides: Sequence[Any], offset: Any = 0) -> None:
+        self.shape, self.strides, self.offset = tuple(shape), tuple(strides), offset
+
+    def transpose(self, order: Sequence[int]) -> SymbolicArray:
+        """Return the array with its axes in another order."""
+        return SymbolicArray(
+            [self.shape[k] for k in order], [self.strides[k] for k in order], self.offset
+        )
+
+    def __getitem__(self, parts: tuple[slice, ...]) -> SymbolicArray:
+        """Return a part: runs of neighbouring places along each axis."""
+        shape, offset = list(self.shape), self.offset
+        for k, part in enumerate(parts):
+            if not isinstance(part, slice) or part.step not in (None, 1):
+                raise Unsupported("steps in an array of unknown sizes")
+            start = 0 if part.start is None else part.start
+            stop = shape[k] if part.stop is None or part.stop > shape[k] else part.stop
+            if start < 0 or stop < start:
+                raise Unsupported("a slice from the end of an array of unknown sizes")
+            shape[k] = stop - start
+            offset = offset + start * self.strides[k]
+        return SymbolicArray(shape, self.strides, offset)
+
+
 class Layout:
     """A buffer's C-contiguous array without memory.
 
@@ -47,18 +78,35 @@ class Layout:
     """
 
     def __init__(self, shape: Sequence[int], size: int) -> None:
+        self.array: Any
+        if any(map(is_symbolic, shape)):
+            self.array = SymbolicArray(shape, c_strides(shape, size))
+            return
         self.array = np.lib.stride_tricks.as_strided(
             np.empty(1, f"V{size}"), tuple(shape), c_strides(shape, size)
         )
 
-    def view(self, array: np.ndarray) -> View:
+    def view(self, array: Any) -> View:
         """Return the View of an array derived from `array`.
 
         It was made by indexing, transposing or broadcasting.
         """
+        if isinstance(array, SymbolicArray):
+            return View(array.shape, array.strides, array.offset)
         start = self.array.__array_interface__["data"][0]
         offset = array.__array_interface__["data"][0] - start if array.size else 0
         return View(array.shape, array.strides, offset)
+
+    def spread(self, shape: Sequence[int]) -> Any:
+        """Return the array broadcast to a shape."""
+        if not isinstance(self.array, SymbolicArray) and not any(map(is_symbolic, shape)):
+            return np.broadcast_to(self.array, tuple(shape))
+        lead = len(shape) - len(self.array.shape)
+        strides = [
+            0 if n == 1 and m != 1 else step
+            for n, m, step in zip(self.array.shape, shape[lead:], self.array.strides)
+        ]
+        return SymbolicArray(shape, [0] * lead + strides)
 
 
 def copy_launch(

@@ -11,7 +11,7 @@ from typing import Final
 
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.ir.symbolic_size import at_least, is_symbolic
+from tfjit.kernels.ir.symbolic_size import at_least, is_symbolic, maximum
 from tfjit.kernels.jit import target
 from tfjit.kernels.registry import Pointer, Unsupported
 from tfjit.kernels.source import KernelSource, Source
@@ -187,21 +187,36 @@ def tile_entry(height: int, vectors: int) -> str:
 class RowCover:
     """Rows cut exactly into `count` tiles, without tail or padding.
 
-    The first `tall` tiles have height `height`, the others one row less.
+    The first `tall` tiles have height `height`, the others one row less. highest: the most rows of
+    a tile.
     """
 
     count: int
     height: int
     tall: int
+    highest: int
 
     def pointers(self, source: KernelSource, vectors: int) -> tuple[Pointer, Pointer]:
         """Return the addresses of the tall and low micro-kernel, `vectors` wide."""
-        low = max(1, self.height - 1)
+        low = maximum(1, self.height - 1)
         tall, short = (
-            Pointer("code", source=source, entry=tile_entry(height, vectors))
-            for height in (self.height, low)
+            tile_pointer(source, height, vectors, self.highest) for height in (self.height, low)
         )
         return tall, short
+
+
+def tile_pointer(source: KernelSource, height: int, vectors: int, highest: int) -> Pointer:
+    """Return the address of a micro-kernel.
+
+    highest: the number of rows of the highest one, for a height that depends on a size.
+    """
+    if not is_symbolic(height):
+        return Pointer("code", source=source, entry=tile_entry(height, vectors))
+    entries = tuple(tile_entry(rows, vectors) for rows in range(1, highest + 1))
+    number = height - 1
+    return Pointer(
+        "code", source=source, entry=entries[number.value], entries=entries, number=number
+    )
 
 
 _EVEN_FROM: Final = 5  # Of fewer tiles, an additional one would make all of them too low.
@@ -217,11 +232,11 @@ def cover(rows: int, max_height: int, even: bool = False) -> RowCover:
     count = max(1, -(-rows // max_height))
     if is_symbolic(rows) and at_least(rows) >= max_height * (max_height - 1):
         # enough tiles to share out the missing rows: one height serves all sizes
-        return RowCover(count, max_height, count - (count * max_height - rows))
+        return RowCover(count, max_height, count - (count * max_height - rows), max_height)
     if even and _EVEN_FROM <= count < _EVEN_BELOW:
         count += count % 2
     height = max(1, -(-rows // count))
-    return RowCover(count, height, count - (count * height - rows))
+    return RowCover(count, height, count - (count * height - rows), max_height)
 
 
 CHANNELWISE_HEIGHT: Final = 8

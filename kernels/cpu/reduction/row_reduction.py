@@ -494,15 +494,13 @@ def rows_call(group: FusedGroup) -> NativeCall:
         chunks = max(1, min(chunks, _SCRATCH_LIMIT // (size * scratch)))
         temps = (size * scratch * chunks,)
         words += [Pointer("temp", 0), size * scratch, size]
-    message = (
-        f"Received a label value of {{detail}} which is outside the valid range of [0, "
-        f"{rows.width})."
-    )
-    errors = (
-        {_LABEL_ERROR: ("InvalidArgumentError", message)}
-        if any(op.op == LABEL for op in rows.program.ops)
-        else {}
-    )
+    errors = {}
+    if any(op.op == LABEL for op in rows.program.ops):
+        message = (
+            f"Received a label value of {{detail}} which is outside the valid range of [0, "
+            f"{rows.width})."
+        )
+        errors[_LABEL_ERROR] = ("InvalidArgumentError", message)
     launch = Launch(source, tuple(words), chunks=chunks, cost_ns=cost, errors=errors)
     return NativeCall((launch,), temp_bytes=temps, bytes_moved=moved, flops=elements)
 

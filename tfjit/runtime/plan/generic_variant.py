@@ -32,7 +32,13 @@ from tfjit.kernels.registry import Launch, NativeCall, Pointer
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable, native_call
 from tfjit.runtime.plan.size_constants import SizeGraph
-from tfjit.runtime.plan.size_formulas import GenericLowered, NotGeneric
+from tfjit.runtime.plan.size_formulas import (
+    Ambiguous,
+    GenericLowered,
+    NotGeneric,
+    OtherStructure,
+    require_one_structure,
+)
 from tfjit.runtime.schedule.kernel_selection import select_kernels, sources
 from tfjit.runtime.step.step import Reroute, Step
 
@@ -52,7 +58,9 @@ MAX_SYMBOLS: Final = 4
 MAX_CLASSES: Final = 48
 """Size classes of a plan; the one longest unused is dropped."""
 MAX_BINDINGS: Final = 256
-"""Sizes whose words are kept."""
+"""Sizes whose words are kept, at most."""
+MAX_BOUND_BYTES: Final = 1 << 22
+"""Bytes of the words and constants that are kept."""
 REPEATS: Final = 100
 """Runs of one size after which it gets a variant of its own."""
 _LEAST: Final = (3, 5, 7, 11)
@@ -60,7 +68,10 @@ _LEAST: Final = (3, 5, 7, 11)
 
 Sizes of 0 and 1 change what broadcasts, and empty arrays have no launches.
 """
-_GREATEST: Final = 1031
+
+_NARROWER: Final = 2
+_USELESS: Final = 12
+"""Size classes after which they must have served several sizes each."""
 
 Sizes = tuple[int, ...]
 Shapes = tuple[tuple[int, ...], ...]
@@ -122,27 +133,72 @@ class SymbolicShapes:
             for feed, shape in enumerate(self.first)
         )
 
-    def samples(self, wide: bool) -> list[Sizes]:
-        """Return sizes for which the passes are to agree, least and greatest ones included.
+    def corners(self, narrower: int) -> list[Sizes]:
+        """Return samples at the ends of the range of the sizes seen.
 
-        wide: the range holds all usual sizes; else it is about the sizes that were seen.
+        narrower: the number of times that the range is halved, on a scale of factors, from below.
         """
-        low, middle, high = [], [], []
+        ends = []
         for k in range(self.count):
             seen = [sizes[k] for sizes in self.seen]
-            least = _LEAST[k] if wide else max(min(seen) // 2, _LEAST[k])
-            top = max(2 * max(seen), _GREATEST if wide else least + 8) + 2 * k + 1
-            low.append(least)
-            high.append(top)
-            middle.append(int(math.sqrt(least * top)) + 3 * k)
-        corners = [tuple(low), tuple(high), tuple(middle)]
-        third = [(2 * a + b) // 3 | 1 for a, b in zip(low, middle)]
-        corners.append(tuple(t + 4 * k for k, t in enumerate(third)))
-        corners.append(tuple((a + 2 * b) // 3 - 6 * k for k, (a, b) in enumerate(zip(middle, high))))
-        for k in range(self.count if self.count > 1 else 0):
-            corners.append(tuple(high[j] - 2 if j == k else low[j] for j in range(self.count)))
-            corners.append(tuple(low[j] + 1 if j == k else high[j] for j in range(self.count)))
-        return list(dict.fromkeys(corners))
+            low, high = max(min(seen), _LEAST[k]), max(seen)
+            for _ in range(narrower):
+                low = math.isqrt(low * high)
+            ends.append((low, max(high, low + 8)))
+        low, high = (_odd([end[j] for end in ends], j) for j in (0, 1))
+        return [low, high, *_mixed(low, high)]
+
+    def between(self, corners: Sequence[Sizes], avoided: set[int], wanted: int) -> list[Sizes]:
+        """Return samples between the corners.
+
+        They tell all formulas apart (size_formulas.fit): each symbol has neighbouring sizes, of all
+        remainders, and no symbol follows another one. avoided: the graph's own sizes.
+        """
+        found: list[Sizes] = []
+        for j in range(wanted):
+            sample: list[int] = []
+            for k, column in enumerate(zip(*corners)):
+                middle = (min(column) + max(column)) // 2
+                n = max(middle + (j * (2 * k + 1) + k) % wanted - wanted // 2, _LEAST[k])
+                while n in avoided or n in sample:
+                    n += 4
+                sample.append(n)
+            found.append(tuple(sample))
+        return found
+
+    @property
+    def formulas(self) -> int:
+        """Return the number of coefficients of a formula of sums and products."""
+        return 1 + self.count + self.count * (self.count + 1) // 2
+
+    def sizes_in(self, shapes: Sequence[Shapes]) -> list[Sizes]:
+        """Return the sizes in those feed shapes that have the pattern."""
+        return [sizes for one in shapes if (sizes := self.sizes(one)) is not None]
+
+
+def _odd(sizes: Sequence[int], up: int) -> Sizes:
+    """Return odd sizes near these, all different: sizes of layers are even.
+
+    A sample that equals a size of the graph may show what holds for that size only.
+    """
+    found: list[int] = []
+    for k, n in enumerate(sizes):
+        n = max(n | 1 if up else (n - 1) | 1, _LEAST[k])
+        while n in found:
+            n += 2 if up or n - 2 < _LEAST[k] else -2
+        found.append(n)
+    return tuple(found)
+
+
+def _mixed(low: Sizes, high: Sizes) -> list[Sizes]:
+    """Return the corners at which one symbol is small or large alone."""
+    if len(low) == 1:
+        return []
+    found = []
+    for k in range(len(low)):
+        found.append((*low[:k], high[k], *low[k + 1 :]))
+        found.append((*high[:k], low[k], *high[k + 1 :]))
+    return list(dict.fromkeys(found))
 
 
 class Binding:
@@ -166,6 +222,11 @@ class Binding:
         self.names = names
         self.kept = kept
         self.runs = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that the binding keeps."""
+        return self.values.nbytes + sum(array.nbytes for array in self.kept) + 1000
 
 
 class _Instance:
@@ -273,6 +334,7 @@ class SizeClass:
         self._tables: list[tuple[int, int, int]] = []  # (first formula or number, length, offset)
         self._table_numbers: list[Size | int] = []
         table_positions: list[int] = []
+        chosen: list[tuple[int, Size, list[int]]] = []  # (word, formula of the entry, addresses)
         self._constants: list[tuple[int, int, int]] = []  # (word, value's index, offset)
         varying = {
             id(v) for v in lowered.values if v.root.storage == "const" and v.root.array is not None
@@ -286,6 +348,11 @@ class SizeClass:
                     if isinstance(word, Size):
                         self._positions.append(place)
                         self._formulas.append(word)
+                    elif isinstance(word, Pointer) and word.number is not None:
+                        assert word.source is not None
+                        code = store.lookup(word.source)
+                        assert code is not None
+                        chosen.append((place, word.number, [code[e] for e in word.entries]))
                     elif isinstance(word, Pointer) and word.kind == "const":
                         table = symbolic.constants[word.index]
                         if table.dtype == object:
@@ -297,6 +364,9 @@ class SizeClass:
                         value = owned.instruction.inputs[word.index]
                         if id(value) in varying:
                             self._constants.append((place, value.root.index, word.offset))
+        self._chosen = [(len(self._positions) + k, codes) for k, (_, _, codes) in enumerate(chosen)]
+        self._positions += [place for place, _, _ in chosen]
+        self._formulas += [number for _, number, _ in chosen]
         self._word_count = len(self._positions)
         self._positions += table_positions
         self._formulas += self._table_numbers  # type: ignore[arg-type]
@@ -342,6 +412,8 @@ class SizeClass:
         values = np.empty(len(self.positions), np.int64)
         count = self._word_count
         values[:count] = numbers[:count]
+        for place, codes in self._chosen:
+            values[place] = codes[numbers[place]]
         kept: list[np.ndarray] = []
         if self._tables:
             entries = np.array(numbers[count : count + len(self._table_numbers)], np.int64)
@@ -478,11 +550,12 @@ class GenericVariant:
         self.partition: GenericLowered
         self.size_graph: SizeGraph
         self.bounds: list[tuple[int, int]] = []
-        self.ready = False
         self.builds = 0  # number of size classes made
         self._shapes = SymbolicShapes(seen)
         self._classes: list[SizeClass] = []
         self._bindings: OrderedDict[Shapes, Binding] = OrderedDict()
+        self._bound_bytes = 0
+        self._served = 0  # number of bindings made for runs
         self._refused: set[Sizes] = set()
         self._lock = threading.Lock()
 
@@ -490,50 +563,90 @@ class GenericVariant:
         """Run the passes for the samples. Raises NotGeneric, and errors of the passes."""
         if not 0 < self._shapes.count <= MAX_SYMBOLS:
             raise NotGeneric(f"{self._shapes.count} sizes vary")
-        try:
-            self._build(self._shapes.samples(wide=True))
-        except (NotGeneric, OpError) as why:
-            settings.say("executor", "plan %s: not for all sizes: %s", self.plan.name, why)
-            self._build(self._shapes.samples(wide=False))
-        for number, one in enumerate(self.partition.instructions):
-            instruction = one.instruction
-            if one.spec is not None and number not in self._compilable:
-                raise NotGeneric(f"{instruction.node.name} ({instruction.node.op}) is not compiled")
-            if one.spec is not None and instruction.node.op == "_Loop":
-                raise NotGeneric(f"{instruction.node.name} is a loop")
-
-    def _build(self, samples: list[Sizes]) -> None:
-        plan = self.plan
+        samples: list[Sizes] = []
         lowered: list[Lowered] = []
-        graphs: list[DataflowGraph] = []
-        for sizes in samples:
-            shapes = self._shapes.shapes(sizes)
-            partitions, _ = plan.build(shapes)
-            if len(partitions) != 1:
-                raise NotGeneric(f"{len(partitions)} partitions")
-            self.device = partitions[0].device
-            self.backend = plan.session.devices.lookup(self.device).backend
-            if not self.backend.lowers:
-                raise NotGeneric(f"the {self.backend.name} backend runs node by node")
+        for narrower in range(_NARROWER + 1):
             try:
-                lowered.append(plan.lower(partitions[0], shapes))
-            except NotStatic as why:
-                raise NotGeneric(str(why)) from None
-            graphs.append(self._with_shapes(shapes))
-        self.size_graph = SizeGraph(graphs, samples)
+                self._add(samples, lowered, self._shapes.corners(narrower))
+            except OtherStructure:
+                if narrower == _NARROWER:
+                    raise
+                samples, lowered = [], []
+            else:
+                break
+        known = {d for value in lowered[0].values for d in value.shape} - set(samples[0])
+        count = max(4, self._shapes.formulas + 2 - len(samples))
+        self._add(samples, lowered, self._shapes.between(samples, known, count))
+        for factor in (4.0, 0.25, 2.0, 0.5):
+            self._extend(samples, lowered, factor)
+        try:
+            self._compare(samples, lowered)
+        except Ambiguous:
+            self._add(samples, lowered, self._shapes.between(samples, known, 17))
+            self._compare(samples, lowered)
+
+    def _compare(self, samples: list[Sizes], lowered: list[Lowered]) -> None:
+        """Make the generic partition of those of the samples."""
+        self.size_graph = SizeGraph([self._with_shapes(sizes) for sizes in samples], samples)
         select_kernels(lowered[0])  # for the instructions of known sizes
         lowered[0].splits = []
         allowed = {id(i) for i in compilable(lowered[0])}
-        self._compilable = {k for k, i in enumerate(lowered[0].instructions) if id(i) in allowed}
+        compiled = [id(i) in allowed for i in lowered[0].instructions]
         self.partition = GenericLowered(lowered, samples)
         self.bounds = [(min(column), max(column)) for column in zip(*samples)]
+        for one, is_compiled in zip(self.partition.instructions, compiled, strict=True):
+            node = one.instruction.node
+            if one.spec is not None and (not is_compiled or node.op == "_Loop"):
+                raise NotGeneric(f"{node.name} ({node.op}) is not compiled for all sizes")
 
-    def _with_shapes(self, shapes: Shapes) -> DataflowGraph:
+    def _extend(self, samples: list[Sizes], lowered: list[Lowered], factor: float) -> None:
+        """Widen the range by a factor, if the passes still give the same structure."""
+        low, high = tuple(map(min, zip(*samples))), tuple(map(max, zip(*samples)))
+        if factor > 1:
+            high = _odd([int(n * factor) for n in high], 1)
+        else:
+            low = _odd([max(int(n * factor), _LEAST[k]) for k, n in enumerate(low)], 0)
+        new = [high if factor > 1 else low, *_mixed(low, high)]
+        if new[0] in samples:
+            return
+        kept = len(samples)
+        try:
+            self._add(samples, lowered, new)
+        except (NotGeneric, OpError) as why:
+            settings.say("executor", "plan %s: not for sizes %s: %s", self.plan.name, new, why)
+            del samples[kept:], lowered[kept:]
+
+    def _add(self, samples: list[Sizes], lowered: list[Lowered], new: list[Sizes]) -> None:
+        """Add samples. Raises NotGeneric for one of another structure."""
+        for sizes in new:
+            if sizes not in samples:
+                samples.append(sizes)
+                lowered.append(self._lower(sizes))
+                require_one_structure([lowered[0], lowered[-1]])
+
+    def _lower(self, sizes: Sizes) -> Lowered:
+        """Return the lowered partition of a sample."""
+        plan = self.plan
+        shapes = self._shapes.shapes(sizes)
+        with collection_paused():
+            partitions, _ = plan.build(shapes)
+        if len(partitions) != 1:
+            raise NotGeneric(f"{len(partitions)} partitions")
+        self.device = partitions[0].device
+        self.backend = plan.session.devices.lookup(self.device).backend
+        if not self.backend.lowers:
+            raise NotGeneric(f"the {self.backend.name} backend runs node by node")
+        try:
+            return plan.lower(partitions[0], shapes)
+        except NotStatic as why:
+            raise NotGeneric(str(why)) from None
+
+    def _with_shapes(self, sizes: Sizes) -> DataflowGraph:
         """Return the run's graph with inferred shapes, and otherwise as the user made it."""
         from tfjit.passes.manager.pass_context import PassContext
         from tfjit.passes.pipeline import run_passes
 
-        plan = self.plan
+        plan, shapes = self.plan, self._shapes.shapes(sizes)
         partitions, _ = plan.build(shapes, quick=True)
         context = PassContext(plan.spec(shapes), plan.session.pass_options())
         run_passes(partitions[0].graph, ["infer_shapes"], context)
@@ -558,13 +671,17 @@ class GenericVariant:
         Raises NotGeneric.
         """
         wanted: list[KernelSource] = []
-        for sizes in self._shapes.seen:
+        refused: NotGeneric | None = None
+        for sizes in sorted(self._shapes.seen, reverse=True):
             if self._in_range(sizes):
                 try:
                     self._class_for(sizes)
                 except NotLoaded as why:
                     wanted += why.wanted
-        self.ready = not wanted
+                except NotGeneric as why:
+                    refused = why
+        if refused is not None and not wanted and not self._classes:
+            raise refused
         return wanted
 
     def make_more(self, stop: Callable[[], bool]) -> None:
@@ -640,13 +757,18 @@ class GenericVariant:
                     self._refused.add(sizes)
                 return None
             self._bindings[shapes] = binding
-            if len(self._bindings) > MAX_BINDINGS:
-                self._bindings.popitem(last=False)
+            self._bound_bytes += binding.nbytes
+            while len(self._bindings) > MAX_BINDINGS or (
+                self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
+            ):
+                self._bound_bytes -= self._bindings.popitem(last=False)[1].nbytes
+            self._served += 1
+            if self.builds > _USELESS and self._served < 2 * self.builds:
+                _give_up(self.plan, self, NotGeneric("each size decides otherwise in builders"))
         return binding
 
     def release(self) -> None:
         """Drop everything that holds memory."""
-        self.ready = False
         self._classes = []
         self._bindings.clear()
 

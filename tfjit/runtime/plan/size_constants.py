@@ -24,6 +24,8 @@ Tensor = tuple[str, int]
 QUERIES: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 """Ops whose results follow from the shapes of their inputs."""
 
+DECIDES: Final = frozenset({"Select", "SelectV2", "Assert", "Where"})
+"""Ops whose first input decides."""
 ARITHMETIC: Final = frozenset(
     """Add AddV2 BroadcastGradientArgs BroadcastTo Cast Concat ConcatOffset ConcatV2 Div
     DynamicStitch ExpandDims Fill FloorDiv Gather GatherV2 Identity InvertPermutation Maximum
@@ -70,7 +72,7 @@ class SizeGraph:
                 if varying and node.op not in ARITHMETIC:
                     raise NotGeneric(f"a size decides in {name} ({node.op})")
             else:
-                if sized and node.op in ("Select", "SelectV2", "Assert", "Where"):
+                if node.op in DECIDES and inputs and inputs[0][0] in by_size:
                     raise NotGeneric(f"a size decides in {name} ({node.op})")
                 continue
             static.add(name)

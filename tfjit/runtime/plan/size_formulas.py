@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.kernels.ir.fused_group import FusedGroup
+from tfjit.kernels.ir.fused_group import CONSTANT, FusedGroup
 from tfjit.kernels.registry import NodeSpec
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
@@ -24,6 +24,14 @@ _PREDICTED: Final = frozenset({"reason", "bytes_moved", "bytes_unfused", "flops"
 
 class NotGeneric(Exception):
     """Signal that one plan cannot serve all sizes; the text gives the reason."""
+
+
+class OtherStructure(NotGeneric):
+    """Signal that the passes give other nodes for other sizes."""
+
+
+class Ambiguous(NotGeneric):
+    """Signal that several formulas fit the samples, so that more samples are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +73,9 @@ def fit(values: Sequence[int], samples: Sequence[tuple[int, ...]]) -> Formula:
         if found is not None:
             return found
     for k in range(count):
-        for divisor in _DIVISORS:
-            found = _quotient(values, [sample[k] for sample in samples], k, divisor)
-            if found is not None:
-                return found
+        found = _quotient(values, [sample[k] for sample in samples], k)
+        if found is not None:
+            return found
     raise NotGeneric(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
 
 
@@ -97,19 +104,29 @@ def _product(sample: Sequence[int], key: Sequence[int]) -> int:
     return product
 
 
-def _quotient(
-    values: Sequence[int], sizes: Sequence[int], symbol: int, divisor: int
-) -> Formula | None:
-    """Return the multiple of a rounded quotient of one symbol with these values."""
+def _quotient(values: Sequence[int], sizes: Sequence[int], symbol: int) -> Formula | None:
+    """Return the multiple of a rounded quotient of one symbol with these values.
+
+    Raises Ambiguous when two that fit differ for some size of the range.
+    """
     largest = max(range(len(sizes)), key=lambda j: sizes[j])
-    for start in range(-divisor, 2 * divisor):
-        whole = (sizes[largest] + start) // divisor
-        if whole <= 0 or values[largest] % whole:
-            continue
-        scale = values[largest] // whole
-        if all((n + start) // divisor * scale == v for n, v in zip(sizes, values, strict=True)):
-            return Formula(((1, (symbol,)),), start, divisor, scale)
-    return None
+    every = np.arange(min(sizes), max(sizes) + 1)
+    found: Formula | None = None
+    all_values: np.ndarray | None = None
+    for divisor in _DIVISORS:
+        for start in range(-divisor, 2 * divisor):
+            whole = (sizes[largest] + start) // divisor
+            if whole <= 0 or values[largest] % whole:
+                continue
+            scale = values[largest] // whole
+            if any((n + start) // divisor * scale != v for n, v in zip(sizes, values)):
+                continue
+            own = (every + start) // divisor * scale
+            if all_values is None:
+                found, all_values = Formula(((1, (symbol,)),), start, divisor, scale), own
+            elif (all_values != own).any():
+                raise Ambiguous(f"several formulas give {list(values)} for sizes {list(sizes)}")
+    return found
 
 
 Made = Callable[[Symbols], Any]
@@ -173,6 +190,8 @@ def _merged_fields(
         column = [getattr(item, field.name) for item in items]
         if isinstance(first, NodeSpec) and field.name == "constants":
             column = _settled_constants(first.op, column)
+        elif isinstance(first, FusedGroup) and field.name == "constants":
+            column = _settled_group_constants(items)
         part = merged(column, samples, title)
         if part is not None:
             parts[field.name] = part
@@ -215,6 +234,24 @@ def _settled_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> l
     return [{k: other[k] for k in keep if k in other} for other in column]
 
 
+def _settled_group_constants(groups: Sequence[FusedGroup]) -> list[tuple[np.ndarray, ...]]:
+    """Return the constants inside of groups, the first group's for operands that are shapes."""
+    first = groups[0]
+    read = {
+        ref.index
+        for member in first.members
+        for k, ref in enumerate(member.inputs)
+        if ref.member == CONSTANT and _SHAPE_OPERANDS.get(member.spec.op) != k
+    }
+    return [
+        tuple(
+            array if k in read or k >= len(first.constants) else first.constants[k]
+            for k, array in enumerate(group.constants)
+        )
+        for group in groups
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class GenericValue:
     """A value of the partition. shape: None where it is the same for all sizes."""
@@ -244,7 +281,7 @@ class GenericLowered:
         """
         self.samples = samples
         self._first = lowered[0]
-        _require_one_structure(lowered)
+        require_one_structure(lowered)
         first = lowered[0]
         self.values = [
             GenericValue(
@@ -306,14 +343,15 @@ class GenericLowered:
         return lowered, made
 
 
-def _require_one_structure(lowered: Sequence[Lowered]) -> None:
+def require_one_structure(lowered: Sequence[Lowered]) -> None:
+    """Raise NotGeneric unless partitions have the same nodes, values and order."""
     structures = [_structure(one) for one in lowered]
     for found in structures[1:]:
         if found != structures[0]:
             for a, b in zip(structures[0], found):
                 if a != b:
-                    raise NotGeneric(f"the passes give {a[:2]} for one size, {b[:2]} for another")
-            raise NotGeneric("the passes give another number of nodes for other sizes")
+                    raise OtherStructure(f"the passes give {a[:2]} for one size, {b[:2]} for another")
+            raise OtherStructure("the passes give another number of nodes for other sizes")
 
 
 def _structure(lowered: Lowered) -> list[tuple[Any, ...]]:
@@ -334,4 +372,14 @@ def _structure(lowered: Lowered) -> list[tuple[Any, ...]]:
     return found
 
 
-__all__ = ["Formula", "GenericLowered", "NotGeneric", "Symbols", "fit", "merged"]
+__all__ = [
+    "Ambiguous",
+    "Formula",
+    "GenericLowered",
+    "NotGeneric",
+    "OtherStructure",
+    "Symbols",
+    "fit",
+    "merged",
+    "require_one_structure",
+]
