@@ -14,10 +14,13 @@ rebound from one size to the next: its argument blocks get other words.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,12 +46,13 @@ from tfjit.runtime.schedule.kernel_selection import select_kernels, sources
 from tfjit.runtime.step.step import Reroute, Step
 
 if TYPE_CHECKING:
-    from tfjit.framework.types.shape import Shape
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.lowering.lowering import Lowered
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.step.step import StepEnvironment
+
+log = logging.getLogger("tfjit.plan")
 
 FIRST_SHAPES: Final = 3
 """Number of different tuples of feed shapes after which a plan gets a generic variant."""
@@ -70,11 +74,14 @@ Sizes of 0 and 1 change what broadcasts, and empty arrays have no launches.
 """
 
 _NARROWER: Final = 2
+_GENERATIONS: Final = 4
+"""Number of times that a plan's generic variant is built, for wider ranges."""
 _USELESS: Final = 12
 """Size classes after which they must have served several sizes each."""
 
 Sizes = tuple[int, ...]
 Shapes = tuple[tuple[int, ...], ...]
+Submit = Callable[[Callable[[], None]], None]
 
 
 class NotLoaded(Exception):
@@ -266,9 +273,9 @@ class SizeClass:
             if one.shape is not None
         }
         wanted = sources(call for call, _ in calls.values())
-        if not all(store.lookup(source) is not None for source in wanted):
-            if not store.load_present(wanted):
-                raise NotLoaded(wanted)
+        loaded = all(store.lookup(source) is not None for source in wanted)
+        if not loaded and not store.load_present(wanted):
+            raise NotLoaded(wanted)
         lowered = self._lowered(generic, calls, shapes, tuple(high for _, high in bounds))
         self.step = Step(lowered, generic.environment(), generic.plan.name)
         self.free: list[_Instance] = []
@@ -491,51 +498,6 @@ def _greatest(value: Any) -> int:
     return value.trace.bounds(value.terms)[1] if isinstance(value, Size) else int(value)
 
 
-def start(plan: Plan, seen: Sequence[Shapes], submit: Callable[[Callable[[], None]], None]) -> None:
-    """Give a plan a generic variant, in the background.
-
-    seen: the feed shapes that the plan has met. submit: queues a job of the background thread. The
-    variant serves from the time when its kernels are loaded.
-    """
-    session = plan.session
-
-    def finish(generic: GenericVariant) -> None:
-        if session.closed:
-            return
-        try:
-            missing = generic.prepare()
-        except (NotGeneric, OpError) as why:
-            _give_up(plan, generic, why)
-            return
-        if missing and not any(store.refused(source) for source in missing):
-            store.when_ready(missing, lambda: submit(lambda: finish(generic)))
-        elif not missing:
-            plan.generic = generic
-            generic.make_more(lambda: session.closed)
-
-    def build() -> None:
-        if session.closed:
-            return
-        generic = None
-        try:
-            generic = GenericVariant(plan, seen)
-            generic.build()
-        except (NotGeneric, OpError) as why:
-            _give_up(plan, generic, why)
-            return
-        finish(generic)
-
-    submit(build)
-
-
-def _give_up(plan: Plan, generic: GenericVariant | None, why: Exception) -> None:
-    settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
-    plan.generic = None
-    if generic is not None:
-        generic.reason = str(why)
-        generic.release()
-
-
 def _same_launch(call: NativeCall, symbolic: NativeCall, launch: Launch) -> Launch:
     number = next(k for k, one in enumerate(call.launches) if one is launch)
     return symbolic.launches[number]
@@ -544,18 +506,27 @@ def _same_launch(call: NativeCall, symbolic: NativeCall, launch: Launch) -> Laun
 class GenericVariant:
     """Serve a plan for all sizes of a range."""
 
-    def __init__(self, plan: Plan, seen: Sequence[Shapes]) -> None:
+    def __init__(
+        self, plan: Plan, seen: Sequence[Shapes], submit: Submit, generation: int = 0
+    ) -> None:
+        """Take the feed shapes met so far. Raises NotGeneric where they have no pattern."""
         self.plan = plan
         self.reason = ""  # the reason for having no partition
         self.partition: GenericLowered
         self.size_graph: SizeGraph
         self.bounds: list[tuple[int, int]] = []
         self.builds = 0  # number of size classes made
+        self._met = list(seen)
+        self._missed: list[Shapes] = []
+        self._submit = submit
+        self._generation = generation
+        self._graphs: list[DataflowGraph] = []  # of the samples
         self._shapes = SymbolicShapes(seen)
         self._classes: list[SizeClass] = []
         self._bindings: OrderedDict[Shapes, Binding] = OrderedDict()
         self._bound_bytes = 0
         self._served = 0  # number of bindings made for runs
+        self._made = 0  # number of size classes made for them
         self._refused: set[Sizes] = set()
         self._lock = threading.Lock()
 
@@ -594,6 +565,10 @@ class GenericVariant:
         compiled = [id(i) in allowed for i in lowered[0].instructions]
         self.partition = GenericLowered(lowered, samples)
         self.bounds = [(min(column), max(column)) for column in zip(*samples)]
+        for graph in self._graphs:
+            if graph is not lowered[0].graph:
+                graph.dissolve()
+        self._graphs = [graph for graph in self._graphs if graph is lowered[0].graph]
         for one, is_compiled in zip(self.partition.instructions, compiled, strict=True):
             node = one.instruction.node
             if one.spec is not None and (not is_compiled or node.op == "_Loop"):
@@ -636,6 +611,7 @@ class GenericVariant:
         self.backend = plan.session.devices.lookup(self.device).backend
         if not self.backend.lowers:
             raise NotGeneric(f"the {self.backend.name} backend runs node by node")
+        self._graphs.append(partitions[0].graph)
         try:
             return plan.lower(partitions[0], shapes)
         except NotStatic as why:
@@ -684,7 +660,7 @@ class GenericVariant:
             raise refused
         return wanted
 
-    def make_more(self, stop: Callable[[], bool]) -> None:
+    def make_more(self) -> None:
         """Make the size classes around the sizes seen, for a plan of one symbol."""
         if self._shapes.count != 1:
             return
@@ -692,34 +668,45 @@ class GenericVariant:
         low, high = self.bounds[0]
         for n in range(max(min(seen) // 2, low), min(2 * max(seen), high) + 1):
             cooperative_yield.yield_interpreter()
-            if stop() or self.reason or len(self._classes) >= MAX_CLASSES // 2:
+            if not self.ready or self.builds >= MAX_CLASSES // 2:
                 return
             try:
                 self._class_for((n,))
-            except (NotGeneric, NotLoaded) as why:
+            except NotLoaded as why:
+                store.request(why.wanted)
+            except NotGeneric as why:
                 settings.say("executor", "plan %s: size %s: %s", self.plan.name, n, why)
 
     def _in_range(self, sizes: Sizes) -> bool:
         return all(low <= n <= high for n, (low, high) in zip(sizes, self.bounds))
 
+    def _known(self, sizes: Sizes) -> Binding | None:
+        """Return the binding of a class that serves these sizes, if there is one."""
+        with self._lock:
+            for number, known in enumerate(self._classes):
+                binding = known.bind(sizes)
+                if binding is not None:
+                    if number > 4:  # the classes in use stay in front
+                        del self._classes[number]
+                        self._classes.insert(0, known)
+                    return binding
+        return None
+
     def _class_for(self, sizes: Sizes) -> Binding:
         """Return the binding for these sizes; make a missing class. Raises as SizeClass does."""
-        for number, known in enumerate(self._classes):
-            binding = known.bind(sizes)
-            if binding is not None:
-                if number > 4:
-                    self._classes.remove(known)
-                    self._classes.insert(0, known)
-                return binding
+        binding = self._known(sizes)
+        if binding is not None:
+            return binding
         with collection_paused():
             made = SizeClass(self, sizes)
-        self.builds += 1
-        settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
         binding = made.bind(sizes)
         if binding is None:
             raise NotGeneric("the guards of a size class refuse its own size")
-        self._classes.insert(0, made)
-        del self._classes[MAX_CLASSES:]
+        settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
+        with self._lock:
+            self.builds += 1
+            self._classes.insert(0, made)
+            del self._classes[MAX_CLASSES:]
         return binding
 
     def run(self, shapes: Shapes, arrays: Sequence[Any]) -> list[Any] | None:
@@ -742,41 +729,142 @@ class GenericVariant:
 
     def _bind(self, shapes: Shapes) -> Binding | None:
         sizes = self._shapes.sizes(shapes)
-        if sizes is None or not self._in_range(sizes) or sizes in self._refused:
+        if sizes is None or not self._in_range(sizes):
+            self._miss(shapes, sizes)
             return None
-        with self._lock:
-            try:
+        if sizes in self._refused:
+            return None
+        binding = self._known(sizes)
+        try:
+            if binding is None:
                 with self.plan.session.settings():
                     binding = self._class_for(sizes)
-            except NotLoaded as why:
-                store.request(why.wanted)
-                return None
-            except NotGeneric as why:
-                settings.say("executor", "plan %s: sizes %s: %s", self.plan.name, sizes, why)
-                if len(self._refused) < MAX_BINDINGS:
-                    self._refused.add(sizes)
-                return None
-            self._bindings[shapes] = binding
-            self._bound_bytes += binding.nbytes
+                self._made += 1
+        except NotLoaded as why:
+            store.request(why.wanted)
+            return None
+        except NotGeneric as why:
+            settings.say("executor", "plan %s: sizes %s: %s", self.plan.name, sizes, why)
+            if len(self._refused) < MAX_BINDINGS:
+                self._refused.add(sizes)
+            return None
+        with self._lock:
+            if shapes not in self._bindings:
+                self._bindings[shapes] = binding
+                self._bound_bytes += binding.nbytes
+                self._served += 1
             while len(self._bindings) > MAX_BINDINGS or (
                 self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
             ):
                 self._bound_bytes -= self._bindings.popitem(last=False)[1].nbytes
-            self._served += 1
-            if self.builds > _USELESS and self._served < 2 * self.builds:
-                _give_up(self.plan, self, NotGeneric("each size decides otherwise in builders"))
+            useless = self._made > _USELESS and self._served < 2 * self._made
+        if useless and self.ready:
+            self.give_up(NotGeneric("the builders decide otherwise for each size"))
         return binding
 
+    def _miss(self, shapes: Shapes, sizes: Sizes | None) -> None:
+        """Count feed shapes outside of the range, and build for a wider one after some."""
+        if sizes is not None and any(n < least for n, least in zip(sizes, _LEAST)):
+            return
+        with self._lock:
+            if self._generation >= _GENERATIONS or shapes in self._missed:
+                return
+            self._missed.append(shapes)
+            if len(self._missed) < FIRST_SHAPES:
+                return
+            generation, self._generation = self._generation + 1, _GENERATIONS
+        start(self.plan, [*self._met, *self._missed], self._submit, generation)
+
+    def give_up(self, why: Exception) -> None:
+        """Serve no more runs."""
+        settings.say("executor", "plan %s: no generic variant: %s", self.plan.name, why)
+        self.reason = str(why)
+        self.release()
+
     def release(self) -> None:
-        """Drop everything that holds memory."""
-        self._classes = []
-        self._bindings.clear()
+        """Drop everything that holds memory, and open the reference cycles."""
+        self.ready = False
+        with self._lock:
+            self._classes = []
+            self._bindings.clear()
+        graphs, self._graphs = self._graphs, []
+        for graph in graphs:
+            graph.dissolve()
 
     def after_fork(self) -> None:
         """Reset locks in a forked child."""
         release_lock(self._lock)
         for size_class in self._classes:
             size_class.step.after_fork()
+
+
+def start(plan: Plan, seen: Sequence[Shapes], submit: Submit, generation: int = 0) -> None:
+    """Give a plan a generic variant, in the background.
+
+    seen: the feed shapes that the plan has met. submit: queues a job of the background thread. The
+    variant serves from the time when its kernels are loaded.
+    """
+
+    def build() -> None:
+        if plan.session.closed:
+            return
+        try:
+            made = GenericVariant(plan, seen, submit, generation)
+        except NotGeneric as why:
+            settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
+            return
+        with _guarded(made):
+            made.build()
+            _finish(made)
+
+    submit(build)
+
+
+def _finish(made: GenericVariant) -> None:
+    """Let a variant serve once its kernels are loaded."""
+    missing = made.prepare()
+    if missing:
+        # Pending code must not keep a session alive.
+        found = weakref.ref(made)
+        made.plan.pending_generic = made
+
+        def go_on() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(lambda: resume(variant))
+
+        def resume(variant: GenericVariant) -> None:
+            with _guarded(variant):
+                if any(store.refused(source) for source in missing):
+                    raise NotGeneric("the compiler refuses a kernel")
+                _finish(variant)
+
+        store.when_ready(missing, go_on)
+        return
+    plan = made.plan
+    plan.pending_generic = None
+    with made.plan.generic_lock:
+        if plan.session.closed:
+            made.release()
+            return
+        old, plan.generic = plan.generic, made
+        made.ready = True
+    if old is not None:
+        old.release()
+    made.make_more()
+
+
+@contextmanager
+def _guarded(made: GenericVariant) -> Iterator[None]:
+    """Give up where the block fails: ordinary variants serve all shapes."""
+    try:
+        yield
+    except (NotGeneric, OpError) as why:
+        made.give_up(why)
+    except Exception as error:  # a bug must not end the thread of all sessions
+        if not made.plan.session.closed:
+            log.error("plan %s has no generic variant: %s", made.plan.name, error, exc_info=error)
+        made.give_up(error)
 
 
 __all__ = ["FIRST_SHAPES", "GenericVariant", "NotLoaded", "SizeClass", "SymbolicShapes", "start"]

@@ -59,6 +59,8 @@ class Plan:
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
         self.observed_steps = 0
         self.generic: generic_variant.GenericVariant | None = None
+        self.pending_generic: generic_variant.GenericVariant | None = None  # its code compiles
+        self.generic_lock = threading.Lock()
         self._seen: list[tuple[tuple[int, ...], ...]] | None = []  # None: no more are counted
         self._lock = threading.Lock()
 
@@ -164,8 +166,10 @@ class Plan:
     def after_fork(self) -> None:
         """Reset locks in a forked child."""
         release_lock(self._lock)
-        if self.generic is not None:
-            self.generic.after_fork()
+        release_lock(self.generic_lock)
+        for generic in (self.generic, self.pending_generic):
+            if generic is not None:
+                generic.after_fork()
         for variant in self.variants.values():
             variant.after_fork()
 
@@ -182,9 +186,12 @@ class Plan:
 
     def drop_all(self) -> list[Variant]:
         """Drop all variants and return them."""
-        if self.generic is not None:
-            self.generic.release()
-            self.generic = None
+        with self.generic_lock:
+            generics = self.generic, self.pending_generic
+            self.generic = self.pending_generic = None
+        for generic in generics:
+            if generic is not None:
+                generic.release()
         dropped = list(self.variants.values())
         for variant in dropped:
             self.drop(variant)
@@ -227,7 +234,7 @@ class Plan:
         """
         arrays = self.check(values)
         shapes = tuple([getattr(a, "shape", ()) for a in arrays])
-        if self.generic is not None and context is None and pool is None:
+        if self.generic is not None and self.generic.ready and context is None and pool is None:
             known = self.variants.get(shapes)
             if known is None or not known.compile_done.is_set():
                 results = self.generic.run(shapes, arrays)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, RUNS_FUNCTIONS
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
 from tfjit.runtime.plan.size_formulas import Made, NotGeneric, merged
 
 if TYPE_CHECKING:
@@ -27,10 +28,50 @@ QUERIES: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 DECIDES: Final = frozenset({"Select", "SelectV2", "Assert", "Where"})
 """Ops whose first input decides."""
 ARITHMETIC: Final = frozenset(
-    """Add AddV2 BroadcastGradientArgs BroadcastTo Cast Concat ConcatOffset ConcatV2 Div
-    DynamicStitch ExpandDims Fill FloorDiv Gather GatherV2 Identity InvertPermutation Maximum
-    Minimum Mul Neg OnesLike Pack Pow Prod Range RealDiv Reciprocal Reshape Rsqrt Slice Split Sqrt
-    Square Squeeze StridedSlice Sub Sum Tile Transpose Unpack ZerosLike""".split()
+    [
+        "Add",
+        "AddV2",
+        "BroadcastGradientArgs",
+        "BroadcastTo",
+        "Cast",
+        "Concat",
+        "ConcatOffset",
+        "ConcatV2",
+        "Div",
+        "DynamicStitch",
+        "ExpandDims",
+        "Fill",
+        "FloorDiv",
+        "Gather",
+        "GatherV2",
+        "Identity",
+        "InvertPermutation",
+        "Maximum",
+        "Minimum",
+        "Mul",
+        "Neg",
+        "OnesLike",
+        "Pack",
+        "Pow",
+        "Prod",
+        "Range",
+        "RealDiv",
+        "Reciprocal",
+        "Reshape",
+        "Rsqrt",
+        "Slice",
+        "Split",
+        "Sqrt",
+        "Square",
+        "Squeeze",
+        "StridedSlice",
+        "Sub",
+        "Sum",
+        "Tile",
+        "Transpose",
+        "Unpack",
+        "ZerosLike",
+    ]
 )
 """Ops that only compute numbers from sizes.
 
@@ -42,9 +83,7 @@ whether a size is even, or equal to another one.
 class SizeGraph:
     """The nodes of a run whose values follow from sizes alone."""
 
-    def __init__(
-        self, graphs: Sequence[DataflowGraph], samples: Sequence[tuple[int, ...]]
-    ) -> None:
+    def __init__(self, graphs: Sequence[DataflowGraph], samples: Sequence[tuple[int, ...]]) -> None:
         """Take the graph of a run with the shapes of each sample.
 
         graphs: unoptimised, with inferred shapes. They are dissolved. Raises NotGeneric.
@@ -55,7 +94,7 @@ class SizeGraph:
         static: set[str] = set()
         by_size: set[str] = set()
         for name in first.topological_order():
-            if name.startswith("_SO") or name.startswith("_SI"):
+            if name in (SOURCE, SINK):
                 continue
             node, inputs = first.node(name), first.inputs(name)
             asks = node.op in QUERIES

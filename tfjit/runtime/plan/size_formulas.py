@@ -66,7 +66,7 @@ def fit(values: Sequence[int], samples: Sequence[tuple[int, ...]]) -> Formula:
     rounded quotients of one symbol (a strided convolution's output).
     """
     count = len(samples[0])
-    candidates = [tuple([k]) for k in range(count)]
+    candidates = [(k,) for k in range(count)]
     candidates += [(i, k) for i in range(count) for k in range(i, count)]
     for chosen in (candidates[:count], candidates):
         found = _linear(values, samples, chosen)
@@ -205,9 +205,7 @@ def _merged_fields(
             _anchor=first.anchor,
             **{name: part(symbols) for name, part in parts.items()},
         )
-    return lambda symbols: replace(
-        first, **{name: part(symbols) for name, part in parts.items()}
-    )
+    return lambda symbols: replace(first, **{name: part(symbols) for name, part in parts.items()})
 
 
 _SHAPE_OPERANDS: Final = {
@@ -284,9 +282,7 @@ class GenericLowered:
         require_one_structure(lowered)
         first = lowered[0]
         self.values = [
-            GenericValue(
-                values[0], merged([v.shape for v in values], samples, values[0].producer)
-            )
+            GenericValue(values[0], merged([v.shape for v in values], samples, values[0].producer))
             for values in zip(*(one.values for one in lowered))
         ]
         self.instructions = []
@@ -298,9 +294,9 @@ class GenericLowered:
         self.constants: dict[int, list[np.ndarray]] = {}
         for values in zip(*(one.values for one in lowered)):
             arrays = [v.array for v in values if v.array is not None]
-            if values[0].index in read and arrays:
-                if not all(_same_array(a, arrays[0]) for a in arrays):
-                    self.constants[values[0].index] = arrays
+            differ = any(not _same_array(a, arrays[0]) for a in arrays)
+            if values[0].index in read and differ:
+                self.constants[values[0].index] = arrays
 
     def at(
         self, symbols: Sequence[int], constants: Mapping[int, np.ndarray]
@@ -350,7 +346,9 @@ def require_one_structure(lowered: Sequence[Lowered]) -> None:
         if found != structures[0]:
             for a, b in zip(structures[0], found):
                 if a != b:
-                    raise OtherStructure(f"the passes give {a[:2]} for one size, {b[:2]} for another")
+                    raise OtherStructure(
+                        f"the passes give {a[:2]} for one size, {b[:2]} for another"
+                    )
             raise OtherStructure("the passes give another number of nodes for other sizes")
 
 
