@@ -209,6 +209,9 @@ class Size:
     def __neg__(self) -> Any:
         return _size(self.trace, {key: -c for key, c in self.terms.items()})
 
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
     def __pos__(self) -> Size:
         return self
 

@@ -17,7 +17,7 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.ir.scalar_program import Program
-from tfjit.kernels.ir.symbolic_size import maximum, minimum
+from tfjit.kernels.ir.symbolic_size import is_symbolic, maximum, minimum
 from tfjit.kernels.registry import Launch, Pointer, TensorSpec, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 
@@ -255,7 +255,7 @@ def repeated(call: CallBuilder, pointer: Pointer, spec: TensorSpec, times: int) 
     A known vector is repeated while planning, any other by a separate launch.
     """
     value = call.known(pointer)
-    if value is not None:
+    if value is not None and not is_symbolic(times):
         return call.constant(np.tile(np.ascontiguousarray(value).reshape(-1), times))
     target = call.temp(spec.nbytes * times)
     call.launch(

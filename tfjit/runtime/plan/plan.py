@@ -134,6 +134,8 @@ class Plan:
         self._seen = None
         if session.jit == "off" or not session.straight_line or len(session.devices.devices) > 1:
             return
+        if "generic" in settings.names("TFJIT_DISABLE"):
+            return
         if self.survey(shapes)[0] > generic_variant.MAX_NODES:
             return
 

@@ -19,6 +19,7 @@ from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 Symbols = Sequence[Any]  # an int for each symbol, or a Size while builders are traced
 _DIVISORS: Final = (2, 4, 8, 16, 32)
+_FARTHEST: Final = 40  # what windows without padding take from a size, at most
 _PREDICTED: Final = frozenset({"reason", "bytes_moved", "bytes_unfused", "flops", "op_def"})
 
 
@@ -114,7 +115,7 @@ def _quotient(values: Sequence[int], sizes: Sequence[int], symbol: int) -> Formu
     found: Formula | None = None
     all_values: np.ndarray | None = None
     for divisor in _DIVISORS:
-        for start in range(-divisor, 2 * divisor):
+        for start in range(-_FARTHEST, 2 * divisor):
             whole = (sizes[largest] + start) // divisor
             if whole <= 0 or values[largest] % whole:
                 continue

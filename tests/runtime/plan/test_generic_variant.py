@@ -1,0 +1,237 @@
+"""Generic variants: feed shapes never seen are served by code for symbolic sizes, with the values
+of TensorFlow; small, empty and other shapes by ordinary variants.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tfjit
+from tfjit.runtime.plan.generic_variant import GenericVariant
+from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.size_formulas import NotGeneric
+from tfjit.runtime.plan.size_samples import SymbolicShapes
+
+tf1 = tf.compat.v1
+
+FEATURES = 6
+
+
+def _weights(*shape: int) -> Any:
+    return tf.constant(np.random.default_rng(len(shape)).standard_normal(shape, "f4") * 0.5)
+
+
+def _mlp(x: Any) -> list[Any]:
+    """A layer, a mean over the batch and its gradients, which divide by the batch."""
+    w = tf1.get_variable("w", initializer=_weights(FEATURES, 5))
+    h = tf.nn.relu(tf.matmul(x, w) + _weights(5))
+    loss = tf.reduce_mean(tf.square(h - 1.0))
+    return [loss, h, *tf.gradients(loss, [w, x])]
+
+
+def _shapes(x: Any) -> list[Any]:
+    """Sizes as values: they make shapes, and numbers beside the data."""
+    n = tf.shape(x)[0]
+    flat = tf.reshape(x, [n * FEATURES])
+    ones = tf.ones([n, 1])
+    return [
+        tf.reshape(flat, [n, 2, 3]) * 2.0,
+        tf.concat([x, ones], 1) + tf.cast(n, tf.float32),
+        tf.reduce_sum(x, 0) / tf.cast(n, tf.float32),
+        tf.tile(tf.expand_dims(x, 1), [1, 3, 1]) + x[:, tf.newaxis, :],
+    ]
+
+
+def _rows(x: Any) -> list[Any]:
+    """Reductions along both axes, and their results beside the data."""
+    mean, variance = tf.nn.moments(x, [0])
+    scaled = (x - mean) / tf.sqrt(variance + 1e-3)
+    return [tf.nn.softmax(x), scaled, tf.reduce_max(x, 0), tf.reduce_sum(x * x, 1)]
+
+
+MODELS: dict[str, Callable[[Any], list[Any]]] = {"mlp": _mlp, "shapes": _shapes, "rows": _rows}
+
+
+class Program:
+    """One model in TensorFlow and in tfjit, with the plan that serves it."""
+
+    def __init__(self, model: str) -> None:
+        self.graph = tf1.Graph()
+        with self.graph.as_default():
+            self.x = tf1.placeholder(tf.float32, [None, FEATURES])
+            self.fetches = MODELS[model](self.x)
+            start = tf1.global_variables_initializer()
+        self.oracle, self.session = tf1.Session(graph=self.graph), tfjit.Session(graph=self.graph)
+        self.oracle.run(start)
+        self.session.run(start)
+
+    def check(self, n: int) -> None:
+        batch = np.random.default_rng(n).standard_normal((n, FEATURES), "f4")
+        expected = self.oracle.run(self.fetches, {self.x: batch})
+        for found, value in zip(self.session.run(self.fetches, {self.x: batch}), expected):
+            assert np.shape(found) == np.shape(value)
+            np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
+
+    @property
+    def plan(self) -> Plan:
+        plans = self.session._backend._plans.values()
+        return next(plan for plan in plans if plan.feeds)
+
+    def generic(self) -> GenericVariant:
+        """The generic variant, once it serves."""
+        end = time.monotonic() + 40
+        while self.plan.generic is None or not self.plan.generic.ready:
+            assert time.monotonic() < end, "no generic variant"
+            time.sleep(0.01)
+        return self.plan.generic
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def program(request: pytest.FixtureRequest) -> Program:
+    made = Program(request.param)
+    for n in (9, 14, 30):
+        made.check(n)
+    made.generic()
+    return made
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 140))
+def test_any_size_gives_tensorflows_values(program: Program, n: int) -> None:
+    program.check(n)
+
+
+def test_new_sizes_make_no_variants(program: Program) -> None:
+    generic = program.generic()
+    (low, high), *_ = generic.bounds
+    before = len(program.plan.variants)
+    for n in (35, 36, 41, 64, 63, 77):
+        assert low <= n <= high
+        program.check(n)
+    assert len(program.plan.variants) == before
+
+
+def test_sizes_that_change_what_broadcasts_have_ordinary_variants(program: Program) -> None:
+    for n in (0, 1, 2):
+        program.check(n)
+        assert ((n, FEATURES),) in program.plan.variants
+
+
+def test_a_size_that_repeats_gets_a_variant_of_its_own(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfjit.runtime.plan.generic_variant.REPEATS", 3)
+    prepared: list[Any] = []
+    monkeypatch.setattr(program.plan, "prepare", prepared.append)
+    program.generic()._bindings.clear()
+    for _ in range(4):
+        program.check(52)
+    assert prepared == [((52, FEATURES),)]
+
+
+def test_threads_with_different_sizes_do_not_mix(program: Program) -> None:
+    failures: list[BaseException] = []
+
+    def work(sizes: list[int]) -> None:
+        try:
+            for n in sizes * 6:
+                program.check(n)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=([20 + k, 45 - k, 33],)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_variable_of_another_shape_goes_to_the_ordinary_variant() -> None:
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None])
+        v = tf1.Variable(tf.constant(2.0), use_resource=True, shape=tf.TensorShape(None))
+        y, change = x * v, v.assign(tf.constant([3.0]))
+        start = tf1.global_variables_initializer()
+    with tfjit.Session(graph=graph) as session:
+        session.run(start)
+        for n in (4, 7, 9, 12):
+            np.testing.assert_allclose(session.run(y, {x: np.ones(n, "f4")}), np.full(n, 2.0))
+        session.run(change)
+        np.testing.assert_allclose(session.run(y, {x: np.ones(13, "f4")}), np.full(13, 3.0))
+
+
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda x, n: tf.cond(n > 20, lambda: x * 2.0, lambda: x),
+        lambda x, n: x * tf.cast(n % 2, tf.float32),
+        lambda x, n: x + tf.cast(tf.equal(n, 33), tf.float32),
+        lambda x, n: x[: tf.minimum(n, 25)],
+    ],
+    ids=["cond", "remainder", "equal", "minimum"],
+)
+def test_sizes_that_decide_are_decided_for_each(decide: Callable[[Any, Any], Any]) -> None:
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None])
+        y = decide(x, tf.shape(x)[0])
+    with tf1.Session(graph=graph) as oracle, tfjit.Session(graph=graph) as session:
+        for n in (10, 15, 30, 12, 33, 34, 21, 20):
+            batch = np.arange(n, dtype="f4")
+            np.testing.assert_array_equal(
+                session.run(y, {x: batch}), oracle.run(y, {x: batch}), err_msg=str(n)
+            )
+            time.sleep(0.02)  # for the background's build
+
+
+def test_closed_sessions_are_freed() -> None:
+    made = Program("mlp")
+    for n in (9, 14, 30):
+        made.check(n)
+    generic = weakref.ref(made.generic())
+    made.check(40)
+    gc.collect()
+    gc.disable()
+    try:
+        made.session.close()
+        del made
+        end = time.monotonic() + 20
+        while generic() is not None and time.monotonic() < end:  # the background job's own frame
+            time.sleep(0.02)
+        assert generic() is None
+    finally:
+        gc.enable()
+
+
+def test_sizes_that_vary_together_are_one_symbol() -> None:
+    shapes = SymbolicShapes([((4, 9), (4,)), ((6, 9), (6,)), ((5, 9), (5,))])
+    assert shapes.count == 1 and shapes.sizes(((8, 9), (8,))) == (8,)
+    assert shapes.sizes(((8, 9), (7,))) is None and shapes.sizes(((8, 3), (8,))) is None
+    assert shapes.shapes((8,)) == ((8, 9), (8,))
+
+
+def test_ranks_do_not_vary() -> None:
+    with pytest.raises(NotGeneric, match="ranks"):
+        SymbolicShapes([((4, 9),), ((6,),), ((5, 9),)])
+
+
+def test_samples_have_all_remainders_and_different_sizes() -> None:
+    shapes = SymbolicShapes([((4, 20),), ((16, 30),), ((33, 25),)])
+    corners = shapes.corners(0)
+    between = shapes.between(corners, {16, 20}, 4)
+    for k in range(2):
+        assert {sizes[k] % 4 for sizes in between} == {0, 1, 2, 3}
+    assert all(len(set(sizes)) == 2 for sizes in [*corners, *between])

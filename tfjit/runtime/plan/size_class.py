@@ -1,0 +1,339 @@
+"""Serve the sizes for which the builders decide alike, by one step.
+
+The builders run once, on formulas (kernels/ir/symbolic_size.py). A size class keeps the words of
+its step that are formulas, and binds instances of the step to sizes: their argument blocks get the
+values of the formulas. The memory of the step is laid out for the largest sizes of the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.framework import cooperative_yield
+from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.registry import Launch, NativeCall, Pointer
+from tfjit.runtime.lowering.lowering import native_call
+from tfjit.runtime.plan.size_formulas import NotGeneric
+from tfjit.runtime.schedule.kernel_selection import sources
+from tfjit.runtime.step.step import Step
+
+if TYPE_CHECKING:
+    from tfjit.kernels.source import KernelSource
+    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.plan.generic_variant import GenericVariant
+    from tfjit.runtime.plan.size_samples import Sizes
+
+
+class NotLoaded(Exception):
+    """Signal that kernels of a size class are not compiled yet."""
+
+    def __init__(self, wanted: list[KernelSource]) -> None:
+        super().__init__(f"{len(wanted)} kernels")
+        self.wanted = wanted
+
+
+class Binding:
+    """Hold the words, arrays and shapes of a size class for one size.
+
+    values: of the words that depend on the size. names: of the host function's globals. kept:
+    arrays whose addresses are among the words. runs: a count of its runs.
+    """
+
+    __slots__ = ("kept", "names", "runs", "size_class", "values")
+
+    def __init__(
+        self,
+        size_class: SizeClass,
+        values: np.ndarray,
+        names: Mapping[str, tuple[int, ...]],
+        kept: list[np.ndarray],
+    ) -> None:
+        self.size_class = size_class
+        self.values = values
+        self.names = names
+        self.kept = kept
+        self.runs = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that the binding keeps."""
+        return self.values.nbytes + sum(array.nbytes for array in self.kept) + 1000
+
+
+class _Instance:
+    """An instance of a size class's step, and the binding that its words are for."""
+
+    __slots__ = ("bound", "function", "placement", "scope", "words")
+
+    def __init__(self, step: Step) -> None:
+        self.function, self.scope, self.placement = step.make_instance()
+        self.words: np.ndarray = self.scope["w"]
+        self.bound: Binding | None = None
+
+    def bind(self, binding: Binding, positions: np.ndarray) -> None:
+        self.words[positions] = binding.values
+        self.scope.update(binding.names)
+        self.placement.reshape(binding.names)
+        self.bound = binding
+
+
+class SizeClass:
+    """Serve the sizes for which the builders decide as for `sizes`."""
+
+    def __init__(self, generic: GenericVariant, sizes: Sizes) -> None:
+        """Run the builders. Raises NotGeneric and NotLoaded."""
+        self.sizes = sizes
+        partition = generic.partition
+        bounds = [
+            (max(1 << n.bit_length() - 1, low), min((1 << n.bit_length()) - 1, high))
+            for n, (low, high) in zip(sizes, generic.bounds, strict=True)
+        ]
+        trace = SizeTrace(sizes, bounds)
+        self._formulas: list[Size] = []
+        calls = self._build_calls(generic, trace)
+        shapes = {
+            one.value.index: one.shape(trace.symbols)
+            for one in partition.values
+            if one.shape is not None
+        }
+        wanted = sources(call for call, _ in calls.values())
+        loaded = all(store.lookup(source) is not None for source in wanted)
+        if not loaded and not store.load_present(wanted):
+            raise NotLoaded(wanted)
+        lowered = self._lowered(generic, calls, shapes, tuple(high for _, high in bounds))
+        self.step = Step(lowered, generic.environment(), generic.plan.name)
+        self.free: list[_Instance] = []
+        self._require_native(generic, lowered)
+        self._place_words(lowered, calls)
+        self._place_names(shapes)
+        self._place_constants(generic, lowered)
+        self._graph = generic.size_graph if self._constants else None
+        self._evaluate = trace.finish(self._formulas)
+
+    def _build_calls(
+        self, generic: GenericVariant, trace: SizeTrace
+    ) -> dict[int, tuple[NativeCall, NativeCall]]:
+        """Return the calls of each instruction: (for the layout, with formulas)."""
+        found: dict[int, tuple[NativeCall, NativeCall]] = {}
+        for number, one in enumerate(generic.partition.instructions):
+            cooperative_yield.yield_interpreter()
+            if one.spec is None:
+                call = one.instruction.call
+                if call is not None:
+                    found[number] = call, call
+                continue
+            try:
+                symbolic, why = native_call(generic.backend, one.spec(trace.symbols))
+            except (AttributeError, TypeError, ValueError) as error:
+                # The builder asks more of a size than a formula can say.
+                symbolic, why = None, f"{type(error).__name__}: {error}"
+            if symbolic is None:
+                node = one.instruction.node
+                raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
+            symbolic = replace(symbolic, launches=tuple(map(_settled, symbolic.launches)))
+            if trace.pinned:
+                node = one.instruction.node
+                raise NotGeneric(f"the builder of {node.name} ({node.op}) needs numbers")
+            found[number] = _at_trace(symbolic, trace), symbolic
+        return found
+
+    def _lowered(
+        self,
+        generic: GenericVariant,
+        calls: Mapping[int, tuple[NativeCall, NativeCall]],
+        shapes: Mapping[int, tuple[Any, ...]],
+        tops: Sizes,
+    ) -> Lowered:
+        """Return the partition with room for all sizes of the class."""
+        lowered, values = generic.partition.at(tops, {})
+        for index, shape in shapes.items():
+            values[index].shape = tuple(_greatest(size) for size in shape)
+        for number, instruction in enumerate(lowered.instructions):
+            instruction.call = calls[number][0] if number in calls else None
+        return lowered
+
+    def _require_native(self, generic: GenericVariant, lowered: Lowered) -> None:
+        if self.step.needs_context:
+            raise NotGeneric("a kernel of the runtime")
+        for one, instruction in zip(generic.partition.instructions, lowered.instructions):
+            if one.spec is not None and self.step.call(instruction) is None:
+                node = instruction.node
+                raise NotGeneric(f"{node.name} ({node.op}) runs in Python")
+
+    def _place_words(
+        self, lowered: Lowered, calls: Mapping[int, tuple[NativeCall, NativeCall]]
+    ) -> None:
+        """Find the words with formulas, and the tables of formulas."""
+        numbers = {id(i): number for number, i in enumerate(lowered.instructions)}
+        self._positions: list[int] = []
+        self._tables: list[tuple[int, int, int]] = []  # (first formula or number, length, offset)
+        self._table_numbers: list[Size | int] = []
+        table_positions: list[int] = []
+        chosen: list[tuple[int, Size, list[int]]] = []  # (word, formula of the entry, addresses)
+        self._constants: list[tuple[int, int, int]] = []  # (word, value's index, offset)
+        varying = {
+            id(v) for v in lowered.values if v.root.storage == "const" and v.root.array is not None
+        }
+        for native_run in self.step.layout.native_runs:
+            for owned in (one for owners in native_run.owners for one in owners):
+                call, symbolic = calls[numbers[id(owned.instruction)]]
+                launch = _same_launch(call, symbolic, owned.launch)
+                for k, word in enumerate(launch.words):
+                    place = owned.block + 2 + k
+                    if isinstance(word, Size):
+                        self._positions.append(place)
+                        self._formulas.append(word)
+                    elif isinstance(word, Pointer) and word.number is not None:
+                        assert word.source is not None
+                        code = store.lookup(word.source)
+                        assert code is not None
+                        chosen.append((place, word.number, [code[e] for e in word.entries]))
+                    elif isinstance(word, Pointer) and word.kind == "const":
+                        table = symbolic.constants[word.index]
+                        if table.dtype == object:
+                            start = len(self._table_numbers)
+                            self._table_numbers += list(table)
+                            self._tables.append((start, len(table), word.offset))
+                            table_positions.append(place)
+                    elif isinstance(word, Pointer) and word.kind == "in":
+                        value = owned.instruction.inputs[word.index]
+                        if id(value) in varying:
+                            self._constants.append((place, value.root.index, word.offset))
+        self._chosen = [(len(self._positions) + k, codes) for k, (_, _, codes) in enumerate(chosen)]
+        self._positions += [place for place, _, _ in chosen]
+        self._formulas += [number for _, number, _ in chosen]
+        self._word_count = len(self._positions)
+        self._positions += table_positions
+        self._formulas += self._table_numbers  # type: ignore[arg-type]
+
+    def _place_names(self, shapes: Mapping[int, tuple[Any, ...]]) -> None:
+        """Find the shapes that the host function names."""
+        layout = self.step.layout
+        names = {f"shape{index}": shape for index, shape in shapes.items()}
+        self._names = [(name, shape) for name, shape in names.items() if name in layout.scope]
+        self._names += [
+            (name, shapes[value.index])
+            for name, (_, value) in layout.views.items()
+            if value.index in shapes
+        ]
+        for _, shape in self._names:
+            self._formulas += shape
+
+    def _place_constants(self, generic: GenericVariant, lowered: Lowered) -> None:
+        """Keep the words that point at constants which depend on sizes."""
+        changing = generic.partition.constants
+        self._constants = [found for found in self._constants if found[1] in changing]
+        self._positions += [place for place, _, _ in self._constants]
+        placed = {index for _, index, _ in self._constants}
+        scope = self.step.layout.scope
+        for value in lowered.values:
+            if value.root.index in changing and f"c{value.index}" in scope:
+                raise NotGeneric(f"{value.producer} is read by the host function")
+        self._producers = {}
+        for index in placed:
+            name = lowered.values[index].producer
+            self._producers[index] = name
+            generic.check_constant(name, index)
+        self.positions = np.array(self._positions, np.intp)
+
+    def bind(self, sizes: Sizes) -> Binding | None:
+        """Return the words for these sizes; None where the builders decide otherwise."""
+        try:
+            numbers = self._evaluate(*sizes)
+        except ZeroDivisionError:  # the guards behind the division say the rest
+            return None
+        if numbers is None:
+            return None
+        values = np.empty(len(self.positions), np.int64)
+        count = self._word_count
+        values[:count] = numbers[:count]
+        for place, codes in self._chosen:
+            values[place] = codes[numbers[place]]
+        kept: list[np.ndarray] = []
+        if self._tables:
+            entries = np.array(numbers[count : count + len(self._table_numbers)], np.int64)
+            kept.append(entries)
+            address = entries.ctypes.data
+            for start, _, offset in self._tables:
+                values[count] = address + 8 * start + offset
+                count += 1
+        if self._constants:
+            assert self._graph is not None
+            arrays = {
+                index: np.require(self._graph.value(name, sizes), requirements=["C", "A"])
+                for index, name in self._producers.items()
+            }
+            kept += arrays.values()
+            for _, index, offset in self._constants:
+                values[count] = arrays[index].ctypes.data + offset
+                count += 1
+        at = self._word_count + len(self._table_numbers)
+        names: dict[str, tuple[int, ...]] = {}
+        for name, shape in self._names:
+            names[name] = tuple(numbers[at : at + len(shape)])
+            at += len(shape)
+        return Binding(self, values, names, kept)
+
+    def run(self, binding: Binding, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Run one step. Raises Reroute, and the errors of kernels."""
+        try:
+            instance = self.free.pop()
+        except IndexError:
+            instance = _Instance(self.step)
+        try:
+            if instance.bound is not binding:
+                instance.bind(binding, self.positions)
+            return instance.function(arrays, None)
+        finally:
+            self.free.append(instance)
+
+
+def _settled(launch: Launch) -> Launch:
+    """Return the launch with numbers where the table executor takes no formula."""
+    words = tuple(
+        replace(word, offset=int(word.offset))
+        if isinstance(word, Pointer) and isinstance(word.offset, Size)
+        else word
+        for word in launch.words
+    )
+    return replace(launch, words=words, chunks=int(launch.chunks), cost_ns=_number(launch.cost_ns))
+
+
+def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
+    """Return the call for the traced size, with scratch buffers for all sizes of the trace."""
+    return NativeCall(
+        tuple(
+            replace(launch, words=tuple(_number(word) for word in launch.words))
+            for launch in call.launches
+        ),
+        call.in_place,
+        tuple(_greatest(nbytes) for nbytes in call.temp_bytes),
+        tuple(
+            np.array([_number(x) for x in array], np.int64) if array.dtype == object else array
+            for array in call.constants
+        ),
+        _number(call.bytes_moved),
+        _number(call.flops),
+    )
+
+
+def _number(value: Any) -> Any:
+    return value.value if isinstance(value, Size) else value
+
+
+def _greatest(value: Any) -> int:
+    """Return the greatest value of a size in its trace."""
+    return value.trace.bounds(value.terms)[1] if isinstance(value, Size) else int(value)
+
+
+def _same_launch(call: NativeCall, symbolic: NativeCall, launch: Launch) -> Launch:
+    number = next(k for k, one in enumerate(call.launches) if one is launch)
+    return symbolic.launches[number]
+
+
+__all__ = ["Binding", "NotLoaded", "SizeClass"]
