@@ -212,6 +212,7 @@ def _merged_fields(
 _SHAPE_OPERANDS: Final = {
     **dict.fromkeys(("Fill", "RandomUniform", "RandomStandardNormal", "TruncatedNormal"), 0),
     **dict.fromkeys(("BroadcastTo", "Tile", "Reshape"), 1),
+    **dict.fromkeys(("Conv2DBackpropInput", "DepthwiseConv2dNativeBackpropInput"), 0),
 }
 """Number of the operand that only says the shape of the result."""
 
