@@ -60,6 +60,8 @@ TABLES: Final = {
     "tfjit/runtime/executor/node_runner.py": "_OWN",
     "tfjit/runtime/lowering/lowering.py": "NOTHING_OPS _READS_ONLY",
     "tfjit/runtime/lowering/structured_control_flow.py": "_SLICES",
+    "tfjit/runtime/plan/size_constants.py": "QUERIES DECIDES ARITHMETIC",
+    "tfjit/runtime/plan/size_formulas.py": "_SHAPE_OPERANDS",
     "tfjit/runtime/profiling/placement_feedback.py": "_UNCOUNTED",
     "tfjit/runtime/schedule/batch_axes.py": "_RULES",
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
@@ -205,7 +205,7 @@ class RowCover:
         return tall, short
 
 
-def tile_pointer(source: KernelSource, height: int, vectors: int, highest: int) -> Pointer:
+def tile_pointer(source: KernelSource, height: Any, vectors: int, highest: int) -> Pointer:
     """Return the address of a micro-kernel.
 
     highest: the number of rows of the highest one, for a height that depends on a size.

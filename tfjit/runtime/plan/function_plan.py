@@ -173,6 +173,7 @@ class BodyPlan(Plan):
     """Hold one body's variants in one plan, by argument types."""
 
     variant_class = BodyVariant
+    may_be_generic = False
     max_variants = 256  # a loop over changing shapes needs one variant per iteration
 
     def __init__(self, session: PlanHost, function: Function) -> None:

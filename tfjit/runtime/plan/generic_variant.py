@@ -94,7 +94,7 @@ class GenericVariant:
         self._classes: list[SizeClass] = []
         self._bindings: OrderedDict[Shapes, Binding] = OrderedDict()
         self._bound_bytes = 0
-        self._served = 0  # number of bindings made for runs
+        self._bound_count = 0  # number of bindings made for runs
         self._made = 0  # number of size classes made for them
         self._refused: set[Sizes] = set()
         self._lock = threading.Lock()
@@ -326,12 +326,12 @@ class GenericVariant:
             if shapes not in self._bindings:
                 self._bindings[shapes] = binding
                 self._bound_bytes += binding.nbytes
-                self._served += 1
+                self._bound_count += 1
             while len(self._bindings) > MAX_BINDINGS or (
                 self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
             ):
                 self._bound_bytes -= self._bindings.popitem(last=False)[1].nbytes
-            useless = self._made > _USELESS and self._served < 2 * self._made
+            useless = self._made > _USELESS and self._bound_count < 2 * self._made
         if useless and self.ready:
             self.give_up(NotGeneric("the builders decide otherwise for each size"))
         return binding

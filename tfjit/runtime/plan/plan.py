@@ -37,6 +37,7 @@ class Plan:
 
     variant_class: type[Variant] = Variant
     max_variants = MAX_VARIANTS
+    may_be_generic = True  # feed shapes are all that tells its variants apart
 
     def __init__(
         self,
@@ -61,7 +62,9 @@ class Plan:
         self.generic: generic_variant.GenericVariant | None = None
         self.pending_generic: generic_variant.GenericVariant | None = None  # its code compiles
         self.generic_lock = threading.Lock()
-        self._seen: list[tuple[tuple[int, ...], ...]] | None = []  # None: no more are counted
+        self._first_shapes: (
+            list[tuple[tuple[int, ...], ...]] | None
+        ) = []  # None: no more are counted
         self._lock = threading.Lock()
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
@@ -125,16 +128,16 @@ class Plan:
 
     def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Start the generic variant once the plan has met enough feed shapes."""
-        seen, session = self._seen, self.session
-        if seen is None or shapes in seen:
+        seen, session = self._first_shapes, self.session
+        if seen is None or shapes in seen or any(None in shape for shape in shapes):
             return
         seen.append(shapes)
         if len(seen) < generic_variant.FIRST_SHAPES:
             return
-        self._seen = None
+        self._first_shapes = None
         if session.jit == "off" or not session.straight_line or len(session.devices.devices) > 1:
             return
-        if "generic" in settings.names("TFJIT_DISABLE"):
+        if not self.may_be_generic or "generic" in settings.names("TFJIT_DISABLE"):
             return
         if self.survey(shapes)[0] > generic_variant.MAX_NODES:
             return

@@ -135,7 +135,7 @@ class SizeClass:
             if symbolic is None:
                 node = one.instruction.node
                 raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
-            symbolic = replace(symbolic, launches=tuple(map(_settled, symbolic.launches)))
+            symbolic = replace(symbolic, launches=tuple(map(_with_numbers, symbolic.launches)))
             if trace.pinned:
                 node = one.instruction.node
                 raise NotGeneric(f"the builder of {node.name} ({node.op}) needs numbers")
@@ -293,7 +293,7 @@ class SizeClass:
             self.free.append(instance)
 
 
-def _settled(launch: Launch) -> Launch:
+def _with_numbers(launch: Launch) -> Launch:
     """Return the launch with numbers where the table executor takes no formula."""
     words = tuple(
         replace(word, offset=int(word.offset))

@@ -136,7 +136,7 @@ class SizeGraph:
         made = merged(shapes, samples, name)
         found = made if made is not None else shapes[0]
         self._shapes[tensor] = found  # type: ignore[assignment]
-        return found  # type: ignore[return-value]
+        return found
 
     def has(self, name: str) -> bool:
         """Return whether a node's value follows from sizes."""

@@ -67,7 +67,7 @@ def fit(values: Sequence[int], samples: Sequence[tuple[int, ...]]) -> Formula:
     rounded quotients of one symbol (a strided convolution's output).
     """
     count = len(samples[0])
-    candidates = [(k,) for k in range(count)]
+    candidates: list[tuple[int, ...]] = [(k,) for k in range(count)]
     candidates += [(i, k) for i in range(count) for k in range(i, count)]
     for chosen in (candidates[:count], candidates):
         found = _linear(values, samples, chosen)
@@ -190,14 +190,14 @@ def _merged_fields(
             continue
         column = [getattr(item, field.name) for item in items]
         if isinstance(first, NodeSpec) and field.name == "constants":
-            column = _settled_constants(first.op, column)
+            column = _fixed_constants(first.op, column)
         elif isinstance(first, FusedGroup) and field.name == "constants":
-            column = _settled_group_constants(items)
+            column = _without_shape_operands(items)
         part = merged(column, samples, title)
         if part is not None:
             parts[field.name] = part
         elif column[0] is not getattr(first, field.name):
-            parts[field.name] = lambda symbols, same=column[0]: same
+            parts[field.name] = _constantly(column[0])
     if not parts:
         return None
     if isinstance(first, FusedGroup):
@@ -209,6 +209,10 @@ def _merged_fields(
     return lambda symbols: replace(first, **{name: part(symbols) for name, part in parts.items()})
 
 
+def _constantly(value: Any) -> Made:
+    return lambda symbols: value
+
+
 _SHAPE_OPERANDS: Final = {
     **dict.fromkeys(("Fill", "RandomUniform", "RandomStandardNormal", "TruncatedNormal"), 0),
     **dict.fromkeys(("BroadcastTo", "Tile", "Reshape"), 1),
@@ -217,7 +221,7 @@ _SHAPE_OPERANDS: Final = {
 """Number of the operand that only says the shape of the result."""
 
 
-def _settled_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> list[Any]:
+def _fixed_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> list[Any]:
     """Return the constants of a node without those that depend on sizes.
 
     A builder then reads a number as any other input. It takes the shape of a result from its spec.
@@ -234,7 +238,7 @@ def _settled_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> l
     return [{k: other[k] for k in keep if k in other} for other in column]
 
 
-def _settled_group_constants(groups: Sequence[FusedGroup]) -> list[tuple[np.ndarray, ...]]:
+def _without_shape_operands(groups: Sequence[FusedGroup]) -> list[tuple[np.ndarray, ...]]:
     """Return the constants inside of groups, the first group's for operands that are shapes."""
     first = groups[0]
     read = {

@@ -74,10 +74,10 @@ class SymbolicShapes:
         ends = []
         for k in range(self.count):
             seen = [sizes[k] for sizes in self.seen]
-            low, high = max(min(seen), LEAST[k]), max(seen)
+            least, greatest = max(min(seen), LEAST[k]), max(seen)
             for _ in range(narrower):
-                low = math.isqrt(low * high)
-            ends.append((low, max(high, low + 8)))
+                least = math.isqrt(least * greatest)
+            ends.append((least, max(greatest, least + 8)))
         low, high = (odd([end[j] for end in ends], j) for j in (0, 1))
         return [low, high, *mixed(low, high)]
 
