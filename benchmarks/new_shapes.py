@@ -93,7 +93,7 @@ def _attention(tf: Any) -> Any:
 
 
 def _lists(tf: Any) -> Any:
-    """A click model: means over three lists of vectors, each of a length of its own."""
+    """A click model: means over three lists of different lengths."""
     layers = _Layers(tf)
     names = ("seen", "bought", "liked")
     lists = [tf.placeholder(tf.float32, [None, None, 16], name=name) for name in names]
@@ -184,7 +184,7 @@ def _resident_mb() -> float:
 
 
 def _counts(side: _Side) -> tuple[int, int, int]:
-    """Return variants and size classes of the training plan, and kernels of the process."""
+    """Return the numbers of variants, size classes and compiled kernels."""
     from tfjit.kernels.jit.store import store
 
     (plan,) = (p for p in side.session._backend._plans.values() if p.feeds)

@@ -1,9 +1,10 @@
-"""Trace the arithmetic that builders do on sizes, and repeat it for other sizes.
+"""Trace the arithmetic of builders on sizes; repeat the arithmetic for others.
 
-A builder computes argument words from the shapes of its node: it multiplies, divides, compares.
-`Size` stands for a size in these shapes. It knows its value in the traced run and its formula over
-the symbols. `SizeTrace` collects the comparisons that decided something. The result is a function
-of the symbols: the words for other sizes, or None where a comparison would come out otherwise.
+A builder computes argument words from the shapes of its node: it multiplies, divides, compares. A
+`Size` takes the place of a size in these shapes. It knows its value in the traced run and its
+formula over the symbols. `SizeTrace` collects the comparisons that decided something. The result
+is a function of the symbols: the words for other sizes, or None where a comparison would come out
+otherwise.
 
 A `Size` is no int. Code that needs a number (a table in NumPy, the text of a kernel, `range`) asks
 `__index__`, which pins the formula to its present value by a guard. So a trace is never wrong for a
@@ -99,7 +100,7 @@ class SizeTrace:
         return f"n{number}" if number < self._count else f"t{number}"
 
     def quotient(self, x: Terms, y: Terms, sign: str) -> Any:
-        """Return x // y or x % y, by `sign`, where no sum of products says it."""
+        """Return an atom for the quotient or remainder, by `sign`."""
         rule = operator.floordiv if sign == "//" else operator.mod
         return self._atom(
             f"({self.text(x)}){sign}({self.text(y)})",
@@ -127,7 +128,7 @@ class SizeTrace:
         return _size(self, {(number,): 1})
 
     def decide(self, terms: Terms, sign: str) -> bool:
-        """Return whether the formula is <, <= or == 0, and guard that answer."""
+        """Compare the formula with 0, and guard the answer."""
         found = _COMPARES[sign](self.value(terms), 0)
         if self.closed:
             return found
@@ -145,7 +146,10 @@ class SizeTrace:
         return found
 
     def pin(self, terms: Terms) -> None:
-        """Guard that a formula is 0. Note if no other size can pass."""
+        """Guard that a formula is 0.
+
+        Note if no other size can pass.
+        """
         self.decide(terms, "==")
         if not self.closed and all(k < self._count for key in terms for k in key):
             self.pinned = True
@@ -156,9 +160,9 @@ class SizeTrace:
         return [line for line in self._lines if line.startswith("if ")]
 
     def finish(self, results: Sequence[Size | int]) -> Callable[..., list[int] | None]:
-        """Return a function of the symbols: the results, or None where a guard fails.
+        """Return the function that evaluates the results for other symbols.
 
-        Nothing is guarded afterwards.
+        It returns None where a guard fails. Nothing is guarded afterwards.
         """
         self.closed = True
         lines = ["def evaluate(" + ", ".join(f"n{k}" for k in range(self._count)) + "):"]
@@ -185,7 +189,7 @@ def _quotient_bounds(x: tuple[int, int], y: tuple[int, int], sign: str) -> tuple
 
 
 class Size:
-    """A size in a traced run: a sum of products of the trace's atoms."""
+    """A size in a traced run: a sum of products of atoms."""
 
     __slots__ = ("terms", "trace", "value")
     __array_ufunc__ = None  # NumPy's scalars leave arithmetic to this class
@@ -260,7 +264,10 @@ class Size:
         return _divided(other, self, "%")
 
     def __and__(self, other: Any) -> Any:
-        """Round down to a multiple of a power of two; other masks pin the value."""
+        """Round down to a multiple of a power of two.
+
+        Other masks pin the value.
+        """
         if isinstance(other, int) and other < 0 and -other & (-other - 1) == 0:
             return self // -other * -other
         return self.__index__() & other
@@ -340,7 +347,7 @@ def _value(value: Any) -> Any:
 
 
 def _size(trace: SizeTrace, terms: Terms) -> Any:
-    """Return a formula as a Size, or as an int where it is a number."""
+    """Return a formula as a Size, a number as an int."""
     terms = {key: c for key, c in terms.items() if c}
     if not terms:
         return 0
@@ -393,17 +400,17 @@ def _common_factor(x: Terms, y: Terms) -> int | None:
 
 
 def is_symbolic(value: Any) -> bool:
-    """Return whether a word, or an entry of a table, has a formula."""
+    """Return whether a word or table entry is a formula."""
     return isinstance(value, Size)
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """Return the lesser value: `min` without a guard on which of them it is."""
+    """Return the lesser value, without a guard on the choice."""
     return _bound(x, y, "min")
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """Return the greater value: `max` without a guard on which of them it is."""
+    """Return the greater value, without a guard on the choice."""
     return _bound(x, y, "max")
 
 
@@ -424,12 +431,18 @@ def _bound(x: Any, y: Any, name: str) -> Any:
 
 
 def at_least(value: Any) -> int:
-    """Return a number that the value is below for no size of its trace; of an int, the int."""
+    """Return a lower bound over all sizes of the trace.
+
+    The bound of an int is the int.
+    """
     return value.trace.bounds(value.terms)[0] if isinstance(value, Size) else int(value)
 
 
 def word_table(rows: Any) -> np.ndarray:
-    """Return integers as an int64 vector, as an object vector if some are formulas."""
+    """Return integers as a vector.
+
+    Its dtype is int64, or object if some are formulas.
+    """
     if isinstance(rows, np.ndarray):
         return rows.reshape(-1) if rows.dtype == object else np.asarray(rows, np.int64).reshape(-1)
     flat = list(_flattened(rows))

@@ -1,4 +1,4 @@
-"""Serve feed shapes that a plan has not seen, by code whose sizes are symbols.
+"""Serve feed shapes not seen before by code for symbolic sizes.
 
 A variant is built for one tuple of feed shapes: passes, lowering, builders, layout take a
 millisecond a node. A plan that meets a third tuple gets a generic variant in the background. The
@@ -53,16 +53,16 @@ log = logging.getLogger("tfjit.plan")
 FIRST_SHAPES: Final = 3
 """Number of different tuples of feed shapes after which a plan gets a generic variant."""
 MAX_NODES: Final = 3000
-"""Largest graph whose passes run for all samples."""
+"""Largest graph with a generic variant, for the time of its passes."""
 MAX_SYMBOLS: Final = 4
 MAX_CLASSES: Final = 48
 """Size classes of a plan; the one longest unused is dropped."""
 MAX_BINDINGS: Final = 256
-"""Sizes whose words are kept, at most."""
+"""Bindings that a plan keeps, at most."""
 MAX_BOUND_BYTES: Final = 1 << 22
 """Bytes of the words and constants that are kept."""
 REPEATS: Final = 100
-"""Runs of one size after which it gets a variant of its own."""
+"""Runs of one size after which it gets an ordinary variant."""
 _NARROWER: Final = 2
 _GENERATIONS: Final = 4
 """Number of times that a plan's generic variant is built, for wider ranges."""
@@ -78,7 +78,10 @@ class GenericVariant:
     def __init__(
         self, plan: Plan, seen: Sequence[Shapes], submit: Submit, generation: int = 0
     ) -> None:
-        """Take the feed shapes met so far. Raises NotGeneric where they have no pattern."""
+        """Take the feed shapes met so far.
+
+        Raises NotGeneric where they have no pattern.
+        """
         self.plan = plan
         self.reason = ""  # the reason for having no partition
         self.partition: GenericLowered
@@ -105,7 +108,10 @@ class GenericVariant:
         return list(self._classes)
 
     def build(self) -> None:
-        """Run the passes for the samples. Raises NotGeneric, and errors of the passes."""
+        """Run the passes for the samples.
+
+        Raises NotGeneric, and errors of the passes.
+        """
         if not 0 < self._shapes.count <= MAX_SYMBOLS:
             raise NotGeneric(f"{self._shapes.count} sizes vary")
         samples: list[Sizes] = []
@@ -149,7 +155,7 @@ class GenericVariant:
                 raise NotGeneric(f"{node.name} ({node.op}) is not compiled for all sizes")
 
     def _extend(self, samples: list[Sizes], lowered: list[Lowered], factor: float) -> None:
-        """Widen the range by a factor, if the passes still give the same structure."""
+        """Widen the range by a factor if the structure stays the same."""
         low, high = tuple(map(min, zip(*samples))), tuple(map(max, zip(*samples)))
         if factor > 1:
             high = odd([int(n * factor) for n in high], 1)
@@ -192,7 +198,7 @@ class GenericVariant:
             raise NotGeneric(str(why)) from None
 
     def _with_shapes(self, sizes: Sizes) -> DataflowGraph:
-        """Return the run's graph with inferred shapes, and otherwise as the user made it."""
+        """Return the run's unoptimised graph with inferred shapes."""
         from tfjit.passes.manager.pass_context import PassContext
         from tfjit.passes.pipeline import run_passes
 
@@ -216,7 +222,7 @@ class GenericVariant:
                 raise NotGeneric(f"constant {name} is not the value of its node")
 
     def prepare(self) -> list[KernelSource]:
-        """Make the size classes of the sizes seen. Return the kernels that they wait for.
+        """Make the size classes of the sizes seen; return missing kernels.
 
         Raises NotGeneric.
         """
@@ -235,7 +241,10 @@ class GenericVariant:
         return wanted
 
     def make_more(self) -> None:
-        """Make the size classes around the sizes seen, for a plan of one symbol."""
+        """Make further size classes around the sizes seen.
+
+        A plan of several symbols has too many of them.
+        """
         if self._shapes.count != 1:
             return
         seen = [n for (n,) in self._shapes.seen]
@@ -255,7 +264,7 @@ class GenericVariant:
         return all(low <= n <= high for n, (low, high) in zip(sizes, self.bounds))
 
     def _known(self, sizes: Sizes) -> Binding | None:
-        """Return the binding of a class that serves these sizes, if there is one."""
+        """Return the binding of a known class for these sizes, or None."""
         with self._lock:
             for number, known in enumerate(self._classes):
                 binding = known.bind(sizes)
@@ -267,7 +276,10 @@ class GenericVariant:
         return None
 
     def _class_for(self, sizes: Sizes) -> Binding:
-        """Return the binding for these sizes; make a missing class. Raises as SizeClass does."""
+        """Return the binding for these sizes; make a missing class.
+
+        Raises as SizeClass does.
+        """
         binding = self._known(sizes)
         if binding is not None:
             return binding
@@ -284,8 +296,9 @@ class GenericVariant:
         return binding
 
     def run(self, shapes: Shapes, arrays: Sequence[Any]) -> list[Any] | None:
-        """Run one step; return None for shapes that the variant does not serve.
+        """Run one step.
 
+        Return None for shapes that the variant does not serve.
         arrays: as `Plan.check` returns them.
         """
         binding = self._bindings.get(shapes)
@@ -337,7 +350,10 @@ class GenericVariant:
         return binding
 
     def _miss(self, shapes: Shapes, sizes: Sizes | None) -> None:
-        """Count feed shapes outside of the range, and build for a wider one after some."""
+        """Count feed shapes outside of the range.
+
+        After some, build for a wider range.
+        """
         if sizes is not None and any(n < least for n, least in zip(sizes, LEAST)):
             return
         with self._lock:

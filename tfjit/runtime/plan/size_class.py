@@ -38,10 +38,10 @@ class NotLoaded(Exception):
 
 
 class Binding:
-    """Hold the words, arrays and shapes of a size class for one size.
+    """Hold the words, arrays and shapes for one size.
 
     values: of the words that depend on the size. names: of the host function's globals. kept:
-    arrays whose addresses are among the words. runs: a count of its runs.
+    arrays that the words point at. runs: a count of its runs.
     """
 
     __slots__ = ("kept", "names", "runs", "size_class", "values")
@@ -66,7 +66,7 @@ class Binding:
 
 
 class _Instance:
-    """An instance of a size class's step, and the binding that its words are for."""
+    """An instance of a step, and the present binding of its words."""
 
     __slots__ = ("bound", "function", "placement", "scope", "words")
 
@@ -305,7 +305,10 @@ def _with_numbers(launch: Launch) -> Launch:
 
 
 def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
-    """Return the call for the traced size, with scratch buffers for all sizes of the trace."""
+    """Return the call for the traced size.
+
+    Its scratch buffers suffice for all sizes of the trace.
+    """
     return NativeCall(
         tuple(
             replace(launch, words=tuple(_number(word) for word in launch.words))

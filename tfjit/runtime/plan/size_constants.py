@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Tensor = tuple[str, int]
 
 QUERIES: Final = frozenset({"Shape", "ShapeN", "Size", "Rank"})
-"""Ops whose results follow from the shapes of their inputs."""
+"""Ops that return facts about the shapes of their inputs."""
 
 DECIDES: Final = frozenset({"Select", "SelectV2", "Assert", "Where"})
-"""Ops whose first input decides."""
+"""Ops that choose by their first input."""
 ARITHMETIC: Final = frozenset(
     [
         "Add",
@@ -81,7 +81,7 @@ whether a size is even, or equal to another one.
 
 
 class SizeGraph:
-    """The nodes of a run whose values follow from sizes alone."""
+    """The nodes of a run with values that follow from sizes alone."""
 
     def __init__(self, graphs: Sequence[DataflowGraph], samples: Sequence[tuple[int, ...]]) -> None:
         """Take the graph of a run with the shapes of each sample.
@@ -89,7 +89,7 @@ class SizeGraph:
         graphs: unoptimised, with inferred shapes. They are dissolved. Raises NotGeneric.
         """
         first = graphs[0]
-        self._shapes: dict[Tensor, Made | tuple[int, ...]] = {}  # of tensors whose shape is asked
+        self._shapes: dict[Tensor, Made | tuple[int, ...]] = {}  # of the inputs of QUERIES
         self._nodes: dict[str, tuple[Node, list[Tensor]]] = {}
         static: set[str] = set()
         by_size: set[str] = set()

@@ -1,4 +1,4 @@
-"""Find the parts of a lowered partition that follow from its symbolic sizes.
+"""Find the parts of a lowered partition that depend on sizes.
 
 The partition is built for several sample sizes. Where the results have one structure, each number
 that differs is a formula of the symbols: it must fit all samples. A constant that differs is
@@ -19,12 +19,15 @@ from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 Symbols = Sequence[Any]  # an int for each symbol, or a Size while builders are traced
 _DIVISORS: Final = (2, 4, 8, 16, 32)
-_FARTHEST: Final = 40  # what windows without padding take from a size, at most
+_FARTHEST: Final = 40  # largest width of a window without padding
 _PREDICTED: Final = frozenset({"reason", "bytes_moved", "bytes_unfused", "flops", "op_def"})
 
 
 class NotGeneric(Exception):
-    """Signal that one plan cannot serve all sizes; the text gives the reason."""
+    """Signal that one plan cannot serve all sizes.
+
+    The text gives the reason.
+    """
 
 
 class OtherStructure(NotGeneric):
@@ -32,13 +35,14 @@ class OtherStructure(NotGeneric):
 
 
 class Ambiguous(NotGeneric):
-    """Signal that several formulas fit the samples, so that more samples are needed."""
+    """Signal that several formulas fit, so more samples are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """An integer over the symbols: scale * ((sum of terms + start) // divisor).
+    """An integer over the symbols.
 
+    It is scale * ((sum of terms + start) // divisor).
     terms: (coefficient, symbols that are multiplied).
     """
 
@@ -106,7 +110,7 @@ def _product(sample: Sequence[int], key: Sequence[int]) -> int:
 
 
 def _quotient(values: Sequence[int], sizes: Sequence[int], symbol: int) -> Formula | None:
-    """Return the multiple of a rounded quotient of one symbol with these values.
+    """Return the formula of a rounded quotient with these values.
 
     Raises Ambiguous when two that fit differ for some size of the range.
     """
@@ -134,8 +138,9 @@ Made = Callable[[Symbols], Any]
 
 
 def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str) -> Made | None:
-    """Return a function that makes the item for other sizes; None where all are the same.
+    """Return a function that makes the item for other sizes.
 
+    Return None where all items are the same.
     items: one a sample: numbers, tuples, mappings, dataclasses. Raises NotGeneric.
     """
     first = items[0]
@@ -239,7 +244,7 @@ def _fixed_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> lis
 
 
 def _without_shape_operands(groups: Sequence[FusedGroup]) -> list[tuple[np.ndarray, ...]]:
-    """Return the constants inside of groups, the first group's for operands that are shapes."""
+    """Return the constants inside of groups, with equal shape operands."""
     first = groups[0]
     read = {
         ref.index
@@ -258,7 +263,10 @@ def _without_shape_operands(groups: Sequence[FusedGroup]) -> list[tuple[np.ndarr
 
 @dataclass(frozen=True, slots=True)
 class GenericValue:
-    """A value of the partition. shape: None where it is the same for all sizes."""
+    """A value of the partition.
+
+    shape: None if all sizes have one.
+    """
 
     value: Value
     shape: Made | None
@@ -266,7 +274,10 @@ class GenericValue:
 
 @dataclass(frozen=True, slots=True)
 class GenericInstruction:
-    """An instruction of the partition. spec: None where it is the same for all sizes."""
+    """An instruction of the partition.
+
+    spec: None if all sizes have one.
+    """
 
     instruction: Instruction
     spec: Made | None

@@ -11,7 +11,7 @@ from tfjit.runtime.plan.size_formulas import NotGeneric
 LEAST: Final = (3, 5, 7, 11)
 """Least sample of each symbol.
 
-Sizes of 0 and 1 change what broadcasts, and empty arrays have no launches.
+Sizes of 0 and 1 broadcast in other ways, and empty arrays have no launches.
 """
 
 Sizes = tuple[int, ...]
@@ -42,7 +42,7 @@ class SymbolicShapes:
         self.seen: list[Sizes] = [sizes for shapes in seen if (sizes := self.sizes(shapes))]
 
     def sizes(self, shapes: Shapes) -> Sizes | None:
-        """Return the symbols' sizes in feed shapes, None for shapes of another pattern."""
+        """Return the symbols' sizes in feed shapes; None without the pattern."""
         found: dict[int, int] = {}
         for feed, (shape, known) in enumerate(zip(shapes, self.first)):
             if len(shape) != len(known):
@@ -112,7 +112,7 @@ class SymbolicShapes:
 def odd(sizes: Sequence[int], up: int) -> Sizes:
     """Return odd sizes near these, all different: sizes of layers are even.
 
-    A sample that equals a size of the graph may show what holds for that size only.
+    A sample that equals a size of the graph may show facts about that size only.
     """
     found: list[int] = []
     for k, n in enumerate(sizes):
