@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 FIRST_SHAPES: Final = 3
-"""Number of different tuples of feed shapes after which a plan gets a generic variant."""
+"""Different tuples of feed shapes that start a generic variant."""
 MAX_NODES: Final = 3000
 """Largest graph with a generic variant, for the time of its passes."""
 MAX_SYMBOLS: Final = 4
@@ -65,7 +65,7 @@ REPEATS: Final = 100
 """Runs of one size after which it gets an ordinary variant."""
 _NARROWER: Final = 2
 _GENERATIONS: Final = 4
-"""Number of times that a plan's generic variant is built, for wider ranges."""
+"""Number of builds of a generic variant, each for a wider range."""
 _USELESS: Final = 12
 """Size classes after which they must have served several sizes each."""
 
