@@ -85,7 +85,7 @@ class Program:
 
     @property
     def plan(self) -> Plan:
-        plans = self.session._backend._plans.values()
+        plans = self.session._runtime_session._plans.values()
         return next(plan for plan in plans if plan.feeds)
 
     def generic(self) -> GenericVariant:

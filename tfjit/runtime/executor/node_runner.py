@@ -501,9 +501,7 @@ class _Computed(_Referenced):
         if ready:
             with self._env.settings():
                 folder = self._show(waiting.lowered)
-            environment = replace(
-                self._env.step_environment(self._device.name), dump_folder=folder
-            )
+            environment = replace(self._env.step_environment(self._device.name), dump_folder=folder)
             step = Step(waiting.lowered, environment, self._node.name)
         with self._lock:
             _put(self._steps, key, step, _MAX_SHAPES)
