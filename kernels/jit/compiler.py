@@ -34,9 +34,9 @@ from tfjit.kernels.jit.object_file import ObjectFile, write_atomically
 _NICE = 10
 _CACHE_BYTES = 512 << 20  # some 100,000 kernels
 _IDLE_SECONDS = 120.0  # a warm worker holds 150 MB
-# An entry calls this symbol if its function can return an exception; no process has it.
 # Functions of other arities are micro-kernels, which intrinsics write in vectors.
 _LAUNCH_ARITY = 3
+# An entry calls this symbol if its function can return an exception; no process has it.
 _RAISED = "tfjit_kernel_raised"
 _RAISED_IR = f"declare void @{_RAISED}()\n"
 
@@ -60,8 +60,7 @@ def import_numba() -> None:
     import tfjit.kernels.jit.front_end
     import tfjit.kernels.vmath  # noqa: F401
 
-    # What Numba leaves stays for ever: each full collection would walk through it, 0.1 s in each
-    # second of compiling.
+    # Numba's objects stay for ever. A full garbage collection that visits them takes over 0.1 s.
     gc.freeze()
 
 
@@ -151,9 +150,9 @@ def optimise(module: Any, machine: Any, vectorise: bool) -> None:
 def compiled_by_numba(
     module: python_types.ModuleType, symbols: Mapping[str, str], arity: int, interleave: int
 ) -> Any:
-    """Return the LLVM module of functions that Numba compiles, with C functions around them.
+    """Return the LLVM module of a text that Numba compiles.
 
-    symbols: entry -> symbol of its C function.
+    It holds the C functions, too. symbols: entry -> symbol of its C function.
     """
     import llvmlite.binding as llvm
     from numba.core import ccallback, types
@@ -172,7 +171,7 @@ def compiled_by_numba(
             library._final_module = llvm.parse_assembly(
                 interleave_loops(str(library._final_module), interleave)
             )
-        # CodeLibrary.finalize, but for the code in memory that nobody would run
+        # CodeLibrary.finalize, but without loading code into memory, which nothing would run
         for called in dict.fromkeys(library._linking_libraries):
             library._final_module.link_in(called._get_module_for_linking(), preserve=True)
         library._optimize_final_module()

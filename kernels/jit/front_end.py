@@ -1,4 +1,4 @@
-"""Translate kernel texts to LLVM IR in one walk over their syntax tree.
+"""Translate kernel texts to LLVM IR in one walk over the tree.
 
 Generated texts use little of Python: scalars, loops over ranges, branches, and calls of intrinsics
 and casts. Numba's analysis of bytecode (SSA, type inference, rewrites) takes more time than LLVM
@@ -95,10 +95,11 @@ _library: _Library | None = None
 def translate(
     text: str, names: Mapping[str, Any], entries: Sequence[str], arity: int, unique: str
 ) -> str:
-    """Return the LLVM IR of a text's functions, as private functions of Numba's convention.
+    """Return the LLVM IR of a text's functions.
 
-    names: the text's global names. entries: functions of `arity` integer arguments. A function f is
-    called `mangled(unique, f)` in the IR. Raises Unsupported.
+    They are private and have Numba's calling convention; a function f is called
+    `mangled(unique, f)`. names: the text's global names. entries: functions of `arity` integer
+    arguments. Raises Unsupported.
     """
     global _library
     try:
@@ -259,7 +260,10 @@ class _Function:
         self._builder.position_at_end(end)
 
     def _for(self, node: ast.For) -> None:
-        """Emit a loop over a range, with the test at its end: LLVM would move it there."""
+        """Emit a loop over a range.
+
+        The test stands at the end of the loop: LLVM would move it there.
+        """
         call = node.iter
         if node.orelse or not isinstance(node.target, ast.Name):
             raise Unsupported("else or target of a loop")
@@ -432,9 +436,10 @@ class _Function:
         return builder.add(quotient, builder.sext(below, _I64))
 
     def _quotient(self, value: ir.Value, divisor: ir.Value) -> ir.Value:
-        """Return a floor quotient with Numba's result by 0, which is 0; it wraps by -1.
+        """Return a floor quotient by any divisor.
 
-        Numba's own code has five branches, which cost LLVM a tenth of its time.
+        The quotient by 0 is 0, as in Numba, and the one by -1 wraps. Numba's own code has five
+        branches, which cost LLVM a tenth of its time.
         """
         builder, zero, one = self._builder, ir.Constant(_I64, 0), ir.Constant(_I64, 1)
         # The division instruction traps for 0, and for -1 if the quotient overflows.
@@ -447,7 +452,10 @@ class _Function:
         return builder.select(trivial, builder.mul(value, divisor), builder.add(quotient, below))
 
     def _logical(self, node: ast.BoolOp) -> _Typed:
-        """Emit `and` and `or` of booleans; later operands run only where they are needed."""
+        """Emit `and` and `or` of booleans.
+
+        Later operands run only if they are needed.
+        """
         end, found = self._new("logical"), []
         stops = isinstance(node.op, ast.Or)
         for number, operand in enumerate(node.values):
@@ -490,7 +498,10 @@ class _Function:
         return _Typed(phi, kind)
 
     def _extreme(self, comparison: str, values: Sequence[_Typed]) -> _Typed:
-        """Emit min or max of integers, which Numba compiles as a Python function."""
+        """Emit min or max of integers.
+
+        Numba would compile a Python function for it.
+        """
         kind = self._common([value.type for value in values])
         if not isinstance(kind, types.Integer):
             raise Unsupported(f"min or max of {kind}")
@@ -536,8 +547,8 @@ class _Function:
 
 
 _STATEMENTS: Final[dict[type[ast.stmt], Callable[[_Function, Any], None]]] = {
-    ast.Assign: _Function._assignment, ast.AugAssign: _Function._augmented, ast.Break: _Function._break,
-    ast.Continue: _Function._continue, ast.Expr: _Function._expression, ast.For: _Function._for,
-    ast.If: _Function._if, ast.Pass: _Function._pass, ast.Return: _Function._return,
-    ast.While: _Function._while,
+    ast.Assign: _Function._assignment, ast.AugAssign: _Function._augmented,
+    ast.Break: _Function._break, ast.Continue: _Function._continue,
+    ast.Expr: _Function._expression, ast.For: _Function._for, ast.If: _Function._if,
+    ast.Pass: _Function._pass, ast.Return: _Function._return, ast.While: _Function._while,
 }  # fmt: skip
