@@ -40,11 +40,12 @@ def run(text: str, values: dict[str, Any] | None = None) -> tuple[dict[str, list
     ready = deque(propagator.start())
     seen: dict[str, list[Any]] = {}
     while ready:
-        tagged = ready.popleft()
-        node, inputs = tagged.item.node, tagged.inputs
-        if tagged.item.is_merge:
-            out = [DEAD, DEAD] if tagged.is_dead else [inputs[0], inputs[1]]
-        elif tagged.is_dead:
+        done = ready.popleft()
+        item, _, is_dead, inputs = done
+        node = item.node
+        if item.is_merge:
+            out = [DEAD, DEAD] if is_dead else [inputs[0], inputs[1]]
+        elif is_dead:
             out = [DEAD] * max(1, len(node.output_dtypes))
         elif node.op == "Const":
             out = [(values or {}).get(node.name, node.attrs["value"].item())]
@@ -59,7 +60,7 @@ def run(text: str, values: dict[str, Any] | None = None) -> tuple[dict[str, list
         else:
             out = [inputs[0]]
         seen.setdefault(node.name, []).append(out[0] if out else None)
-        ready.extend(propagator.finish(tagged, out))
+        propagator.finish(done, out, ready)
     return seen, propagator
 
 

@@ -1,15 +1,19 @@
 """Run the ready nodes of a step's partitions on several threads.
 
 The dataflow executor serves the runs that a straight-line step cannot: several partitions, control
-flow, shapes known only at run time, blocking kernels. The caller's thread takes ready nodes from
-one queue. A node measured as expensive goes to the inter-op pool when the caller has other work. A
-blocking kernel holds no thread. The first error wins: the executor cancels the step and drains its
-remaining nodes.
+flow, shapes known only at run time, blocking kernels. One thread at a time, the *dispatcher*,
+propagates values and runs the cheap nodes, without a lock for a node. A node that is expensive, or
+whose kernel calls the user's Python, runs outside of dispatching: on the inter-op pool if other
+nodes are ready, else on the dispatcher's thread, while another thread may dispatch. A thread that
+completes such a node dispatches next unless another thread does. As many threads as the pool has
+work for a run at once, its caller included. A blocking kernel holds no thread. The first error
+wins: the executor cancels the step and drains its remaining nodes.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections import deque
@@ -20,7 +24,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.runtime.executor.node_runner import NodeRunner, RunnerEnvironment, make_runner
-from tfjit.runtime.executor.propagator import FlowGraph, Propagator, Tagged
+from tfjit.runtime.executor.propagator import FlowGraph, Propagator, Ready
 from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.inter_op_pool import ThreadPool
 from tfjit.runtime.kernel_api.kernel_errors import at_node, kernel_error
@@ -33,6 +37,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.executor")
 
 EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens of us
+_MEASURED_RUNS: Final = 3  # the first runs of a plan measure all nodes
+_MEASURE_EVERY: Final = 16  # so does each run of this number
+
+# Kinds of nodes: the dispatcher runs it; it passes a live input on; it calls back; it may take long
+# or wait for other nodes; it runs when dead too.
+_CHEAP, _MERGE, _BLOCKING, _EXPENSIVE, _TRANSFER = range(5)
 
 
 class DataflowPlan:
@@ -51,6 +61,12 @@ class DataflowPlan:
         ]
         self.returns_variant = any(node.input_dtypes[0].name == "variant" for node in results)
         self._num_results = len(results)
+        self._runs = 0
+
+    def measures(self) -> bool:
+        """Count a run, and return whether the run should measure all of its nodes."""
+        self._runs += 1
+        return self._runs <= _MEASURED_RUNS or self._runs % _MEASURE_EVERY == 0
 
     def run(self, feeds: Sequence[Any], context: StepContext, pool: ThreadPool) -> list[Any]:
         """Run one step and return the fetched values by _Retval index.
@@ -59,7 +75,7 @@ class DataflowPlan:
         """
         context.call_frame = feeds
         context.return_values = [NO_VALUE] * self._num_results
-        _Run(self.executors, context, pool).run()
+        _Run(self, context, pool).run()
         for index, value in enumerate(context.return_values):
             if value is NO_VALUE:
                 raise errors.InvalidArgumentError(
@@ -80,7 +96,7 @@ class DataflowPlan:
 
         Its fetches go through the rendezvous too. The caller waits on the returned run.
         """
-        run = _Run(self.executors, context, pool)
+        run = _Run(self, context, pool)
         # The thread is not from the pool: a partial run waits for its caller between parts, and
         # abandoned partial runs would use up the pool.
         threading.Thread(target=run.run_quietly, name="tfjit-partial-run", daemon=True).start()
@@ -101,15 +117,42 @@ class _Executor:
             make_runner(graph, item.node, self.device, env, item.node.name in shared)
             for item in self.flow.items
         ]
+        self.calls = [runner.run for runner in self.runners]
+        self.kinds = [
+            _MERGE
+            if item.is_merge
+            else _BLOCKING
+            if runner.blocking
+            else _EXPENSIVE
+            if runner.expensive
+            else _TRANSFER
+            if item.is_transfer
+            else _CHEAP
+            for item, runner in zip(self.flow.items, self.runners, strict=True)
+        ]
         self.cost_ns = [0.0] * len(self.runners)
 
 
-class _Run:
-    """Execute one step over all partitions."""
+class _Part:
+    """Hold the state of one partition in one run."""
 
-    def __init__(
-        self, executors: Sequence[_Executor], context: StepContext, pool: ThreadPool
-    ) -> None:
+    __slots__ = ("executor", "propagator", "ready")
+
+    def __init__(self, executor: _Executor) -> None:
+        self.executor = executor
+        self.propagator = Propagator(executor.flow)
+        self.ready: deque[Ready] = deque(self.propagator.start())
+
+
+class _Run:
+    """Execute one step over all partitions.
+
+    Only the dispatcher, the holder of `_dispatching`, uses `_parts` and `_in_flight`. All threads
+    append to `_arrived`, and then try to dispatch: either they do, or the dispatcher looks at
+    `_arrived` again after it has released `_dispatching`.
+    """
+
+    def __init__(self, plan: DataflowPlan, context: StepContext, pool: ThreadPool) -> None:
         self.context = context
         self.error: BaseException | None = None
         self.finished = threading.Event()
@@ -117,14 +160,19 @@ class _Run:
         self._now_ns = (
             time.perf_counter_ns if context.collector is None else context.collector.now_ns
         )
-        self._executors = executors
-        self._lock = threading.Lock()
-        self._wake = threading.Condition(self._lock)
-        self._ready: deque[tuple[_Executor, Propagator, Tagged]] = deque()
-        # handed to the pool, but not started there
-        self._handed: deque[tuple[_Executor, Propagator, Tagged]] = deque()
-        self._in_flight = 0  # nodes handed to the pool or waiting in a blocking kernel
-        self._propagators = [Propagator(executor.flow) for executor in executors]
+        self._measures = context.collector is not None or plan.measures()
+        self._parts = [_Part(executor) for executor in plan.executors]
+        self._dispatching = threading.Lock()
+        # nodes that ended outside of dispatching, with their outputs; None for a failed one
+        self._arrived: deque[tuple[_Part, Ready, Sequence[Any] | None]] = deque()
+        self._in_flight = 0  # nodes that run outside of dispatching, or will
+        self._over = False
+        self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()  # wake the caller
+        self._caller_is_busy = False  # it runs a node outside of dispatching
+        self._lock = threading.Lock()  # for `_handed`, `_helpers` and the first error
+        self._handed: deque[tuple[_Part, Ready]] = deque()  # for any thread to run
+        self._helpers = 0  # jobs of this run in the pool
+        self._max_helpers = pool.num_threads - 1
 
     def run(self) -> None:
         """Run to the end on this thread and raise the first error."""
@@ -132,50 +180,18 @@ class _Run:
         token = context.cancellation.register(self._cancelled)
         if token is None:
             self._fail(errors.CancelledError(None, None, "Run call was cancelled"))
-        with self._lock:
-            for executor, propagator in zip(self._executors, self._propagators, strict=True):
-                self._ready.extend((executor, propagator, tagged) for tagged in propagator.start())
         try:
-            while True:
-                with self._lock:
-                    handed = self._handed.popleft() if self._handed and not self._ready else None
-                    idle = not self._ready and handed is None and self._in_flight
-                if handed is not None:
-                    # No pool thread has started this node. All of them may be waiting for runs of
-                    # bodies such as this one.
-                    self._process_handed(*handed)
-                    continue
-                if idle:
-                    with self._pool.waiting(), self._lock:
-                        while not self._ready and self._in_flight:
-                            self._wake.wait()
-                with self._lock:
-                    if not self._ready:
-                        if self._in_flight:
-                            continue
-                        break
-                    executor, propagator, tagged = self._ready.popleft()
-                    more = bool(self._ready)
-                if (
-                    more
-                    and self._pool.num_threads > 1
-                    and executor.cost_ns[tagged.item.index] > EXPENSIVE_NS
-                ):
-                    with self._lock:
-                        self._in_flight += 1
-                        self._handed.append((executor, propagator, tagged))
-                    if not self._pool.offer(self._on_pool):
-                        self._on_pool()
-                    continue
-                self._process(executor, propagator, tagged)
-        # An interrupt during the wait: the step's outstanding work must end before the step does.
+            self._work()
+        # An interrupt: the step's outstanding work must end before the step does.
         except BaseException as error:
             self._fail(error)
-            self._drain()
+            self._work()
         finally:
             context.cancellation.deregister(token)
             self.finished.set()
         if self.error is not None:
+            for part in self._parts:
+                part.propagator.abandon()
             # The error is not kept in `self`: its traceback holds this frame, and the reference
             # cycle would keep the whole step alive until a garbage collection.
             failure, self.error = self.error, None
@@ -183,7 +199,7 @@ class _Run:
                 raise failure
             finally:
                 del failure
-        if not all(propagator.done for propagator in self._propagators):
+        if not all(part.propagator.done for part in self._parts):
             raise errors.InternalError(
                 None, None, "the step stopped with nodes that never became ready"
             )
@@ -196,72 +212,182 @@ class _Run:
         except BaseException as error:  # kept for the waiting caller
             self.error = error.with_traceback(None)
 
-    def _drain(self) -> None:
-        """Wait for a failed step's pool work and blocking kernels."""
-        with self._lock:
-            while self._in_flight:
-                self._wake.wait()
-
-    def _on_pool(self) -> None:
-        """Run the first node handed to the pool, if any."""
-        with self._lock:
-            if not self._handed:
+    def _work(self) -> None:
+        """Dispatch, run handed nodes and wait until the run is over."""
+        while True:
+            self._dispatch(of_caller=True)
+            if self._over:
                 return
-            handed = self._handed.popleft()
-        self._process_handed(*handed)
+            # The pool may not start a node that was handed to it: all of its threads may be waiting
+            # for runs of bodies such as this one.
+            handed = self._take_handed()
+            if handed is not None:
+                self._run_apart(*handed, of_caller=True)
+                continue
+            with self._pool.waiting():
+                self._signals.get()
 
-    def _process_handed(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
-        try:
-            self._process(executor, propagator, tagged)
-        finally:
-            with self._lock:
+    def _dispatch(self, of_caller: bool = False) -> None:
+        """Dispatch as long as there is work, unless another thread does."""
+        while self._dispatching.acquire(blocking=False):
+            try:
+                apart = self._advance()
+            finally:
+                self._dispatching.release()
+            if apart is not None:
+                self._run_apart(*apart, of_caller)
+            elif not self._arrived:
+                return
+
+    def _advance(self) -> tuple[_Part, Ready] | None:
+        """Run cheap nodes until none is ready, or return a node to run outside of dispatching."""
+        arrived = self._arrived
+        while True:
+            while arrived:
+                part, done, outputs = arrived.popleft()
                 self._in_flight -= 1
-                self._wake.notify()
+                if outputs is not None and self.error is None:
+                    part.propagator.finish(done, outputs, part.ready)
+            idle = True
+            for part in self._parts:
+                if self.error is not None:
+                    # The step computes and propagates nothing more; outstanding work runs out.
+                    part.ready.clear()
+                elif part.ready:
+                    idle = False
+                    apart = self._run_ready(part)
+                    if apart is not None:
+                        return part, apart
+            if idle and not arrived:
+                if not self._in_flight and not self._over:
+                    self._over = True
+                    self._signals.put(None)
+                return None
 
-    def _process(self, executor: _Executor, propagator: Propagator, tagged: Tagged) -> None:
-        item = tagged.item
-        if self.error is not None:
-            # Draining: the step computes and propagates nothing more, so the outstanding work runs
-            # out by itself.
-            return
-        if tagged.is_dead and not item.is_transfer and not item.is_merge:
-            self._done(executor, propagator, tagged, [DEAD] * len(item.node.output_dtypes))
-            return
-        if item.is_merge:
-            outputs: Sequence[Any] = (
-                [DEAD, DEAD] if tagged.is_dead else [tagged.inputs[0], item_index(tagged.inputs[1])]
-            )
-            self._done(executor, propagator, tagged, outputs)
-            return
-        runner = executor.runners[item.index]
+    def _run_ready(self, part: _Part) -> Ready | None:
+        """Run a partition's ready nodes until none is left or another thread completes a node.
+
+        Return a node that must run outside of dispatching.
+        """
+        executor, ready, arrived = part.executor, part.ready, self._arrived
+        calls, kinds, costs = executor.calls, executor.kinds, executor.cost_ns
+        context, finish, measures = self.context, part.propagator.finish, self._measures
+        while ready and not arrived and self.error is None:
+            entry = ready.popleft()
+            item, state, is_dead, inputs = entry
+            index = item.index
+            kind = kinds[index]
+            outputs: Sequence[Any]
+            if kind == _BLOCKING:
+                if is_dead and not item.is_transfer:
+                    finish(entry, (), ready)
+                else:
+                    self._start_blocking(part, entry, executor.runners[index])
+                continue
+            if is_dead and kind != _TRANSFER:
+                outputs = (DEAD, DEAD)
+            elif kind == _MERGE:
+                outputs = (inputs[0], item_index(inputs[1]))
+            elif kind == _EXPENSIVE or costs[index] > EXPENSIVE_NS:
+                self._in_flight += 1
+                if (ready or len(self._parts) > 1) and self._hand(part, entry):
+                    continue
+                return entry
+            elif measures:
+                computed = self._compute(part, entry)
+                if computed is None:
+                    return None
+                outputs = computed
+            else:
+                try:
+                    if is_dead:
+                        # Only a send is called with dead inputs.
+                        inputs = [DEAD] * len(inputs)
+                    outputs = calls[index](context, inputs, state.name)
+                except Exception as error:
+                    self._fail(kernel_error(error, item.node.op, item.node.name, inputs))
+                    return None
+                except BaseException as error:  # an interrupt ends the step
+                    self._fail(error)
+                    return None
+            finish(entry, outputs, ready)
+        return None
+
+    def _compute(self, part: _Part, entry: Ready) -> Sequence[Any] | None:
+        """Run a node, measure and record it; return None after an error."""
+        item, state, is_dead, inputs = entry
+        executor, index = part.executor, item.index
         try:
-            if runner.blocking:
-                self._start_blocking(executor, propagator, tagged, runner)
-                return
             start = self._now_ns()
-            # Only a send is called with dead inputs.
-            inputs = [DEAD] * len(tagged.inputs) if tagged.is_dead else tagged.inputs
-            outputs = runner.run(self.context, inputs, tagged.frame_iteration)
+            if is_dead:
+                inputs = [DEAD] * len(inputs)
+            outputs = executor.calls[index](self.context, inputs, state.name)
             elapsed = self._now_ns() - start
         except Exception as error:
-            self._fail(kernel_error(error, item.node.op, item.node.name, tagged.inputs))
-            return
+            self._fail(kernel_error(error, item.node.op, item.node.name, inputs))
+            return None
         except BaseException as error:  # an interrupt ends the step; `run` raises it again
             self._fail(error)
-            return
-        costs = executor.cost_ns
-        costs[item.index] = (
-            elapsed if not costs[item.index] else (9 * costs[item.index] + elapsed) / 10
-        )
+            return None
+        # A first run may have imported a module, or met a busy machine.
+        known = executor.cost_ns[index] or elapsed
+        executor.cost_ns[index] = elapsed if elapsed < known else (3 * known + elapsed) / 4
         if self.context.collector is not None:
             self.context.collector.record(executor.device.name, item.node, start, elapsed, outputs)
-        self._done(executor, propagator, tagged, outputs)
+        return outputs
 
-    def _start_blocking(
-        self, executor: _Executor, propagator: Propagator, tagged: Tagged, runner: NodeRunner
-    ) -> None:
+    def _run_apart(self, part: _Part, entry: Ready, of_caller: bool = False) -> None:
+        """Run a node outside of dispatching."""
+        outputs = None
+        try:
+            if of_caller:
+                self._caller_is_busy = True
+            if self.error is None:
+                outputs = self._compute(part, entry)
+        finally:
+            if of_caller:
+                self._caller_is_busy = False
+            self._arrived.append((part, entry, outputs))
+
+    def _hand(self, part: _Part, entry: Ready) -> bool:
+        """Hand a node to the pool; False when the dispatcher's thread had better run it."""
+        if self._max_helpers < 1:
+            return False
         with self._lock:
-            self._in_flight += 1
+            helps = self._helpers < self._max_helpers
+            if helps:
+                self._helpers += 1
+            self._handed.append((part, entry))
+        if helps and not self._pool.offer(self._help):
+            with self._lock:
+                self._helpers -= 1
+                if self._helpers:
+                    return True
+                # A helper that has ended since may have taken the node.
+                if self._handed and self._handed[-1][1] is entry:
+                    self._handed.pop()
+                    return False
+        self._signals.put(None)
+        return True
+
+    def _take_handed(self) -> tuple[_Part, Ready] | None:
+        with self._lock:
+            return self._handed.popleft() if self._handed else None
+
+    def _help(self) -> None:
+        """Run handed nodes on a thread of the pool, and dispatch what follows from them."""
+        while True:
+            self._dispatch()
+            with self._lock:
+                if not self._handed:
+                    self._helpers -= 1
+                    return
+                handed = self._handed.popleft()
+            self._run_apart(*handed)
+
+    def _start_blocking(self, part: _Part, entry: Ready, runner: NodeRunner) -> None:
+        item, state, is_dead, inputs = entry
+        self._in_flight += 1
         called = False
         start = self._now_ns()
 
@@ -271,37 +397,42 @@ class _Run:
                 if called:
                     return
                 called = True
+            outputs = None
             try:
                 if isinstance(result, BaseException):
                     if isinstance(result, errors.OpError):
-                        result = at_node(result, tagged.item.node.name)
+                        result = at_node(result, item.node.name)
                     self._fail(result)
                 else:
                     if self.context.collector is not None:
                         elapsed = self._now_ns() - start
                         self.context.collector.record(
-                            executor.device.name, tagged.item.node, start, elapsed, result
+                            part.executor.device.name, item.node, start, elapsed, result
                         )
-                    self._done(executor, propagator, tagged, result)
+                    outputs = result
             finally:
-                with self._lock:
-                    self._in_flight -= 1
-                    self._wake.notify()
+                self._arrived.append((part, entry, outputs))
+                self._wake()
 
         try:
-            runner.start(self.context, tagged.inputs, tagged.frame_iteration, done, tagged.is_dead)
+            runner.start(self.context, inputs, state.name, done, is_dead)
         except BaseException as error:
             done(error)
 
-    def _done(
-        self, executor: _Executor, propagator: Propagator, tagged: Tagged, outputs: Sequence[Any]
-    ) -> None:
-        with self._lock:
-            if self.error is not None:
-                return
-            for ready in propagator.finish(tagged, outputs):
-                self._ready.append((executor, propagator, ready))
-            self._wake.notify()
+    def _wake(self) -> None:
+        """Have a thread of this run dispatch.
+
+        The current one may belong to another run.
+        """
+        self._signals.put(None)
+        if self._caller_is_busy and self._max_helpers > 0:
+            with self._lock:
+                if self._helpers >= self._max_helpers:
+                    return  # a helper dispatches before it ends
+                self._helpers += 1
+            if not self._pool.offer(self._help):
+                with self._lock:
+                    self._helpers -= 1
 
     def _cancelled(self) -> None:
         self._fail(
@@ -315,8 +446,7 @@ class _Run:
             if self.error is not None:
                 return
             self.error = error
-            self._ready.clear()
-            self._wake.notify_all()
+        self._signals.put(None)
         self.context.rendezvous.abort(error)
         self.context.cancellation.cancel()
 

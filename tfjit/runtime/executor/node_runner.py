@@ -80,9 +80,14 @@ class RunnerEnvironment:
 
 
 class NodeRunner(ABC):
-    """Computes one node. blocking: use `start`, which never waits, instead of `run`."""
+    """Computes one node.
+
+    blocking: use `start`, which never waits, instead of `run`. expensive: `run` may take long, or
+    wait for other nodes.
+    """
 
     blocking = False
+    expensive = False
 
     @abstractmethod
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
@@ -240,6 +245,7 @@ class _Runtime(NodeRunner):
         self._device = device
         self._session = session
         self.blocking = kernel.blocking
+        self.expensive = kernel.expensive
 
     def _context(self, context: StepContext, frame: str) -> OpContext:
         node = self._node

@@ -13,7 +13,7 @@ import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tfjit.framework import errors
 from tfjit.framework.op_defs.op_traits import (
@@ -32,16 +32,15 @@ from tfjit.runtime.kernel_api.op_kernel import DEAD
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
-_MISSING: Final = object()
-
 
 @dataclass(slots=True)
 class Item:
     """Describe a node to the propagation.
 
     edges: (destination, its input or -1 for a control edge, source output or -1). pending: in-edges
-    of a non-merge node. controls: control in-edges. frame: static name of the frame that holds the
-    node's outputs ("" = outside loops).
+    of a non-merge node. controls: control in-edges. frame: static name of the frame that the node
+    runs in ("" = outside loops). local: its number among the nodes of that frame. moves_frame: an
+    Enter, Exit or NextIteration.
     """
 
     index: int
@@ -57,18 +56,21 @@ class Item:
     is_control_trigger: bool = False
     is_transfer: bool = False
     frame: str = ""
+    local: int = 0
+    pending: int = 0
 
     @property
-    def pending(self) -> int:
-        """Return the number of in-edges that a non-merge node awaits."""
-        return self.num_inputs + self.controls
+    def moves_frame(self) -> bool:
+        """Return whether the outputs go to another iteration or frame."""
+        return self.is_enter or self.is_exit or self.is_next
 
 
 class FlowGraph:
     """Hold the immutable part of an executor.
 
-    The parts are the items, the roots and the number of Enter nodes of each frame. Raises the
-    errors of `check_frames`.
+    The parts are the items, the roots, and the number of Enter nodes of each frame. counts: the
+    pending counts at the start of an iteration, by static frame name and `Item.local`; of a merge,
+    its control edges. Raises the errors of `check_frames`.
     """
 
     def __init__(self, graph: DataflowGraph) -> None:
@@ -101,6 +103,13 @@ class FlowGraph:
         if any(item.is_enter or item.is_exit for item in self.items):
             check_frames(graph)
         self._name_frames()
+        self.counts: dict[str, list[int]] = {"": []}
+        for item in self.items:
+            item.pending = item.controls if item.is_merge else item.num_inputs + item.controls
+            counts = self.counts.setdefault(item.frame, [])
+            item.local = len(counts)
+            counts.append(item.pending)
+        self.moving = frozenset(item.index for item in self.items if item.moves_frame)
         self._check_that_loops_end(graph)
 
     def _check_that_loops_end(self, graph: DataflowGraph) -> None:
@@ -186,55 +195,61 @@ def _frame_id(parent: int, iteration: int, name: str) -> int:
     )
 
 
-@dataclass(slots=True)
-class Tagged:
-    """Describe a ready node in one iteration of one frame.
+class Iteration:
+    """Hold the counts and inputs of one iteration of a frame.
 
-    inputs: values in order.
-    """
-
-    item: Item
-    frame: Frame
-    iteration: int
-    is_dead: bool
-    inputs: list[Any]
-
-    @property
-    def frame_iteration(self) -> str:
-        """Return the last part of a rendezvous key."""
-        return f"{self.frame.id}:{self.iteration}"
-
-
-class _Iteration:
-    """Hold the counts and inputs of one iteration.
-
-    An entry appears when the first input of its node arrives.
+    name: the last part of a rendezvous key. pending: by `Item.local`. inputs: the inputs that have
+    arrived of nodes with several in-edges, by `Item.local`; None until the first one. dead: nodes
+    with a dead input, by `Item.index`; for merges, `dead_counts` has their number.
     """
 
     __slots__ = (
+        "dead",
         "dead_counts",
         "fired",
+        "frame",
         "inputs",
         "live",
+        "name",
+        "number",
         "outstanding_frames",
         "outstanding_ops",
         "pending",
     )
 
-    def __init__(self) -> None:
-        self.pending: dict[int, int] = {}
+    def __init__(self, frame: Frame, number: int) -> None:
+        self.frame = frame
+        self.number = number
+        self.name = f"{frame.id}:{number}"
+        self.pending = frame.counts[:]
+        self.inputs: list[list[Any] | None] = [None] * len(self.pending)
+        self.dead: set[int] = set()
         self.dead_counts: dict[int, int] = {}
-        self.inputs: dict[int, list[Any]] = {}
         self.live: set[int] = set()
         self.fired: set[int] = set()
         self.outstanding_ops = 0
         self.outstanding_frames = 0
 
 
+# A ready node: item, iteration, whether it is dead, values of its inputs in order. A plain tuple,
+# since each node of each run makes one.
+Ready = tuple[Item, Iteration, bool, list[Any]]
+
+
+class ReadyQueue(Protocol):
+    """Take the nodes that become ready: a list or a deque."""
+
+    def append(self, ready: Ready, /) -> None:
+        """Add a node."""
+
+    def __len__(self) -> int: ...
+
+
 class Frame:
     """Hold one execution of a loop; frame 0 is the graph."""
 
     __slots__ = (
+        "counts",
         "dead_exits",
         "id",
         "invariants",
@@ -258,6 +273,7 @@ class Frame:
         parallel_iterations: int,
         enters: int,
         id: int,
+        counts: list[int],
     ) -> None:
         self.name = name
         self.key = key
@@ -266,7 +282,8 @@ class Frame:
         self.parallel_iterations = parallel_iterations
         self.pending_enters = enters
         self.id = id
-        self.iterations: dict[int, _Iteration] = {0: _Iteration()}
+        self.counts = counts  # the pending counts that an iteration starts with
+        self.iterations: dict[int, Iteration] = {0: Iteration(self, 0)}
         self.latest = 0
         self.invariants: list[tuple[Item, Any]] = []
         # values of NextIteration that wait for the window of parallel iterations
@@ -277,129 +294,150 @@ class Frame:
 class Propagator:
     """Hold the state of one run over a FlowGraph.
 
-    `start()` returns the first ready nodes. `finish(tagged, outputs)` takes a node's outputs and
-    returns the nodes that become ready. `done` is set once nothing is outstanding. Finished
+    `start()` returns the first ready nodes. `finish(ready, outputs, queue)` takes a node's outputs
+    and appends the nodes that become ready. `done` is set once nothing is outstanding. Finished
     iterations and frames are freed.
     """
 
     def __init__(self, graph: FlowGraph) -> None:
+        self._items = graph.items
         self._graph = graph
+        self._moving = graph.moving
         self._frames: dict[Any, Frame] = {}
-        self.root = Frame("", None, None, 0, 1, 0, 0)
+        self.root = Frame("", None, None, 0, 1, 0, 0, graph.counts[""])
         self.done = False
 
-    def start(self) -> list[Tagged]:
+    def start(self) -> list[Ready]:
         """Return the nodes without inputs."""
-        ready = [Tagged(item, self.root, 0, False, []) for item in self._graph.roots]
-        self.root.iterations[0].outstanding_ops = len(ready)
+        first = self.root.iterations[0]
+        ready: list[Ready] = [(item, first, False, []) for item in self._graph.roots]
+        first.outstanding_ops = len(ready)
         self.done = not ready
         return ready
 
-    def finish(self, tagged: Tagged, outputs: Sequence[Any]) -> list[Tagged]:
-        """Return the nodes that become ready.
+    def abandon(self) -> None:
+        """Drop the state of a failed run, whose frames and iterations refer to each other."""
+        for frame in (self.root, *self._frames.values()):
+            frame.iterations.clear()
+        self._frames.clear()
+
+    def finish(self, done: Ready, outputs: Sequence[Any], queue: ReadyQueue) -> None:
+        """Append the nodes that become ready to `queue`.
 
         outputs: values in order, DEAD for a missing one. The outputs of a dead node are ignored.
         """
-        ready: list[Tagged] = []
-        item, frame, iteration = tagged.item, tagged.frame, tagged.iteration
-        dead = tagged.is_dead
+        item, state, dead, _ = done
+        if item.index in self._moving:
+            self._move(item, state, dead, outputs, queue)
+        else:
+            self._activate(item, state, dead, outputs, queue)
+        state.outstanding_ops -= 1
+        if not state.outstanding_ops:
+            self._settle(state.frame, state.number, queue)
+
+    def _move(
+        self, item: Item, state: Iteration, dead: bool, outputs: Sequence[Any], queue: ReadyQueue
+    ) -> None:
+        """Pass the outputs of an Enter, Exit or NextIteration to their iteration."""
+        frame = state.frame
         if item.is_enter:
-            child = self._child(tagged)
+            child = self._child(item, state)
             value = DEAD if dead else outputs[0]
             if item.is_constant_enter:
                 child.invariants.append((item, value))
-                for i in list(child.iterations):
-                    self._activate(item, child, i, dead, [value], ready)
+                for iteration in list(child.iterations.values()):
+                    self._activate(item, iteration, dead, [value], queue)
             else:
-                self._activate(item, child, 0, dead, [value], ready)
+                self._activate(item, child.iterations[0], dead, [value], queue)
             child.pending_enters -= 1
             if child.pending_enters == 0:
                 # A dead loop may have no outstanding node left.
-                self._settle(child, 0, ready)
+                self._settle(child, 0, queue)
         elif item.is_exit:
-            if dead:
-                # An earlier iteration's exit is dead because the loop continued.
-                if iteration == frame.latest:
-                    frame.dead_exits.append(item)
-            else:
-                assert frame.parent is not None
-                self._activate(item, frame.parent, frame.parent_iteration, False, outputs, ready)
-        elif item.is_next:
             if not dead:
-                self._next_iteration(item, frame, iteration, outputs[0], ready)
-        else:
-            self._activate(item, frame, iteration, dead, outputs, ready)
-        state = frame.iterations[iteration]
-        state.outstanding_ops -= 1
-        self._settle(frame, iteration, ready)
-        return ready
+                assert frame.parent is not None
+                outer = frame.parent.iterations[frame.parent_iteration]
+                self._activate(item, outer, False, outputs, queue)
+            # An earlier iteration's exit is dead because the loop continued.
+            elif state.number == frame.latest:
+                frame.dead_exits.append(item)
+        elif not dead:
+            self._next_iteration(item, state, outputs[0], queue)
 
-    def _child(self, tagged: Tagged) -> Frame:
-        name = f"{tagged.item.frame};{tagged.item.node.attrs['frame_name'].decode()}"
-        key = (tagged.frame.id, tagged.iteration, name)
+    def _child(self, item: Item, state: Iteration) -> Frame:
+        name = f"{item.frame};{item.node.attrs['frame_name'].decode()}"
+        key = (state.frame.id, state.number, name)
         found = self._frames.get(key)
         if found is None:
             found = Frame(
                 name,
                 key,
-                tagged.frame,
-                tagged.iteration,
-                int(tagged.item.node.attrs.get("parallel_iterations", 10)),
+                state.frame,
+                state.number,
+                int(item.node.attrs.get("parallel_iterations", 10)),
                 self._graph.enter_counts[name],
-                _frame_id(tagged.frame.id, tagged.iteration, name),
+                _frame_id(state.frame.id, state.number, name),
+                self._graph.counts.get(name, []),
             )
             self._frames[key] = found
-            tagged.frame.iterations[tagged.iteration].outstanding_frames += 1
+            state.outstanding_frames += 1
         return found
 
-    def _next_iteration(
-        self, item: Item, frame: Frame, iteration: int, value: Any, ready: list[Tagged]
-    ) -> None:
-        if iteration == frame.latest:
+    def _next_iteration(self, item: Item, state: Iteration, value: Any, queue: ReadyQueue) -> None:
+        frame = state.frame
+        if state.number == frame.latest:
             if len(frame.iterations) >= max(1, frame.parallel_iterations):
                 frame.queued.append((item, value))
                 return
-            self._open(frame, ready)
-        self._activate(item, frame, iteration + 1, False, [value], ready)
+            self._open(frame, queue)
+        self._activate(item, frame.iterations[state.number + 1], False, [value], queue)
 
-    def _open(self, frame: Frame, ready: list[Tagged]) -> None:
+    def _open(self, frame: Frame, queue: ReadyQueue) -> None:
         frame.latest += 1
         frame.dead_exits.clear()
-        frame.iterations[frame.latest] = _Iteration()
+        opened = frame.iterations[frame.latest] = Iteration(frame, frame.latest)
         for item, value in frame.invariants:
-            self._activate(item, frame, frame.latest, value is DEAD, [value], ready)
+            self._activate(item, opened, value is DEAD, [value], queue)
 
     def _activate(
-        self,
-        item: Item,
-        frame: Frame,
-        iteration: int,
-        dead: bool,
-        outputs: Sequence[Any],
-        ready: list[Tagged],
+        self, item: Item, state: Iteration, dead: bool, outputs: Sequence[Any], queue: ReadyQueue
     ) -> None:
-        state = frame.iterations[iteration]
-        items = self._graph.items
+        items = self._items
+        before = len(queue)
         for target, dst_input, output in item.edges:
             dst = items[target]
             value = DEAD if dead else outputs[output] if dst_input >= 0 else None
             if dst.is_merge:
-                self._activate_merge(item, dst, dst_input, value, frame, iteration, state, ready)
+                self._activate_merge(item, dst, dst_input, value, state, queue)
                 continue
+            if dst.pending == 1:
+                queue.append(
+                    (
+                        dst,
+                        state,
+                        value is DEAD and not dst.is_control_trigger,
+                        [value] if dst_input >= 0 else [],
+                    )
+                )
+                continue
+            local = dst.local
             if dst_input >= 0:
-                inputs = state.inputs.get(target)
+                inputs = state.inputs[local]
                 if inputs is None:
-                    inputs = state.inputs[target] = [_MISSING] * dst.num_inputs
+                    inputs = state.inputs[local] = [None] * dst.num_inputs
                 inputs[dst_input] = value
-            if (dead or value is DEAD) and not dst.is_control_trigger:
-                state.dead_counts[target] = 1
-            left = state.pending.get(target, dst.pending) - 1
-            state.pending[target] = left
+            if value is DEAD and not dst.is_control_trigger:
+                state.dead.add(target)
+            left = state.pending[local] - 1
+            state.pending[local] = left
             if left == 0:
-                del state.pending[target]
-                is_dead = state.dead_counts.pop(target, 0) > 0
-                ready.append(Tagged(dst, frame, iteration, is_dead, state.inputs.pop(target, [])))
-                state.outstanding_ops += 1
+                inputs = state.inputs[local]
+                # The iteration must not keep the values of a node that has run.
+                state.inputs[local] = None
+                queue.append(
+                    (dst, state, bool(state.dead) and target in state.dead, inputs or [])
+                )
+        state.outstanding_ops += len(queue) - before
 
     def _activate_merge(
         self,
@@ -407,65 +445,65 @@ class Propagator:
         dst: Item,
         dst_input: int,
         value: Any,
-        frame: Frame,
-        iteration: int,
-        state: _Iteration,
-        ready: list[Tagged],
+        state: Iteration,
+        queue: ReadyQueue,
     ) -> None:
-        target = dst.index
+        target, local = dst.index, dst.local
         if target in state.fired:
             return
         if dst_input < 0:
-            state.pending[target] = state.pending.get(target, dst.controls) - 1
+            state.pending[local] -= 1
         elif value is not DEAD:
             if target not in state.live:
                 state.live.add(target)
-                state.inputs[target] = [value, dst_input]
+                state.inputs[local] = [value, dst_input]
         else:
             # The loop is on the untaken side of a conditional: its Enter is dead, and no
             # NextIteration value will arrive.
             state.dead_counts[target] = (
                 dst.num_inputs if item.is_enter else state.dead_counts.get(target, 0) + 1
             )
-        if state.pending.get(target, dst.controls) > 0:
+        if state.pending[local] > 0:
             return
         live = target in state.live
         if live or state.dead_counts.get(target, 0) >= dst.num_inputs:
             state.fired.add(target)
-            ready.append(Tagged(dst, frame, iteration, not live, state.inputs.pop(target, [])))
-            state.outstanding_ops += 1
+            inputs = state.inputs[local]
+            state.inputs[local] = None
+            queue.append((dst, state, not live, inputs or []))
 
-    def _settle(self, frame: Frame, iteration: int, ready: list[Tagged]) -> None:
+    def _settle(self, frame: Frame, number: int, queue: ReadyQueue) -> None:
         """Drop finished iterations and end a frame that has none left.
 
         Iterations end from the oldest on; each ended iteration admits queued ones.
         """
         while True:
-            state = frame.iterations.get(iteration)
+            state = frame.iterations.get(number)
             if state is None or state.outstanding_ops or state.outstanding_frames:
                 return
-            if iteration == 0 and frame.pending_enters > 0:
+            if number == 0 and frame.pending_enters > 0:
                 return
-            if iteration > 0 and iteration - 1 in frame.iterations:
+            if number > 0 and number - 1 in frame.iterations:
                 return
-            del frame.iterations[iteration]
+            del frame.iterations[number]
             if frame.queued:
                 queued, frame.queued = frame.queued, []
-                self._open(frame, ready)
+                self._open(frame, queue)
                 for item, value in queued:
-                    self._activate(item, frame, frame.latest, False, [value], ready)
+                    self._activate(item, frame.iterations[frame.latest], False, [value], queue)
             if not frame.iterations:
-                self._end(frame, ready)
+                self._end(frame, queue)
                 return
-            iteration += 1
+            number += 1
 
-    def _end(self, frame: Frame, ready: list[Tagged]) -> None:
+    def _end(self, frame: Frame, queue: ReadyQueue) -> None:
         parent = frame.parent
         if parent is None:
             self.done = True
             return
+        outer = parent.iterations[frame.parent_iteration]
         for item in frame.dead_exits:
-            self._activate(item, parent, frame.parent_iteration, True, [DEAD], ready)
+            self._activate(item, outer, True, [DEAD], queue)
         del self._frames[frame.key]
-        parent.iterations[frame.parent_iteration].outstanding_frames -= 1
-        self._settle(parent, frame.parent_iteration, ready)
+        outer.outstanding_frames -= 1
+        self._settle(parent, frame.parent_iteration, queue)
