@@ -1,9 +1,10 @@
-"""Split a run into stages at its blocking nodes.
+"""Split a run into stages at its blocking nodes and Python functions.
 
 Queues and readers may block. The nodes behind them can be compiled, for the shapes that arrive. A
 graph that dequeues its batch would be run node by node as a whole, because one of its nodes may
 block. Cut behind that node, the rest is a run with a fed batch: a straight-line step for the shapes
-of the batch.
+of the batch. So is the rest of a graph behind a Python function whose result has an unknown shape.
+Python functions that do not depend on each other share a stage, in which they overlap.
 """
 
 from __future__ import annotations
@@ -51,15 +52,18 @@ class Stage:
 
 
 def split_stages(
-    graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]
+    graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool], overlaps: bool = False
 ) -> tuple[list[Stage], str]:
     """Return (stages, ""), or ([], why the run is not cut).
 
-    waits: returns whether a node may wait for the effect of another step.
+    waits: returns whether a node may wait for the effect of another step. overlaps: Python
+    functions may run at the same time. Those of a run are blocking nodes too, if one has a result
+    of unknown shape, or if two may overlap; in the second case a single stage may result.
 
     Keeps: each needed node runs in one stage, after all of its dependencies. Constants and nodes
     that make handles run in every stage that needs them. Blocking nodes run as early as possible,
-    all others as late as possible. No node waits for the effect of a later stage.
+    all others as late as possible. No node waits for the effect of a later stage, and Python
+    functions that do not depend on each other can meet.
     Needs: the whole graph of a session, in which the names of the spec exist.
 
     A run is left whole where nodes of two stages use one resource that the first one waits for,
@@ -68,17 +72,34 @@ def split_stages(
     not depend on a blocking node may fail, since its error would have to wait too.
     """
     try:
-        return _Splitter(graph, spec, waits).stages(), ""
+        return _Splitter(graph, spec, waits, overlaps).stages(), ""
     except Declined as why:
         return [], str(why)
 
 
 class _Splitter:
-    def __init__(self, graph: DataflowGraph, spec: RunSpec, waits: Callable[[Node], bool]) -> None:
+    def __init__(
+        self,
+        graph: DataflowGraph,
+        spec: RunSpec,
+        waits: Callable[[Node], bool],
+        overlaps: bool,
+    ) -> None:
         self.graph, self.spec = graph, spec
         self.needed = needed_nodes(graph, spec)[0]
         self.fed = {parse_tensor_name(feed) for feed in spec.feeds}
-        self.waiting = {name for name in self.needed if waits(graph.node(name))}
+        self.blocking = {name for name in self.needed if waits(graph.node(name))}
+        python = {name for name in self.needed if graph.node(name).has_trait(CALLS_PYTHON)}
+        self.overlapping = overlaps and self._independent(python)
+        self.waiting = self.blocking
+        if self.overlapping or any(_has_unknown_shape(graph.node(name)) for name in python):
+            self.waiting = self.blocking | python
+
+    def _independent(self, names: set[str]) -> bool:
+        """Return whether two of the nodes do not depend on each other."""
+        # In a chain of n nodes, their numbers of ancestors among them are 0 to n - 1.
+        depths = {len(self._ancestors(name) & names) for name in names}
+        return len(depths) < len(names)
 
     def stages(self) -> list[Stage]:
         if not self.waiting:
@@ -87,7 +108,7 @@ class _Splitter:
         self.plain = self._plain()
         levels = self._levels(before)
         stages = self._merged(levels)
-        if len(stages) < 2:
+        if len(stages) < 2 and not self.overlapping:
             raise Declined("there are too few nodes beside the blocking ones")
         stage_of = {name: i for i, stage in enumerate(stages) for name in stage.members}
         self._check_resources(stages, stage_of)
@@ -198,7 +219,11 @@ class _Splitter:
         for level in sorted(by_level):
             members = by_level[level]
             waits = level % 2 == 1
-            small = not waits and level != last and len(members) < MIN_BETWEEN
+            small = (
+                not waits
+                and (level != last or not self.blocking)
+                and len(members) < MIN_BETWEEN
+            )
             if waits or small:
                 if not stages or not stages[-1].waits:
                     stages.append(Stage(True))
@@ -244,7 +269,7 @@ class _Splitter:
 
     def _check_resources(self, stages: list[Stage], stage_of: dict[str, int]) -> None:
         waited: dict[tuple[str, str], int] = {}
-        for name in self.waiting:
+        for name in self.blocking:
             for handle in self._handles(name):
                 if handle is None:
                     raise Declined(f"{name} waits for a resource that another node chooses")
@@ -257,17 +282,17 @@ class _Splitter:
                     raise Declined(f"{name} may unblock an earlier stage, by {handle[1]}")
 
     def _check_python(self, stage_of: dict[str, int]) -> None:
-        first = min(stage_of[name] for name in self.waiting)
         for name, stage in stage_of.items():
-            if (
-                stage > first
-                and self.graph.node(name).has_trait(CALLS_PYTHON)
-                and not self.waiting <= self._ancestors(name)
-            ):
+            if not self.graph.node(name).has_trait(CALLS_PYTHON):
+                continue
+            earlier = {other for other in self.waiting if stage_of[other] < stage}
+            if not earlier <= self._ancestors(name):
                 raise Declined(f"the Python function of {name} may unblock an earlier stage")
 
     def _check_failures(self, later: set[str]) -> None:
-        stack, dependent = list(self.waiting), set(self.waiting)
+        if not self.blocking:
+            return
+        stack, dependent = list(self.blocking), set(self.blocking)
         while stack:
             for target, _ in self._targets(stack.pop()):
                 if target not in dependent:
@@ -342,6 +367,11 @@ class _Splitter:
         return node in seen or any(
             e.dst in seen and (e.src_output == output or (e.is_control and shielded)) for e in edges
         )
+
+
+def _has_unknown_shape(node: Node) -> bool:
+    """Return whether the shape of an output is not known from the graph."""
+    return any(shape is None or any(d is None for d in shape) for shape in node.output_shapes)
 
 
 def _is_old_handle(node: Node) -> bool:

@@ -60,6 +60,7 @@ _HEAVY_BYTES: Final = 1 << 20
 """Input bytes from which a first run is worth a builder and a step."""
 # shapes after a first run: behind Unique, say, most never come again
 _MAX_CHECKED = 1024
+_MAX_SPECS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,8 @@ class _Pass(NodeRunner):
         self._shares = shares
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        if type(inputs[0]) is np.ndarray and len(inputs) == 1:
+            return inputs
         return [
             self._value(value) if isinstance(value, Variable) and dereference else value
             for value, dereference in zip(inputs, self._dereference, strict=False)
@@ -241,6 +244,9 @@ class _Runtime(NodeRunner):
     ) -> None:
         self._node = node
         self._op = node.op if node.op_def is None else node.op_def.name
+        self._input_dtypes = tuple(node.input_dtypes)
+        self._output_dtypes = tuple(node.output_dtypes)
+        self._output_shapes = tuple(node.output_shapes)
         self._kernel = kernel
         self._device = device
         self._session = session
@@ -256,9 +262,9 @@ class _Runtime(NodeRunner):
             self._device,
             self._session,
             context,
-            tuple(node.input_dtypes),
-            tuple(node.output_dtypes),
-            tuple(node.output_shapes),
+            self._input_dtypes,
+            self._output_dtypes,
+            self._output_shapes,
             frame,
         )
 
@@ -317,6 +323,10 @@ class _Referenced(NodeRunner):
         self._constants = constants
         self._make_state = find_initial_state(node.op)
         self._has_variable_input = any(d.is_ref or d is dtypes.resource for d in node.input_dtypes)
+        # of stateless nodes without variables, by input shapes
+        self._specs: OrderedDict[_Shapes, NodeSpec] = OrderedDict()
+        self._lock = threading.Lock()
+        self._keeps_specs = self._make_state is None and not self._has_variable_input
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         for value in inputs:
@@ -341,7 +351,25 @@ class _Referenced(NodeRunner):
             raise errors.UnimplementedError(
                 None, None, f"op {self._node.op} has compiled code only, and it is not ready"
             )
-        return self._reference(self._spec(arrays, ()), arrays)
+        return self._reference(self._reference_spec(arrays), arrays)
+
+    def _reference_spec(self, arrays: Sequence[np.ndarray]) -> NodeSpec:
+        """The spec of the inputs, kept for arrays: making one takes longer than a small kernel."""
+        if not self._keeps_specs:
+            return self._spec(arrays, ())
+        for array in arrays:
+            if type(array) is not np.ndarray:
+                return self._spec(arrays, ())
+        key = tuple([array.shape for array in arrays])
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._spec(arrays, ())
+            with self._lock:
+                _put(self._specs, key, spec, _MAX_SPECS)
+        return spec
+
+    def after_fork(self) -> None:
+        release_lock(self._lock)
 
     def _with_references(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
         """Reference outputs are the variable itself."""
@@ -415,12 +443,27 @@ class _Computed(_Referenced):
         self._waiting: OrderedDict[_Shapes, _Waiting] = OrderedDict()
         # input shapes that the reference has served
         self._checked: OrderedDict[_Shapes, None] = OrderedDict()
-        self._lock = threading.Lock()
+        # the latest shapes with a step, and the step
+        self._latest: tuple[_Shapes, Step] | None = None
+        self._known_shapes = not any(
+            s is None or any(d is None for d in s) for s in node.output_shapes
+        )
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         if self._native:
-            arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
-            step = self._step(arrays)
+            arrays = (
+                [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
+                if self._has_variable_input
+                else inputs
+            )
+            key = tuple([a.shape for a in arrays])
+            latest = self._latest
+            if latest is not None and latest[0] == key:
+                step: Step | None = latest[1]
+            else:
+                step = self._step(arrays)
+                if step is not None:
+                    self._latest = key, step
             if step is not None:
                 computed = step.run([np.asarray(a, order="C") for a in arrays], context)
                 return self._with_references(inputs, [np.asarray(o) for o in computed])
@@ -429,12 +472,14 @@ class _Computed(_Referenced):
     def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
         outputs = super()._compute(context, arrays)
         if self._native and self._as_inferred(outputs):
-            with self._lock:
-                _put(self._checked, tuple(a.shape for a in arrays), None, _MAX_CHECKED)
+            key = tuple([a.shape for a in arrays])
+            if key not in self._checked:
+                with self._lock:
+                    _put(self._checked, key, None, _MAX_CHECKED)
         return outputs
 
     def after_fork(self) -> None:
-        release_lock(self._lock)
+        super().after_fork()
         for step in self._steps.values():
             if step is not None:
                 step.after_fork()
@@ -443,8 +488,8 @@ class _Computed(_Referenced):
         """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and
         checks nothing.
         """
-        return all(
-            np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)
+        return self._known_shapes and all(
+            [np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)]
         )
 
     def _is_heavy_and_static(self, arrays: Sequence[np.ndarray], key: _Shapes) -> bool:
@@ -453,7 +498,7 @@ class _Computed(_Referenced):
 
     def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
         """Return a step of this node for these shapes, or None."""
-        key = tuple(a.shape for a in arrays)
+        key = tuple([a.shape for a in arrays])
         store = self._env.store
         if store is None:
             return None

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework.op_defs.op_traits import VARIABLE
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import CALLS_PYTHON, VARIABLE
 from tfjit.runtime.executor.dataflow_executor import copy_out
+from tfjit.runtime.lowering.lowering import Lowered, NotStatic
 from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH, Variable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
     from tfjit.passes.partitioning.split_stages import Stage
-    from tfjit.passes.pipeline import RunSpec
+    from tfjit.passes.pipeline import Partition, RunSpec
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.kernel_api.op_kernel import StepContext
     from tfjit.runtime.plan.host import PlanHost
@@ -57,6 +59,11 @@ class StagePlan(Plan):
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
         return replace(super().spec(feed_shapes), cut=self._cut)
+
+    def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
+        if self.waits:
+            raise NotStatic("its nodes may wait")
+        return super().lower(partition, feed_shapes)
 
     def variant(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
         found = self.variants.get(shapes)
@@ -112,6 +119,9 @@ class StagedPlan(Plan):
             return super().run(values, context, pool)
         with pool.working() if pool is not None and pool.slots is not None else nullcontext():
             return self._run_stages(dict(zip(self.feeds, values, strict=True)), pool)
+
+    def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
+        raise NotStatic("its nodes may wait")
 
     def _initialized(self) -> bool:
         buffers = VARIABLE_EPOCH[0]
@@ -181,10 +191,13 @@ def staged_plan(
 
     graph = session.graph
     assert graph is not None
-    if not any(is_blocking(op) for op in graph.op_types):
+    if not any(is_blocking(op) or registry.has_trait(op, CALLS_PYTHON) for op in graph.op_types):
         return None
     stages, _ = split_stages(
-        graph, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op)
+        graph,
+        RunSpec(feeds, fetches, targets),
+        lambda node: is_blocking(node.op),
+        overlaps=session.pool().num_threads > 1,
     )
     if not stages:
         return None
