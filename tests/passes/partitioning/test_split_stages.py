@@ -19,7 +19,7 @@ Nodes = Sequence[Any]
 
 
 def split(
-    build: Callable[[], Nodes], feeds: tuple[str, ...] = ()
+    build: Callable[[], Nodes], feeds: tuple[str, ...] = (), overlaps: bool = False
 ) -> tuple[list[Stage], str, DataflowGraph]:
     """build: makes a graph and returns what is run: tensors and operations."""
     with tf.Graph().as_default() as graph:
@@ -28,7 +28,7 @@ def split(
     targets = tuple(x.name for x in asked if isinstance(x, tf.Operation))
     made = DataflowGraph.from_graph(graph)
     stages, why = split_stages(
-        made, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op)
+        made, RunSpec(feeds, fetches, targets), lambda node: is_blocking(node.op), overlaps
     )
     for stage in stages:  # each is a run that can be made
         extract(made, RunSpec(stage.feeds, stage.fetches, stage.targets, cut=stage.cut))
@@ -37,6 +37,19 @@ def split(
 
 def queue(name: str = "queue", shape: Sequence[int] = (3,), **more: Any) -> Any:
     return tf.FIFOQueue(10, [tf.float32], shapes=[shape], name=name, **more)
+
+
+def function(name: str, *inputs: Any, shape: Sequence[int] | None = None) -> Any:
+    made = tf.py_func(lambda *x: np.float32(1), inputs, tf.float32, name=name)
+    if shape is not None:
+        made.set_shape(shape)
+    return made
+
+
+def chain(x: Any, count: int, name: str) -> Any:
+    for i in range(count):
+        x = tf.tanh(x, name=f"{name}{i}")
+    return x
 
 
 def test_a_batch_from_a_queue() -> None:
@@ -149,8 +162,16 @@ def whole_staging() -> Nodes:
 
 
 def whole_python() -> Nodes:
-    called = tf.py_func(lambda: np.float32(1), [], tf.float32, name="python")
+    called = function("python", shape=[])
     return [called, tf.tanh(queue().dequeue())]
+
+
+def whole_python_of_unknown_shape() -> Nodes:
+    """`second` may end the wait of `first`."""
+    x = function("third")
+    for _ in range(MIN_BETWEEN):
+        x = tf.tanh(x)
+    return [function("first"), function("second", x)]
 
 
 def whole_in_a_loop() -> Nodes:
@@ -181,6 +202,7 @@ def whole_without_waiting() -> Nodes:
         (whole_enabling_by_name, "may unblock an earlier stage, by one"),
         (whole_staging, "may unblock an earlier stage, by area"),
         (whole_python, "the Python function of python may unblock"),
+        (whole_python_of_unknown_shape, "the Python function of second may unblock"),
         (whole_in_a_loop, "precedes a blocking node inside a loop or conditional"),
         (whole_chosen, "waits for a resource that another node chooses"),
         (whole_beside, "look_up (GatherV2) may fail while another node waits"),
@@ -213,3 +235,48 @@ def test_python_behind_all_that_waits_is_no_reason() -> None:
 
     stages, _, _ = split(build)
     assert [stage.waits for stage in stages] == [True, False]
+
+
+def test_a_function_whose_result_has_an_unknown_shape() -> None:
+    def build(count: int) -> Nodes:
+        return [chain(function("python"), count, "t")]
+
+    (first, second), _, _ = split(lambda: build(MIN_BETWEEN))
+    assert (first.members, first.waits) == ({"python"}, True)
+    assert (len(second.members), second.waits, second.feeds) == (MIN_BETWEEN, False, ("python:0",))
+    assert not split(lambda: build(MIN_BETWEEN - 1))[0]
+    # a known shape: one straight-line step
+    assert not split(lambda: [chain(function("python", shape=[]), MIN_BETWEEN, "t")])[0]
+
+
+def test_functions_that_may_overlap_share_a_stage() -> None:
+    def build() -> Nodes:
+        x = tf.placeholder(tf.float32, [], name="x")
+        one = function("one", chain(x, MIN_BETWEEN, "s"), shape=[])
+        other = function("other", x, shape=[])
+        return [chain(one + other, MIN_BETWEEN, "t")]
+
+    first, second, third = split(build, ("x:0",), overlaps=True)[0]
+    assert [s.waits for s in (first, second, third)] == [False, True, False]
+    assert second.members == {"one", "other"}
+    assert not split(build, ("x:0",))[0]  # no thread for the second function
+    (only,), _, _ = split(
+        lambda: [function("one", shape=[]) + function("other", shape=[])], overlaps=True
+    )
+    assert only.waits
+
+
+def test_functions_that_follow_each_other_stay_in_the_step() -> None:
+    def build() -> Nodes:
+        return [function("other", function("one", shape=[]), shape=[])]
+
+    assert split(build, overlaps=True)[:2] == ([], "no node is blocking")
+
+
+def test_a_function_of_unknown_shape_beside_a_queue_runs_with_it() -> None:
+    def build() -> Nodes:
+        taken = queue().dequeue(name="take")
+        return [function("python"), chain(taken, MIN_BETWEEN, "t")]
+
+    (first, second), _, _ = split(build)
+    assert first.members == {"python", "take"} and len(second.members) == MIN_BETWEEN
