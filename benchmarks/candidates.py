@@ -185,7 +185,8 @@ class Tfjit(SessionCandidate):
         import tfjit
 
         config = tfjit.ConfigProto(
-            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+            intra_op_parallelism_threads=self.workload.intra_threads or threads,
+            inter_op_parallelism_threads=threads,
         )
         if not self.fuse:
             # OFF: every node its own compiled kernel

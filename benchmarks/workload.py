@@ -31,7 +31,8 @@ class Workload:
     too) those of a tf.Graph. callers: threads that call `run` at the same time; the time is the
     wall time over all their runs. kept: latest results that the caller keeps alive. callables: also
     measure `make_callable` against TensorFlow's options callable. leave_out: candidate -> the
-    reason to leave it out. needs_tensorflow: TensorFlow builds the graph.
+    reason to leave it out. needs_tensorflow: TensorFlow builds the graph. intra_threads: intra-op
+    threads of the sessions of tfjit and TensorFlow, None for as many as all candidates have.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Workload:
     callables: bool = False
     leave_out: Mapping[str, str] = field(default_factory=dict)
     needs_tensorflow: bool = False
+    intra_threads: int | None = None
     rtol: float = 1e-4
     atol: float = 1e-5
 

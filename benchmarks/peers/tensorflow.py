@@ -36,7 +36,8 @@ class Default(SessionCandidate):
 
         graph = imported(graph_def)
         config = tf.compat.v1.ConfigProto(
-            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+            intra_op_parallelism_threads=self.workload.intra_threads or threads,
+            inter_op_parallelism_threads=threads,
         )
         self.session = tf.compat.v1.Session(graph=graph, config=config)
         self.take_keys(graph)

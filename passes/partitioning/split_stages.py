@@ -3,7 +3,7 @@
 Queues and readers may block. The nodes behind them can be compiled, for the shapes that arrive. A
 graph that dequeues its batch would be run node by node as a whole, because one of its nodes may
 block. Cut behind that node, the rest is a run with a fed batch: a straight-line step for the shapes
-of the batch. So is the rest of a graph behind a Python function whose result has an unknown shape.
+of the batch. So is the rest of a graph behind a Python function with a result of unknown shape.
 Python functions that do not depend on each other share a stage, in which they overlap.
 """
 
@@ -57,8 +57,9 @@ def split_stages(
     """Return (stages, ""), or ([], why the run is not cut).
 
     waits: returns whether a node may wait for the effect of another step. overlaps: Python
-    functions may run at the same time. Those of a run are blocking nodes too, if one has a result
-    of unknown shape, or if two may overlap; in the second case a single stage may result.
+    functions may run at the same time. Python functions are blocking nodes too where the shape of
+    a result is unknown, or where two functions may overlap. A single stage may result in the
+    second case.
 
     Keeps: each needed node runs in one stage, after all of its dependencies. Constants and nodes
     that make handles run in every stage that needs them. Blocking nodes run as early as possible,
@@ -220,9 +221,7 @@ class _Splitter:
             members = by_level[level]
             waits = level % 2 == 1
             small = (
-                not waits
-                and (level != last or not self.blocking)
-                and len(members) < MIN_BETWEEN
+                not waits and (level != last or not self.blocking) and len(members) < MIN_BETWEEN
             )
             if waits or small:
                 if not stages or not stages[-1].waits:
@@ -370,7 +369,7 @@ class _Splitter:
 
 
 def _has_unknown_shape(node: Node) -> bool:
-    """Return whether the shape of an output is not known from the graph."""
+    """Return whether the graph leaves the shape of an output open."""
     return any(shape is None or any(d is None for d in shape) for shape in node.output_shapes)
 
 

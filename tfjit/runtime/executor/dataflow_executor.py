@@ -40,9 +40,11 @@ EXPENSIVE_NS: Final = 100_000.0  # handing a node to another thread costs tens o
 _MEASURED_RUNS: Final = 3  # the first runs of a plan measure all nodes
 _MEASURE_EVERY: Final = 16  # so does each run of this number
 
-# Kinds of nodes: the dispatcher runs it; it passes a live input on; it calls back; it may take long
-# or wait for other nodes; it runs when dead too.
+# Kinds of nodes: run by the dispatcher; passing a live input on; calling back; slow, or waiting for
+# other nodes; running when dead too.
 _CHEAP, _MERGE, _BLOCKING, _EXPENSIVE, _TRANSFER = range(5)
+
+_Outputs = Sequence[Any]  # a node's values in order
 
 
 class DataflowPlan:
@@ -64,7 +66,7 @@ class DataflowPlan:
         self._runs = 0
 
     def measures(self) -> bool:
-        """Count a run, and return whether the run should measure all of its nodes."""
+        """Count a run; return whether the run measures all nodes."""
         self._runs += 1
         return self._runs <= _MEASURED_RUNS or self._runs % _MEASURE_EVERY == 0
 
@@ -148,8 +150,8 @@ class _Run:
     """Execute one step over all partitions.
 
     Only the dispatcher, the holder of `_dispatching`, uses `_parts` and `_in_flight`. All threads
-    append to `_arrived`, and then try to dispatch: either they do, or the dispatcher looks at
-    `_arrived` again after it has released `_dispatching`.
+    append to `_arrived` and then try to dispatch. If they fail, the dispatcher looks at `_arrived`
+    again after releasing `_dispatching`.
     """
 
     def __init__(self, plan: DataflowPlan, context: StepContext, pool: ThreadPool) -> None:
@@ -164,11 +166,11 @@ class _Run:
         self._parts = [_Part(executor) for executor in plan.executors]
         self._dispatching = threading.Lock()
         # nodes that ended outside of dispatching, with their outputs; None for a failed one
-        self._arrived: deque[tuple[_Part, Ready, Sequence[Any] | None]] = deque()
+        self._arrived: deque[tuple[_Part, Ready, _Outputs | None]] = deque()
         self._in_flight = 0  # nodes that run outside of dispatching, or will
         self._over = False
         self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()  # wake the caller
-        self._caller_is_busy = False  # it runs a node outside of dispatching
+        self._caller_is_busy = False  # with a node outside of dispatching
         self._lock = threading.Lock()  # for `_handed`, `_helpers` and the first error
         self._handed: deque[tuple[_Part, Ready]] = deque()  # for any thread to run
         self._helpers = 0  # jobs of this run in the pool
@@ -240,7 +242,7 @@ class _Run:
                 return
 
     def _advance(self) -> tuple[_Part, Ready] | None:
-        """Run cheap nodes until none is ready, or return a node to run outside of dispatching."""
+        """Run cheap nodes until none is ready; return an expensive one."""
         arrived = self._arrived
         while True:
             while arrived:
@@ -265,9 +267,9 @@ class _Run:
                 return None
 
     def _run_ready(self, part: _Part) -> Ready | None:
-        """Run a partition's ready nodes until none is left or another thread completes a node.
+        """Run a partition's ready nodes; return an expensive one.
 
-        Return a node that must run outside of dispatching.
+        The dispatcher also returns when another thread has completed a node.
         """
         executor, ready, arrived = part.executor, part.ready, self._arrived
         calls, kinds, costs = executor.calls, executor.kinds, executor.cost_ns
@@ -277,7 +279,7 @@ class _Run:
             item, state, is_dead, inputs = entry
             index = item.index
             kind = kinds[index]
-            outputs: Sequence[Any]
+            outputs: _Outputs
             if kind == _BLOCKING:
                 if is_dead and not item.is_transfer:
                     finish(entry, (), ready)
@@ -313,7 +315,7 @@ class _Run:
             finish(entry, outputs, ready)
         return None
 
-    def _compute(self, part: _Part, entry: Ready) -> Sequence[Any] | None:
+    def _compute(self, part: _Part, entry: Ready) -> _Outputs | None:
         """Run a node, measure and record it; return None after an error."""
         item, state, is_dead, inputs = entry
         executor, index = part.executor, item.index
@@ -350,7 +352,7 @@ class _Run:
             self._arrived.append((part, entry, outputs))
 
     def _hand(self, part: _Part, entry: Ready) -> bool:
-        """Hand a node to the pool; False when the dispatcher's thread had better run it."""
+        """Hand a node to the pool, unless no thread is free."""
         if self._max_helpers < 1:
             return False
         with self._lock:
@@ -375,7 +377,7 @@ class _Run:
             return self._handed.popleft() if self._handed else None
 
     def _help(self) -> None:
-        """Run handed nodes on a thread of the pool, and dispatch what follows from them."""
+        """Run handed nodes on a pool thread, and dispatch their successors."""
         while True:
             self._dispatch()
             with self._lock:
@@ -422,7 +424,7 @@ class _Run:
     def _wake(self) -> None:
         """Have a thread of this run dispatch.
 
-        The current one may belong to another run.
+        The current thread may belong to another run.
         """
         self._signals.put(None)
         if self._caller_is_busy and self._max_helpers > 0:

@@ -81,7 +81,7 @@ class RunnerEnvironment:
 
 
 class NodeRunner(ABC):
-    """Computes one node.
+    """Compute one node.
 
     blocking: use `start`, which never waits, instead of `run`. expensive: `run` may take long, or
     wait for other nodes.
@@ -354,7 +354,10 @@ class _Referenced(NodeRunner):
         return self._reference(self._reference_spec(arrays), arrays)
 
     def _reference_spec(self, arrays: Sequence[np.ndarray]) -> NodeSpec:
-        """The spec of the inputs, kept for arrays: making one takes longer than a small kernel."""
+        """The spec of the inputs, kept for arrays.
+
+        Making a spec takes longer than a small kernel.
+        """
         if not self._keeps_specs:
             return self._spec(arrays, ())
         for array in arrays:
@@ -443,29 +446,30 @@ class _Computed(_Referenced):
         self._waiting: OrderedDict[_Shapes, _Waiting] = OrderedDict()
         # input shapes that the reference has served
         self._checked: OrderedDict[_Shapes, None] = OrderedDict()
-        # the latest shapes with a step, and the step
-        self._latest: tuple[_Shapes, Step] | None = None
+        # the latest input shapes with a step, and the step: of a node without variables
+        self._latest: tuple[list[tuple[int, ...]], Step] | None = None
+        # a step returns scalars as such, and edges carry arrays
+        self._is_plain = not self._has_variable_input and () not in node.output_shapes
         self._known_shapes = not any(
             s is None or any(d is None for d in s) for s in node.output_shapes
         )
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        latest = self._latest
+        if latest is not None and latest[0] == [a.shape for a in inputs]:
+            step = latest[1]
+            instance = step.instance()
+            try:
+                return instance([np.asarray(a, order="C") for a in inputs], context)
+            finally:
+                step.free.append(instance)
         if self._native:
-            arrays = (
-                [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
-                if self._has_variable_input
-                else inputs
-            )
-            key = tuple([a.shape for a in arrays])
-            latest = self._latest
-            if latest is not None and latest[0] == key:
-                step: Step | None = latest[1]
-            else:
-                step = self._step(arrays)
-                if step is not None:
-                    self._latest = key, step
-            if step is not None:
-                computed = step.run([np.asarray(a, order="C") for a in arrays], context)
+            arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
+            found = self._step(arrays)
+            if found is not None:
+                if self._is_plain:
+                    self._latest = [a.shape for a in arrays], found
+                computed = found.run([np.asarray(a, order="C") for a in arrays], context)
                 return self._with_references(inputs, [np.asarray(o) for o in computed])
         return super().run(context, inputs, frame)
 
@@ -489,7 +493,7 @@ class _Computed(_Referenced):
         checks nothing.
         """
         return self._known_shapes and all(
-            [np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)]
+            np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)
         )
 
     def _is_heavy_and_static(self, arrays: Sequence[np.ndarray], key: _Shapes) -> bool:

@@ -316,7 +316,10 @@ class Propagator:
         return ready
 
     def abandon(self) -> None:
-        """Drop the state of a failed run, whose frames and iterations refer to each other."""
+        """Drop the state of a failed run.
+
+        Its frames and iterations refer to each other.
+        """
         for frame in (self.root, *self._frames.values()):
             frame.iterations.clear()
         self._frames.clear()
@@ -434,9 +437,7 @@ class Propagator:
                 inputs = state.inputs[local]
                 # The iteration must not keep the values of a node that has run.
                 state.inputs[local] = None
-                queue.append(
-                    (dst, state, bool(state.dead) and target in state.dead, inputs or [])
-                )
+                queue.append((dst, state, bool(state.dead) and target in state.dead, inputs or []))
         state.outstanding_ops += len(queue) - before
 
     def _activate_merge(

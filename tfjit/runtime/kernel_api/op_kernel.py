@@ -101,8 +101,8 @@ AsyncKernel = Callable[[OpContext, Sequence[Any], Done], None]
 class RuntimeKernel:
     """A registered runtime kernel.
 
-    compute: the function. blocking: it takes a `done` callback and may wait. expensive: worth a
-    separate thread.
+    compute: the function. blocking: it takes a `done` callback and may wait. expensive: a separate
+    thread runs it, since it may take long or wait for another kernel of the step.
     """
 
     compute: Callable[..., Any]

@@ -17,6 +17,7 @@ import numpy as np
 
 from tfjit.framework import errors, settings
 from tfjit.framework.op_defs.attrs import FuncRef
+from tfjit.framework.op_defs.op_traits import CALLS_PYTHON
 from tfjit.framework.types.device_spec import full_name
 from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.framework.types.tensors import truth
@@ -308,13 +309,13 @@ def _branch_of_case(count: int) -> Callable[[Any], int]:
     return choose
 
 
-def _waits(node: Node, refs: Sequence[FuncRef]) -> bool:
-    """Return whether a node in the functions may wait for other nodes."""
+def _nodes_of_functions(node: Node, refs: Sequence[FuncRef]) -> list[Node]:
+    """Return the nodes of the functions and of those that they call."""
     library = node._graph.functions
     graphs = [library.body(ref).graph for ref in refs]
     for graph in list(graphs):
         graphs += [library.body(ref).graph for ref in library.reachable(graph)]
-    return any(is_blocking(inner.op) for graph in graphs for inner in graph.op_nodes())
+    return [inner for graph in graphs for inner in graph.op_nodes()]
 
 
 def kernel_of_functions(
@@ -324,10 +325,13 @@ def kernel_of_functions(
 ) -> RuntimeKernel:
     """Return the kernel of a node that runs functions.
 
-    The kernel waits where a node of the functions may wait.
+    The kernel waits where a node of the functions may wait. The executor measures a kernel without
+    Python functions before it calls it expensive.
     """
-    if not _waits(node, refs):
-        return RuntimeKernel(compute, expensive=True)
+    inner_nodes = _nodes_of_functions(node, refs)
+    if not any(is_blocking(inner.op) for inner in inner_nodes):
+        calls_python = any(inner.has_trait(CALLS_PYTHON) for inner in inner_nodes)
+        return RuntimeKernel(compute, expensive=calls_python)
 
     def start(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
         # a separate thread: the node that it waits for may be one that the executor's threads have
