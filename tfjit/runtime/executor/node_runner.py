@@ -467,7 +467,7 @@ class _Computed(_Referenced):
             arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
             found = self._step(arrays)
             if found is not None:
-                if self._is_plain:
+                if self._is_plain and not self._waiting:  # else a better step may follow
                     self._latest = [a.shape for a in arrays], found
                 computed = found.run([np.asarray(a, order="C") for a in arrays], context)
                 return self._with_references(inputs, [np.asarray(o) for o in computed])
