@@ -11,6 +11,7 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.reference.arithmetic.reduction import cut_quotient, highest, wide
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.records.string import as_strings, invalid_strings
+from tfjit.kernels.cpu.reference.rows import run_starts, stable_order, update_rows
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -64,10 +65,10 @@ def _reduce_rows(
     check_fits_in_memory((count, *data.shape[1:]), values.dtype)
     out = np.full((count, *data.shape[1:]), start, values.dtype)
     if ids.size:
-        if (np.diff(ids) < 0).any():
-            order = np.argsort(ids, kind="stable")
+        if (ids[1:] < ids[:-1]).any():
+            order = stable_order(ids)
             ids, values = ids[order], values[order]
-        first = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        first = run_starts([ids], ids.size)
         used = ids[first]
         combine = _COMBINE[kind]
         found = combine.reduceat(values, first, axis=0, dtype=values.dtype)
@@ -161,8 +162,11 @@ def _sparse_rows(node: NodeSpec, inputs: Arrays) -> np.ndarray:
     rows = wide(data)[indices]
     check_fits_in_memory((count, *data.shape[1:]), rows.dtype)
     out = np.zeros((count, *data.shape[1:]), rows.dtype)
-    np.add.at(out, ids, rows)
-    scale = _SCALES[node.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")]
+    update_rows(np.add, out, ids, rows)
+    kind = node.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")
+    if kind == "Sum":
+        return out.astype(data.dtype, copy=False)
+    scale = _SCALES[kind]
     counts = np.maximum(
         np.bincount(ids, minlength=count) if ids.size else np.zeros(count, np.int64), 1
     )
@@ -203,8 +207,13 @@ def _sparse_segment_grad_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
     The rows are in the order of the indices.
     """
     _check_sparse_segments(inputs)
-    unique, places = np.unique(inputs[1], return_inverse=True)
-    return _scattered_gradient(node, inputs, places.reshape(-1), unique.size), unique
+    indices = inputs[1]
+    order = stable_order(indices)
+    ascending = indices[order]
+    starts = run_starts([ascending], indices.size)
+    places = np.empty(indices.size, np.intp)
+    places[order] = np.repeat(np.arange(starts.size), np.diff(np.append(starts, indices.size)))
+    return _scattered_gradient(node, inputs, places, starts.size), ascending[starts]
 
 
 def _check_sparse_segments(inputs: Arrays) -> None:
@@ -231,7 +240,7 @@ def _scattered_gradient(
     scale = _SCALES[node.op.removeprefix("SparseSegment").partition("Grad")[0]]
     counts = np.maximum(np.bincount(ids, minlength=dy.shape[0]), 1)
     weights = (1 / scale(counts)).astype(out.dtype).reshape(-1, *([1] * (dy.ndim - 1)))
-    np.add.at(out, places, (wide(dy) * weights)[ids])
+    update_rows(np.add, out, places, (wide(dy) * weights)[ids])
     return out.astype(dy.dtype)
 
 
@@ -250,8 +259,10 @@ def _bincount(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid("Input arr must be non-negative!")
     keep = flat < size
     check_fits_in_memory((size,), weights.dtype, copies=2)
+    if not weights.size:
+        return (np.bincount(flat[keep], minlength=size).astype(weights.dtype),)
     out = np.zeros(size, weights.dtype)
-    np.add.at(out, flat[keep], weights.reshape(-1)[keep] if weights.size else weights.dtype.type(1))
+    update_rows(np.add, out, flat[keep], weights.reshape(-1)[keep])
     return (out,)
 
 
@@ -272,12 +283,16 @@ def _dense_bincount(node: NodeSpec, inputs: Arrays) -> Arrays:
     check_fits_in_memory(shape, weights.dtype, copies=2)
     out = np.zeros(shape, weights.dtype)
     keep = values < size
-    places = np.nonzero(keep)
-    index = (places[0], values[places]) if values.ndim == 2 else (values[places],)
+    places = values[keep].astype(np.intp, copy=False)
+    if values.ndim == 2:
+        places = places + np.nonzero(keep)[0] * size
+    flat = out.reshape(-1)
     if binary:
-        out[index] = 1
+        flat[places] = 1
+    elif weights.size:
+        update_rows(np.add, flat, places, weights[keep])
     else:
-        np.add.at(out, index, weights[places] if weights.size else weights.dtype.type(1))
+        flat[:] = np.bincount(places, minlength=flat.size)
     return (out,)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.rows import outside, run_starts, stable_order, update_rows
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -78,8 +80,7 @@ def _gather(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _check_nd(indices: np.ndarray, shape: Sequence[int], tail: str, more: str = "") -> None:
-    limits = np.array(shape[: indices.shape[-1]], np.int64)
-    bad = ((indices < 0) | (indices >= limits)).any(-1)
+    bad = outside(indices, shape)
     if bad.any():
         first = int(np.flatnonzero(bad.reshape(-1))[0])
         row = indices.reshape(-1, indices.shape[-1])[first]
@@ -101,12 +102,6 @@ def ignores_bad(node: NodeSpec) -> bool:
     return bool(policy == b"IGNORE")
 
 
-def _inside(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """Return a mask of the index vectors inside a shape."""
-    limits = np.array(shape[: indices.shape[-1]], np.int64)
-    return np.asarray(((indices >= 0) & (indices < limits)).all(-1))
-
-
 @reference("GatherNd", "ResourceGatherNd")
 def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     params, indices = inputs
@@ -121,7 +116,7 @@ def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
             f"{params.ndim}"
         )
     if ignores_bad(node) and indices.size:
-        inside = _inside(indices, params.shape)
+        inside = ~outside(indices, params.shape)
         out = np.zeros(indices.shape[:-1] + params.shape[depth:], params.dtype)
         if params.dtype == object:
             out[...] = b""
@@ -160,7 +155,27 @@ def scatter_into(target: np.ndarray, index: Any, updates: np.ndarray, kind: str)
         else:
             np.divide.at(target, index, updates)
     else:
-        _COMBINE[kind].at(target, index, updates)
+        _combine_rows(_COMBINE[kind], target, index, updates)
+
+
+def _combine_rows(combine: np.ufunc, target: np.ndarray, index: Any, updates: np.ndarray) -> None:
+    """Combine updates with target[index]; index is an array, or one for each leading axis."""
+    leading = index if isinstance(index, tuple) else (index,)
+    depth = len(leading)
+    if not target.flags.c_contiguous or target.dtype != updates.dtype:
+        combine.at(target, index, updates)
+        return
+    places = np.zeros(leading[0].shape, np.intp)
+    for size, along in zip(target.shape, leading):
+        places = places * size + along
+    inner = target.shape[depth:]
+    updates = np.broadcast_to(updates, (*places.shape, *inner))
+    update_rows(
+        combine,
+        target.reshape(prod(target.shape[:depth]), *inner),
+        places.reshape(-1),
+        updates.reshape(places.size, *inner),
+    )
 
 
 def _divide_each(target: np.ndarray, index: Any, updates: np.ndarray) -> None:
@@ -201,7 +216,7 @@ def scatter_nd_into(
     if indices.size == 0 and depth:
         return
     if ignore_bad and depth:
-        inside = _inside(indices, target.shape)
+        inside = ~outside(indices, target.shape)
         indices, updates = indices[inside], updates[inside]
     _check_nd(indices, target.shape, tail)
     if depth == 0:
@@ -308,7 +323,17 @@ def _unique(
             table[offsets].astype(index_type),
             np.bincount(offsets)[used].astype(index_type),
         )
-    if rows.ndim == 1 and rows.size and rows.dtype.kind in "iuf":
+    if rows.ndim == 1 and rows.size and rows.dtype.kind in "iu":
+        ascending = stable_order(rows)
+        starts = run_starts([rows[ascending]], rows.size)
+        where, counts = ascending[starts], np.diff(np.append(starts, rows.size))
+        order = np.argsort(where)
+        rank = np.empty(order.size, index_type)
+        rank[order] = np.arange(order.size)
+        number = np.empty(rows.size, index_type)
+        number[ascending] = np.repeat(rank, counts)
+        return rows[where[order]], number, counts[order].astype(index_type)
+    if rows.ndim == 1 and rows.size and rows.dtype.kind == "f":
         _, where, inverse, counts = np.unique(
             rows, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
         )
@@ -368,9 +393,12 @@ def _list_diff(node: NodeSpec, inputs: Arrays) -> Arrays:
     for value, name in ((x, "x"), (y, "y")):
         if value.ndim != 1:
             invalid(f"{name} should be a 1D vector.")
-    gone = set(y.tolist())
-    keep = [i for i, value in enumerate(x.tolist()) if value not in gone]
-    return x[keep], np.array(keep, node.attrs["out_idx"].as_numpy_dtype)
+    if x.dtype.kind in "iufc":
+        keep = np.flatnonzero(~np.isin(x, y))
+    else:
+        gone = set(y.tolist())
+        keep = np.array([i for i, value in enumerate(x.tolist()) if value not in gone], np.intp)
+    return x[keep], keep.astype(node.attrs["out_idx"].as_numpy_dtype)
 
 
 @reference("LowerBound", "UpperBound")

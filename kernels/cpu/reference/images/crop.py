@@ -11,6 +11,7 @@ import numpy as np
 
 from tfjit.kernels.cpu.reference.images.resize import round_away
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.rows import update_rows
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -191,7 +192,7 @@ def _crop_grad_image(node: NodeSpec, inputs: Arrays) -> Arrays:
 
     def add(y: Array, x: Array, values: Array) -> None:
         place = (first + y[:, :, None] * width + x[:, None]).ravel()
-        np.add.at(total, place, values.reshape(len(place), channels))
+        update_rows(np.add, total, place, values.reshape(len(place), channels))
 
     if node.attrs["method"] == b"nearest":
         add(rows.nearest, cols.nearest, grads)

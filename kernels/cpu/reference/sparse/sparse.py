@@ -16,6 +16,7 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.dtypes import string
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.records.serialized import tensor_message
+from tfjit.kernels.cpu.reference.rows import outside, row_keys, stable_order
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -32,7 +33,8 @@ def ordered(indices: np.ndarray) -> np.ndarray:
 
     The first column is the major key; equal rows keep their order.
     """
-    return np.lexsort(indices.T[::-1]) if indices.shape[1] else np.arange(len(indices))
+    keys = row_keys(indices)
+    return np.lexsort(indices.T[::-1]) if keys is None else stable_order(keys)
 
 
 def check_sparse(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> None:
@@ -51,9 +53,9 @@ def check_sparse(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> 
 
 def check_bounds(indices: np.ndarray, shape: np.ndarray) -> None:
     """Raise InvalidArgumentError for a row of indices outside of the dense shape."""
-    outside = ((indices < 0) | (indices >= shape)).any(axis=1)
-    if outside.any():
-        k = int(outside.argmax())
+    wrong = outside(indices, shape.tolist())
+    if wrong.any():
+        k = int(wrong.argmax())
         raise refused(
             f"Sparse index tuple indices[{k}, :] = [{', '.join(map(str, indices[k].tolist()))}] is "
             "out of bounds"
@@ -77,7 +79,7 @@ def _sizes(shape: np.ndarray) -> tuple[int, ...]:
 
 def _check_indices(indices: np.ndarray, shape: tuple[int, ...]) -> None:
     """Raise unless rows are inside the shape, sorted and different."""
-    outside = np.any((indices < 0) | (indices >= np.array(shape, np.int64)), axis=1)
+    beyond = outside(indices, shape)
     earlier = np.zeros(len(indices), np.bool_)
     same = np.zeros(len(indices), np.bool_)
     if len(indices) > 1:
@@ -85,12 +87,12 @@ def _check_indices(indices: np.ndarray, shape: tuple[int, ...]) -> None:
         first = np.argmax(step != 0, axis=1)
         moved = step[np.arange(len(step)), first] if indices.shape[1] else np.zeros(len(step))
         earlier[1:], same[1:] = moved < 0, moved == 0
-    wrong = outside | earlier | same
+    wrong = beyond | earlier | same
     if not wrong.any():
         return
     k = int(wrong.argmax())
     row = f"indices[{k}] = {listed(indices[k])}"
-    if outside[k]:
+    if beyond[k]:
         raise refused(f"{row} is out of bounds: need 0 <= index < {listed(shape)}")
     if earlier[k]:
         raise refused(f"{row} is out of order. Many sparse ops require sorted indices.")
@@ -127,7 +129,7 @@ def _sparse_to_dense(node: NodeSpec, inputs: Arrays) -> Arrays:
     sizes = _sizes(shape)
     if node.attrs["validate_indices"]:
         _check_indices(indices, sizes)
-    elif ((indices < 0) | (indices >= np.array(sizes, np.int64))).any():
+    elif outside(indices, sizes).any():
         raise refused(f"Indices are not valid (out of bounds).  Shape: {listed(sizes)}")
     check_fits_in_memory(sizes, values.dtype)
     dense = np.empty(sizes, values.dtype)

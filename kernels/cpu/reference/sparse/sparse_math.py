@@ -11,6 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.types.shape import format_shape
+from tfjit.kernels.cpu.reference.rows import (
+    outside,
+    row_keys,
+    run_starts,
+    stable_order,
+    update_rows,
+)
 from tfjit.kernels.cpu.reference.sparse.sparse import (
     check_bounds,
     check_lengths,
@@ -23,6 +30,9 @@ from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
+
+_BLOCK: Final = 1 << 14
+"""Elements of a sparse product that are multiplied at a time: they stay in the cache."""
 
 
 # sparse with dense
@@ -49,7 +59,7 @@ def _sparse_dense_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise refused("Number of columns of a_indices does not match number of entries in a_shape")
     row, column = (1, 0) if left_adjoint else (0, 1)
     rows, inner = int(shape[row]), int(shape[column])
-    right = dense.conj().T if right_adjoint else dense
+    right = np.ascontiguousarray(dense.conj().T) if right_adjoint else dense
     if inner != right.shape[0]:
         raise refused(
             f"Cannot multiply A and B because inner dimension does not match: {inner} vs. "
@@ -65,8 +75,14 @@ def _sparse_dense_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
         np.float32 if values.dtype.itemsize == 2 and values.dtype.kind not in "iu" else values.dtype
     )
     out = np.zeros((rows, right.shape[1]), wide)
-    scale = (values.conj() if left_adjoint else values).astype(wide)
-    np.add.at(out, indices[:, row], scale[:, None] * right[indices[:, column]].astype(wide))
+    scale = (values.conj() if left_adjoint else values).astype(wide, copy=False)
+    targets, sources = indices[:, row], indices[:, column]
+    step = max(1, _BLOCK // max(right.shape[1], 1))
+    for first in range(0, len(values), step):
+        part = slice(first, first + step)
+        products = right[sources[part]].astype(wide, copy=False)
+        products *= scale[part, None]
+        update_rows(np.add, out, targets[part], products)
     return (out.astype(values.dtype, copy=False),)
 
 
@@ -92,13 +108,16 @@ def _sparse_dense_add(node: NodeSpec, inputs: Arrays) -> Arrays:
                 f"Dimension {d} does not equal (no broadcasting is supported): sparse side {size} "
                 f"vs dense side {dense.shape[d]}"
             )
-    if ((indices < 0) | (indices >= shape)).any():
+    if outside(indices, shape.tolist()).any():
         raise refused(
             "Sparse tensor has some invalid index on dimension: indices must lie inside the dense "
             "shape"
         )
-    out = dense.copy()
-    np.add.at(out, tuple(indices.T), values)
+    out = dense.copy(order="C")
+    places = np.zeros(len(indices), np.intp)
+    for column, size in zip(indices.T, dense.shape, strict=True):
+        places = places * size + column
+    update_rows(np.add, out.reshape(-1), places, values)
     return (out,)
 
 
@@ -153,7 +172,7 @@ def _cwise(node: NodeSpec, inputs: Arrays) -> Arrays:
             "SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: "
             f"{listed(sizes)} vs. {format_shape(dense.shape)}"
         )
-    if ((indices < 0) | (indices >= shape)).any():
+    if outside(indices, sizes).any():
         raise refused("Provided indices are out-of-bounds w.r.t. dense side with broadcasted shape")
     return (
         _CWISE[node.op](values, np.broadcast_to(dense, sizes)[tuple(indices.T)]).astype(
@@ -165,13 +184,6 @@ def _cwise(node: NodeSpec, inputs: Arrays) -> Arrays:
 # sparse with sparse
 
 
-def _ascending(indices: np.ndarray) -> bool:
-    order = ordered(indices)
-    return bool((order == np.arange(len(order))).all()) and len(np.unique(indices, axis=0)) == len(
-        indices
-    )
-
-
 def _union(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Merge the rows of a and b.
 
@@ -180,13 +192,21 @@ def _union(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Rows are taken in the order in which two sorted lists merge; unsorted rows are merged in the
     same way.
     """
-    if len(a) and len(b) and a.shape[1] and _ascending(a) and _ascending(b):
-        joined = np.concatenate([a, b])
-        _, first, inverse = np.unique(joined, axis=0, return_index=True, return_inverse=True)
-        inverse = inverse.reshape(-1)
-        from_a, from_b = np.full(len(first), -1), np.full(len(first), -1)
-        from_a[inverse[: len(a)]], from_b[inverse[len(a) :]] = np.arange(len(a)), np.arange(len(b))
-        return from_a, from_b
+    keys = row_keys(np.concatenate([a, b]))
+    if keys is not None and a.shape[1]:
+        ascending = np.diff(keys) > 0
+        ascending[len(a) - 1 : len(a)] = True  # the step from the last row of a to the first of b
+        if ascending.all():
+            order = stable_order(keys)
+            starts = run_starts([keys[order]], len(keys))
+            number = np.empty(len(keys), np.int64)
+            number[order] = np.repeat(
+                np.arange(len(starts)), np.diff(np.append(starts, len(keys)))
+            )
+            from_a, from_b = np.full(len(starts), -1), np.full(len(starts), -1)
+            from_a[number[: len(a)]] = np.arange(len(a))
+            from_b[number[len(a) :]] = np.arange(len(b))
+            return from_a, from_b
     rows_a, rows_b = a.tolist(), b.tolist()
     i = j = 0
     pairs = []
@@ -290,14 +310,23 @@ def _sparse_add_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
             "# elements of backprop_val_grad and # rows of sum_indices should match (#nnz of "
             f"sum): got {gradient.size} and {len(total)}"
         )
+    keys = row_keys(np.concatenate([total, a, b]))
+    if keys is not None and len(total):
+        known, of_a, of_b = np.split(keys, np.cumsum([len(total), len(a)]))
+        order = stable_order(known)
+        ordered_keys = known[order]
+
+        def of(wanted: np.ndarray) -> np.ndarray:
+            # of equal rows of the sum the last one counts
+            at = np.searchsorted(ordered_keys, wanted, "right") - 1
+            return _picked(gradient, np.where(ordered_keys[at] == wanted, order[at], -1))
+
+        return of(of_a), of(of_b)
     place = {tuple(row): k for k, row in enumerate(total.tolist())}
-
-    def of(rows: np.ndarray) -> np.ndarray:
-        return _picked(
-            gradient, np.array([place.get(tuple(row), -1) for row in rows.tolist()], np.int64)
-        )
-
-    return of(a), of(b)
+    return tuple(
+        _picked(gradient, np.array([place.get(tuple(row), -1) for row in rows.tolist()], np.int64))
+        for rows in (a, b)
+    )
 
 
 @reference("SparseSparseMaximum", "SparseSparseMinimum")
@@ -375,7 +404,7 @@ def _reduced(node: NodeSpec, inputs: Arrays) -> tuple[np.ndarray, np.ndarray, li
     kept, sorted_values = kept[by_kept], values[by_kept]
     if not len(kept):
         return kept, sorted_values, stay, gone
-    starts = np.flatnonzero(np.append(True, (kept[1:] != kept[:-1]).any(axis=1)))
+    starts = run_starts(list(kept.T), len(kept))
     combine = np.maximum if "Max" in node.op else np.add
     if values.dtype.kind not in "iufc" or (values.dtype.itemsize == 2 and values.dtype.kind == "f"):
         wide = combine.reduceat(sorted_values.astype(np.float32), starts)
@@ -398,9 +427,9 @@ def _reduce(node: NodeSpec, inputs: Arrays) -> Arrays:
     shape = np.asarray(inputs[2])
     sizes = [int(shape[d]) for d in stay]
     out = np.zeros(sizes, values.dtype)
-    outside = ((groups < 0) | (groups >= np.array(sizes, np.int64))).any(axis=1)
-    if outside.any():
-        row, place = groups[int(outside.argmax())].tolist(), 0
+    wrong = outside(groups, sizes)
+    if wrong.any():
+        row, place = groups[int(wrong.argmax())].tolist(), 0
         for index, size in zip(row, sizes, strict=True):
             place = place * size + index
         raise refused(
@@ -450,9 +479,8 @@ def _sparse_softmax(node: NodeSpec, inputs: Arrays) -> Arrays:
     if not values.size:
         return (values.copy(),)
     order = ordered(indices)
-    rows = indices[order][:, :-1]
-    starts = np.flatnonzero(np.append(True, (rows[1:] != rows[:-1]).any(axis=1)))
-    sizes = np.diff(np.append(starts, len(rows)))
+    starts = run_starts([column[order] for column in indices.T[:-1]], len(order))
+    sizes = np.diff(np.append(starts, len(order)))
     logits = values[order].astype(np.float32) if values.dtype.itemsize == 2 else values[order]
     powers = np.exp(logits - np.repeat(np.maximum.reduceat(logits, starts), sizes))
     out = np.empty(values.size, values.dtype)
