@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
@@ -21,6 +20,8 @@ from tfjit.kernels.registry import NodeSpec, reference
 Arrays = Sequence[Any]
 _LARGEST: Final = float(np.finfo(np.float64).max)
 _NEARLY_ZERO: Final = 1e-6
+_BLOCK: Final = 1 << 15
+"""Values of a histogram that are counted at a time: they stay in the cache."""
 _PNG_COLORS: Final = {1: 0, 3: 2, 4: 6}  # channels -> colour type of the PNG header
 
 
@@ -55,8 +56,8 @@ def _scalars(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @cache
-def _limits() -> list[float]:
-    """Return the upper ends of a histogram's buckets.
+def _limits() -> np.ndarray:
+    """Return the upper ends of a histogram's buckets, ascending.
 
     Powers of 1.1 from 1e-12 to 1e20 on both sides of zero.
     """
@@ -66,7 +67,33 @@ def _limits() -> list[float]:
         positive.append(limit)
         limit *= 1.1
     positive.append(_LARGEST)
-    return [*(-limit for limit in reversed(positive)), 0.0, *positive]
+    return np.array([*(-limit for limit in reversed(positive)), 0.0, *positive])
+
+
+@cache
+def _first_buckets() -> np.ndarray:
+    """Return the bucket of the least float64 with each upper 16 bits, int16 [65536].
+
+    These bits hold 4 of the mantissa. So numbers that share them differ by at most a sixteenth,
+    less than two limits do, and are in this bucket or in the next one.
+    """
+    patterns = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
+    patterns[1 << 15 :] |= np.uint64((1 << 48) - 1)  # of negative numbers, the largest magnitude
+    return np.searchsorted(_limits(), patterns.view(np.float64), "right").astype(np.int16)
+
+
+def _bucket_counts(values: np.ndarray) -> np.ndarray:
+    """Return the number of finite values in each bucket, values float64 [n]."""
+    limits, first = _limits(), _first_buckets()
+    upper = np.append(limits, np.inf)
+    counts = np.zeros(len(limits) + 1, np.int64)
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        places = first[block.view(np.uint64) >> np.uint64(48)]
+        places += block >= upper[places]
+        counts += np.bincount(places, minlength=len(counts))
+    counts[-2] += counts[-1]  # the last bucket has the largest number too
+    return counts[:-1]
 
 
 @reference("HistogramSummary")
@@ -81,13 +108,9 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise _fail("tags must be scalar")
     tag = _text(inputs[0])
     values = np.asarray(inputs[1]).reshape(-1).astype(np.float64)
-    for found, what in (
-        (np.isnan(values), "Nan in summary histogram"),
-        (np.isinf(values), "Infinity in Histogram"),
-    ):
-        if found.any():
-            raise _fail(f"{what} for: {tag}")
-    limits = _limits()
+    if not np.isfinite(values).all():
+        what = "Nan in summary histogram" if np.isnan(values).any() else "Infinity in Histogram"
+        raise _fail(f"{what} for: {tag}")
     summary = Summary()
     histo = summary.value.add(tag=tag).histo
     histo.min, histo.max = (
@@ -98,23 +121,11 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
         float(values.sum()),
         float((values * values).sum()),
     )
-    counts = np.bincount(
-        [min(bisect_right(limits, v), len(limits) - 1) for v in values.tolist()],
-        minlength=len(limits),
-    )
-    at = 0
-    while at < len(limits):  # a run of empty buckets is one bucket
-        end, count = limits[at], float(counts[at])
-        at += 1
-        if count <= 0:
-            while at < len(limits) and counts[at] <= 0:
-                end = limits[at]
-                at += 1
-        histo.bucket_limit.append(end)
-        histo.bucket.append(count)
-    if not histo.bucket:
-        histo.bucket_limit.append(_LARGEST)
-        histo.bucket.append(0.0)
+    counts = _bucket_counts(values)
+    full = counts > 0
+    last = np.append(full[:-1] | full[1:], True)  # a run of empty buckets is one bucket
+    histo.bucket_limit.extend(_limits()[last].tolist())
+    histo.bucket.extend(counts[last].tolist())
     return _message(summary)
 
 
