@@ -23,6 +23,7 @@ from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import OpaqueTensor
 from tfjit.kernels.executor.blas_threads import on_session_threads
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec, find_initial_state
+from tfjit.runtime.executor.output_shapes import OutputShapes
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
@@ -61,6 +62,10 @@ _HEAVY_BYTES: Final = 1 << 20
 # shapes after a first run: behind Unique, say, most never come again
 _MAX_CHECKED = 1024
 _MAX_SPECS = 8
+_MUCH_WORK_BYTES: Final = 1 << 16
+"""Least bytes of inputs and outputs for which a node's shapes are inferred from those of a run."""
+_MAX_FORMS: Final = 8
+"""Most lowered forms of a node for shapes of a run: they may change from run to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,10 +453,13 @@ class _Computed(_Referenced):
         self._checked: OrderedDict[_Shapes, None] = OrderedDict()
         # the latest input shapes with a step, and the step: of a node without variables
         self._latest: tuple[list[tuple[int, ...]], Step] | None = None
-        # a step returns scalars as such, and edges carry arrays
-        self._is_plain = not self._has_variable_input and () not in node.output_shapes
-        self._known_shapes = not any(
-            s is None or any(d is None for d in s) for s in node.output_shapes
+        shapes = [tuple(s) if s is not None else (None,) for s in node.output_shapes]
+        # None where the graph knows the outputs' shapes
+        self._inferred = OutputShapes(node) if any(None in s for s in shapes) else None
+        self._forms = 0  # lowered forms for shapes of a run
+        # the shapes tell the step, and a step returns scalars as such where edges carry arrays
+        self._is_plain = (
+            self._inferred is None and not self._has_variable_input and () not in node.output_shapes
         )
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
@@ -475,12 +483,18 @@ class _Computed(_Referenced):
 
     def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
         outputs = super()._compute(context, arrays)
-        if self._native and self._as_inferred(outputs):
-            key = tuple([a.shape for a in arrays])
+        if self._native and self._as_inferred(arrays, outputs):
+            key = self._key(arrays)
             if key not in self._checked:
                 with self._lock:
                     _put(self._checked, key, None, _MAX_CHECKED)
         return outputs
+
+    def _key(self, arrays: Sequence[np.ndarray]) -> _Shapes:
+        """Return the shapes, and values with them, that a compiled form is for."""
+        if self._inferred is not None:
+            return self._inferred.key(arrays)
+        return tuple([a.shape for a in arrays])
 
     def after_fork(self) -> None:
         super().after_fork()
@@ -488,21 +502,33 @@ class _Computed(_Referenced):
             if step is not None:
                 step.after_fork()
 
-    def _as_inferred(self, outputs: Sequence[Any]) -> bool:
-        """Whether a run's outputs have the shapes that were inferred: compiled code trusts them and
-        checks nothing.
+    def _as_inferred(self, arrays: Sequence[np.ndarray], outputs: Sequence[Any]) -> bool:
+        """Return whether a run's outputs have the shapes that were inferred.
+
+        Compiled code trusts them and checks nothing. Shapes of a run are inferred for much work
+        alone.
         """
-        return self._known_shapes and all(
-            np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)
-        )
+        if self._inferred is None:
+            return all(
+                np.shape(o) == s for o, s in zip(outputs, self._node.output_shapes, strict=False)
+            )
+        moved = sum(a.nbytes for a in arrays) + sum(getattr(o, "nbytes", 0) for o in outputs)
+        if moved < _MUCH_WORK_BYTES or self._forms >= _MAX_FORMS:
+            return False
+        shapes, _ = self._inferred.of(arrays)
+        return shapes is not None and shapes == tuple([np.shape(o) for o in outputs])
 
     def _is_heavy_and_static(self, arrays: Sequence[np.ndarray], key: _Shapes) -> bool:
         """Return whether shapes are as inferred and deserve a step at once."""
-        return key == self._input_shapes and sum(a.nbytes for a in arrays) >= _HEAVY_BYTES
+        return (
+            self._inferred is None
+            and key == self._input_shapes
+            and sum(a.nbytes for a in arrays) >= _HEAVY_BYTES
+        )
 
     def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:
         """Return a step of this node for these shapes, or None."""
-        key = tuple([a.shape for a in arrays])
+        key = self._key(arrays)
         store = self._env.store
         if store is None:
             return None
@@ -516,7 +542,8 @@ class _Computed(_Referenced):
             return None
         if waiting is None:
             lowered = self._lowered(arrays)
-            if lowered is None:
+            # where shapes were read from further values, the key is incomplete
+            if lowered is None or self._key(arrays) != key:
                 return None
             call = lowered.instructions[0].call
             if call is None:
@@ -590,8 +617,13 @@ class _Computed(_Referenced):
 
     def _lowered(self, arrays: Sequence[np.ndarray]) -> Lowered | None:
         node = self._node
-        shapes = list(node.output_shapes)
-        if any(s is None or any(d is None for d in s) for s in shapes):
+        shapes: Sequence[Shape] | None = node.output_shapes
+        constants = self._constants
+        if self._inferred is not None:
+            shapes, values_read = self._inferred.of(arrays)
+            constants = {**constants, **values_read}
+            self._forms += 1
+        if shapes is None:
             return None
         if any(a.dtype == object for a in arrays):
             return None
@@ -599,7 +631,7 @@ class _Computed(_Referenced):
             TensorSpec(d.base_dtype, tuple(int(x) for x in s or () if x is not None))
             for d, s in zip(node.output_dtypes, shapes, strict=True)
         )
-        spec = self._spec(arrays, outputs)
+        spec = replace(self._spec(arrays, outputs), constants=constants)
         backend = self._device.backend
         with self._env.settings():
             call, _ = self._env.memo(backend).call(spec, group_of(spec))
