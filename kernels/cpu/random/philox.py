@@ -24,6 +24,8 @@ _W1: Final = 0xBB67AE85
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _32: Final = np.uint64(32)
 _MASK64: Final = (1 << 64) - 1
+_AT_ONCE: Final = 4096
+"""Blocks that are computed at a time: their vectors stay in the cache."""
 _SMALLEST_UNIFORM: Final = 1.0e-7  # keeps the logarithm of Box-Muller finite
 
 
@@ -57,23 +59,32 @@ def advance(state: np.ndarray, count: int) -> None:
 
 def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Return the blocks `offsets` (uint64 [n]) after `state` -> uint32 [n, 4]."""
+    out = np.empty((offsets.shape[0], 4), np.uint32)
+    for first in range(0, len(out), _AT_ONCE):
+        _write_blocks(state, offsets[first : first + _AT_ONCE], out[first : first + _AT_ONCE])
+    return out
+
+
+def _write_blocks(state: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
+    """Write the blocks `offsets` after `state` into out, uint32 [n, 4]."""
     low = state[0] + offsets
     high = state[1] + (low < offsets)
     c0, c1, c2, c3 = low & _LOW, low >> _32, high & _LOW, high >> _32
     k0, k1 = int(state[2]) & 0xFFFFFFFF, int(state[2]) >> 32
+    p0, p1 = np.empty_like(c0), np.empty_like(c0)
     for _ in range(10):
-        p0 = c0 * _M0
-        p1 = c2 * _M1
-        c0, c1, c2, c3 = (
-            (p1 >> _32) ^ c1 ^ np.uint64(k0),
-            p1 & _LOW,
-            (p0 >> _32) ^ c3 ^ np.uint64(k1),
-            p0 & _LOW,
-        )
+        np.multiply(c0, _M0, out=p0)
+        np.multiply(c2, _M1, out=p1)
+        np.right_shift(p1, _32, out=c0)
+        c0 ^= c1
+        c0 ^= np.uint64(k0)
+        np.right_shift(p0, _32, out=c2)
+        c2 ^= c3
+        c2 ^= np.uint64(k1)
+        np.bitwise_and(p1, _LOW, out=c1)
+        np.bitwise_and(p0, _LOW, out=c3)
         k0, k1 = (k0 + _W0) & 0xFFFFFFFF, (k1 + _W1) & 0xFFFFFFFF
-    out = np.empty((offsets.shape[0], 4), np.uint32)
     out[:, 0], out[:, 1], out[:, 2], out[:, 3] = c0, c1, c2, c3
-    return out
 
 
 def blocks(state: np.ndarray, start: int, count: int) -> np.ndarray:
