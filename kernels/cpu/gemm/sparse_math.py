@@ -77,13 +77,14 @@ def product_source(dtype: DType, index: str, adjoint: bool) -> KernelSource:
             s.line(f"k = int(ld(index_p, 2 * u + {column}))")
             # an index into the dense matrix is reported before one into the output
             for code, name, limit in ((1, "k", "inner"), (2, "m", "rows")):
-                with s.block(f"{'if' if code == 1 else 'elif'} {name} < 0 or {name} >= {limit}:"):
-                    with s.block(
-                        "if failed == 0:" if code == 2 else "if failed == 0 or failed == 2:"
-                    ):
-                        s.line(f"failed = {code}")
-                        s.line("store_word(report, u)")
-                        s.line(f"store_word(report + 8, {name})")
+                first = "failed == 0 or failed == 2" if code == 1 else "failed == 0"
+                with (
+                    s.block(f"{'if' if code == 1 else 'elif'} {name} < 0 or {name} >= {limit}:"),
+                    s.block(f"if {first}:"),
+                ):
+                    s.line(f"failed = {code}")
+                    s.line("store_word(report, u)")
+                    s.line(f"store_word(report + 8, {name})")
             with s.block("elif m >= lo and m < hi:"):
                 s.line(f"scale = {expressions.loaded(dtype, 'ld(value_p, u)')}")
                 s.line(f"d_p = {typed_pointers.pointer(dtype, 'dense + k * row_bytes')}")

@@ -200,9 +200,7 @@ def _union(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             order = stable_order(keys)
             starts = run_starts([keys[order]], len(keys))
             number = np.empty(len(keys), np.int64)
-            number[order] = np.repeat(
-                np.arange(len(starts)), np.diff(np.append(starts, len(keys)))
-            )
+            number[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
             from_a, from_b = np.full(len(starts), -1), np.full(len(starts), -1)
             from_a[number[: len(a)]] = np.arange(len(a))
             from_b[number[len(a) :]] = np.arange(len(b))
