@@ -341,9 +341,12 @@ class _Referenced(NodeRunner):
             return self._with_references(inputs, self._compute(context, inputs))
         arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
         outputs = self._compute(context, arrays)
-        # updated in place: nothing may keep a view of its buffer
+        # updated in place: nothing may keep a view of its buffer, but a reference output is dropped
         outputs = [
-            np.array(o) if any(np.may_share_memory(o, a) for a in arrays) else o for o in outputs
+            np.array(o)
+            if not dtype.is_ref and any(np.may_share_memory(o, a) for a in arrays)
+            else o
+            for o, dtype in zip(outputs, self._node.output_dtypes, strict=False)
         ]
         return self._with_references(inputs, outputs)
 

@@ -83,11 +83,18 @@ def python_kernel(
 
     reference = on_session_threads(compute, env.threads)
 
+    # A reference output is the variable, which the kernel has updated in place; the step drops it.
+    updates = bool(instruction.outputs) and all(
+        any(value is given for given in instruction.inputs) for value in instruction.outputs
+    )
+
     def run_reference(context: StepContext | None, inputs: Sequence[Any]) -> Sequence[Any]:
         try:
             outputs = reference(spec, inputs)
         except Exception as error:
             raise kernel_error(error, node.op, node.name, inputs) from _cause(error)
+        if updates:
+            return outputs
         if planned or reads_variable:
             # Arena memory is reused and variables are updated in place, so no output may be a view
             # of either. Compiled code needs C order.
