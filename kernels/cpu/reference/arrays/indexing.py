@@ -158,7 +158,12 @@ def scatter_into(target: np.ndarray, index: Any, updates: np.ndarray, kind: str)
         _combine_rows(_COMBINE[kind], target, index, updates)
 
 
-def _combine_rows(combine: np.ufunc, target: np.ndarray, index: Any, updates: np.ndarray) -> None:
+def _combine_rows(
+    combine: np.ufunc,
+    target: np.ndarray,
+    index: np.ndarray | tuple[np.ndarray, ...],
+    updates: np.ndarray,
+) -> None:
     """Combine updates with target[index]; index is an array, or one for each leading axis."""
     leading = index if isinstance(index, tuple) else (index,)
     depth = len(leading)
@@ -256,6 +261,8 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
 )
 def _tensor_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = inputs[0].copy()
+    if node.op != "ScatterNdNonAliasingAdd" and not out.size and (inputs[1].size or inputs[2].size):
+        invalid("Indices and updates specified for empty output shape")
     kind = "Add" if node.op == "ScatterNdNonAliasingAdd" else node.op.removeprefix("TensorScatter")
     scatter_nd_into(out, inputs[1], inputs[2], kind, "shape", ignores_bad(node))
     return (out,)

@@ -66,11 +66,14 @@ def _sparse_dense_matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
             f"{right.shape[0]}.  Did you forget a transpose?  "
             f"Dimensions of A: [{rows}, {inner}).  Dimensions of B: {format_shape(dense.shape)}"
         )
-    for letter, place, size in (("k", column, inner), ("m", row, rows)):
-        for i in np.flatnonzero((indices[:, place] < 0) | (indices[:, place] >= size))[:1]:
-            raise refused(
-                f"{letter} ({indices[i, place]}) from index[{i},{place}] out of bounds (>={size})"
-            )
+    wrong = outside(indices, shape.tolist())
+    if wrong.any():
+        i = int(wrong.argmax())
+        k_wrong = not 0 <= indices[i, column] < inner
+        letter, place, size = ("k", column, inner) if k_wrong else ("m", row, rows)
+        raise refused(
+            f"{letter} ({indices[i, place]}) from index[{i},{place}] out of bounds (>={size})"
+        )
     wide = (
         np.float32 if values.dtype.itemsize == 2 and values.dtype.kind not in "iu" else values.dtype
     )

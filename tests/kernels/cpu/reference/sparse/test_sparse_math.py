@@ -85,6 +85,7 @@ def _matmul() -> Iterator[Case]:
         [I[0], V, S, dense],
         [np.array([[0, 9]]), V[:1], S, dense],
         [np.array([[9, 0]]), V[:1], S, dense],
+        [np.array([[0, 0], [8, 1], [0, -2]]), V, S, dense],
         [I[:, :1], V, S, dense],
         [I, V[:, None], S, dense],
         [I, V, S[None], dense],
