@@ -23,7 +23,7 @@ _REPORT_BYTES: Final = 16
 
 
 class EntryMessage(str):
-    """TensorFlow's message for an entry of a sparse matrix that lies outside of it.
+    """TensorFlow's message for an entry outside a sparse matrix.
 
     The detail is the address of [the entry's number, its index].
     """
@@ -39,7 +39,8 @@ class EntryMessage(str):
 
     def format(self, *args: object, **kwargs: object) -> str:
         """Return the message for `detail`."""
-        entry, index = (ctypes.c_int64 * 2).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
+        address = int(str(kwargs["detail"]))
+        entry, index = (ctypes.c_int64 * 2).from_address(address)
         return (
             f"{self.letter} ({index}) from index[{entry},{self.place}] out of bounds "
             f"(>={self.limit})"

@@ -25,7 +25,10 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _32: Final = np.uint64(32)
 _MASK64: Final = (1 << 64) - 1
 _AT_ONCE: Final = 4096
-"""Blocks that are computed at a time: their vectors stay in the cache."""
+"""Blocks that are computed at a time.
+
+Their vectors stay in the cache.
+"""
 _SMALLEST_UNIFORM: Final = 1.0e-7  # keeps the logarithm of Box-Muller finite
 
 

@@ -1,4 +1,7 @@
-"""Sort, check and update rows by integer keys, for the references of many families."""
+"""Sort, check and update rows by integer keys.
+
+The references of many families use them.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,21 @@ from typing import Final
 import numpy as np
 
 _BLOCK: Final = 1 << 14
-"""Elements that `update_rows` updates at a time: their places stay in the cache."""
+"""Elements that `update_rows` updates at a time.
+
+Their places stay in the cache.
+"""
 _LONG_ROW: Final = 1024
-"""Least elements of a row that is worth a NumPy call of its own."""
+"""Least elements of a row that has a NumPy call for itself."""
 
 
 def update_rows(
     combine: np.ufunc, target: np.ndarray, rows: np.ndarray, updates: np.ndarray
 ) -> None:
-    """Combine each update with its row of the target, in place and in order.
+    """Combine each update with its row of the target, in place.
 
     target [n, ...], rows int [k] in [0, n), updates [k, ...] of the target's dtype. A row that
-    comes several times has all its updates.
+    comes several times has all its updates, in order.
     """
     inner = target.size // max(len(target), 1)
     if not inner or not rows.size:
@@ -46,7 +52,10 @@ def update_rows(
 
 
 def stable_order(keys: np.ndarray) -> np.ndarray:
-    """Return the permutation that sorts integer keys; equal keys keep their order."""
+    """Return the permutation that sorts integer keys.
+
+    Equal keys keep their order.
+    """
     count = len(keys)
     if (keys[1:] >= keys[:-1]).all():
         return np.arange(count)
@@ -64,19 +73,20 @@ def stable_order(keys: np.ndarray) -> np.ndarray:
 
 
 def row_keys(indices: np.ndarray) -> np.ndarray | None:
-    """Return a key for each row of an int matrix; keys compare as their rows do.
+    """Return a key for each row of an int matrix.
 
-    The first column is the major one. None where the rows' extents do not fit into 63 bits.
+    Keys compare as their rows do. The first column is the major one. None where the rows' extents
+    do not fit into 63 bits.
     """
     keys = np.zeros(len(indices), np.int64)
     if not len(indices):
         return keys
-    room = 1
+    extents = 1
     for column in indices.T:
         low, high = int(column.min()), int(column.max())
         extent = high - low + 1
-        room *= extent
-        if room >= 1 << 63:
+        extents *= extent
+        if extents >= 1 << 63:
             return None
         keys *= extent
         keys += column - low
@@ -84,9 +94,9 @@ def row_keys(indices: np.ndarray) -> np.ndarray | None:
 
 
 def run_starts(columns: Sequence[np.ndarray], count: int) -> np.ndarray:
-    """Return the places, of `count`, where a row differs from the row before it.
+    """Return the places where a row differs from the previous row.
 
-    columns: vectors of that length. The first place is one of them where there is any.
+    columns: vectors of `count` elements. The first place is one of them where there is any.
     """
     changed = np.zeros(count, np.bool_)
     changed[:1] = True
@@ -96,7 +106,7 @@ def run_starts(columns: Sequence[np.ndarray], count: int) -> np.ndarray:
 
 
 def outside(indices: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """Return a mask of the index vectors [..., depth] outside of a shape."""
+    """Return a mask of index vectors [..., depth] outside a shape."""
     found = np.zeros(indices.shape[:-1], np.bool_)
     for k, size in enumerate(shape[: indices.shape[-1]]):
         column = indices[..., k]

@@ -63,9 +63,15 @@ _HEAVY_BYTES: Final = 1 << 20
 _MAX_CHECKED = 1024
 _MAX_SPECS = 8
 _MUCH_WORK_BYTES: Final = 1 << 16
-"""Least bytes of inputs and outputs for which a node's shapes are inferred from those of a run."""
+"""Least bytes of a node whose shapes are inferred from a run.
+
+Inputs and outputs count.
+"""
 _MAX_FORMS: Final = 8
-"""Most lowered forms of a node for shapes of a run: they may change from run to run."""
+"""Most lowered forms of a node for shapes of a run.
+
+The shapes may change from run to run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +500,7 @@ class _Computed(_Referenced):
         return outputs
 
     def _key(self, arrays: Sequence[np.ndarray]) -> _Shapes:
-        """Return the shapes, and values with them, that a compiled form is for."""
+        """Return the shapes and values that a compiled form is for."""
         if self._inferred is not None:
             return self._inferred.key(arrays)
         return tuple([a.shape for a in arrays])
@@ -545,7 +551,7 @@ class _Computed(_Referenced):
             return None
         if waiting is None:
             lowered = self._lowered(arrays)
-            # where shapes were read from further values, the key is incomplete
+            # the key is incomplete once shapes are read from further values
             if lowered is None or self._key(arrays) != key:
                 return None
             call = lowered.instructions[0].call

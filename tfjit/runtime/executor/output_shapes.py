@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
 
 _MAX_VALUE: Final = 16
-"""Most elements of an input that a shape may be read from: shapes, axes, limits."""
+"""Most elements of an input that a shape is read from."""
 
 Shapes = tuple[tuple[int, ...], ...]
 
 
 class OutputShapes:
-    """Know the output shapes of a node whose shapes the graph leaves open.
+    """Infer the output shapes that the graph leaves open.
 
-    They follow from the inputs' shapes, and from the values of some inputs (the shape of a sparse
-    matrix, the limits of a Range), which the shape function asks for. An op whose shapes depend on
-    its data (Unique) has none. Nodes with a resource have none, since its array is not its handle.
+    The shapes follow from the inputs' shapes, and from the values of those inputs that the shape
+    function reads: the shape of a sparse matrix, the limits of a Range. Shapes that depend on data
+    (Unique) stay open. So do those of a node with a resource: its array is not the handle.
     """
 
     def __init__(self, node: Node) -> None:
@@ -38,14 +38,15 @@ class OutputShapes:
         self._values: tuple[int, ...] = ()
 
     def key(self, arrays: Sequence[np.ndarray]) -> Shapes:
-        """Return the shapes of the inputs and the values that output shapes were read from."""
+        """Return the inputs' shapes, and the values that shapes depend on."""
         shapes = tuple([a.shape for a in arrays])
         return shapes + tuple([tuple(arrays[i].reshape(-1).tolist()) for i in self._values])
 
     def of(self, arrays: Sequence[np.ndarray]) -> tuple[Shapes | None, Mapping[int, np.ndarray]]:
-        """Return the output shapes, and the values that they were read from by input index.
+        """Return the output shapes, and the values that shapes depend on.
 
-        None where a shape stays open. Values read for the first time are in keys from now on.
+        The values are by input index; None where a shape stays open. Values read for the first
+        time are in keys from now on.
         """
         if self._op_def is None:
             return None, {}

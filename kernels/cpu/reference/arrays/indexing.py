@@ -164,7 +164,10 @@ def _combine_rows(
     index: np.ndarray | tuple[np.ndarray, ...],
     updates: np.ndarray,
 ) -> None:
-    """Combine updates with target[index]; index is an array, or one for each leading axis."""
+    """Combine updates with target[index].
+
+    index: an array, or an array for each leading axis.
+    """
     leading = index if isinstance(index, tuple) else (index,)
     depth = len(leading)
     if not target.flags.c_contiguous or target.dtype != updates.dtype:

@@ -21,7 +21,10 @@ Arrays = Sequence[Any]
 _LARGEST: Final = float(np.finfo(np.float64).max)
 _NEARLY_ZERO: Final = 1e-6
 _BLOCK: Final = 1 << 15
-"""Values of a histogram that are counted at a time: they stay in the cache."""
+"""Values of a histogram that are counted at a time.
+
+They stay in the cache.
+"""
 _PNG_COLORS: Final = {1: 0, 3: 2, 4: 6}  # channels -> colour type of the PNG header
 
 
@@ -72,10 +75,10 @@ def _limits() -> np.ndarray:
 
 @cache
 def _first_buckets() -> np.ndarray:
-    """Return the bucket of the least float64 with each upper 16 bits, int16 [65536].
+    """Return the least bucket of each upper 16 bits, int16 [65536].
 
-    These bits hold 4 of the mantissa. So numbers that share them differ by at most a sixteenth,
-    less than two limits do, and are in this bucket or in the next one.
+    These bits of a float64 hold 4 of the mantissa. So numbers that share them differ by at most a
+    sixteenth, less than two limits do, and are in this bucket or in the next one.
     """
     patterns = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
     patterns[1 << 15 :] |= np.uint64((1 << 48) - 1)  # of negative numbers, the largest magnitude

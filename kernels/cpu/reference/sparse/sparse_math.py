@@ -32,7 +32,10 @@ from tfjit.kernels.registry import NodeSpec, reference
 Arrays = Sequence[Any]
 
 _BLOCK: Final = 1 << 14
-"""Elements of a sparse product that are multiplied at a time: they stay in the cache."""
+"""Elements of a sparse product that are multiplied at a time.
+
+They stay in the cache.
+"""
 
 
 # sparse with dense
