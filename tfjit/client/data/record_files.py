@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
+from tfjit.framework.files import crc32c
 from tfjit.framework.files.records import pack_record, read_records
+from tfjit.kernels.executor.crc32c import crc32c_function
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Message
+
+crc32c.use(crc32c_function)
 
 
 class TFRecordCompressionType:

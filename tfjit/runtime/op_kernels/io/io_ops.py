@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.files import crc32c
 from tfjit.framework.files.bundle import BundleReader, BundleWriter, merge_bundles, parse_slice_spec
 from tfjit.framework.types.dtypes import as_dtype, short_name
+from tfjit.kernels.executor.crc32c import crc32c_function
 from tfjit.runtime.kernel_api.kernel_errors import kernel_error
 from tfjit.runtime.kernel_api.op_kernel import (
     AsyncKernel,
@@ -27,6 +29,8 @@ from tfjit.runtime.kernel_api.op_kernel import (
     blocking_kernel,
 )
 from tfjit.runtime.resources.variables_and_resources import Variable
+
+crc32c.use(crc32c_function)
 
 
 def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
