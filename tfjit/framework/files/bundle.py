@@ -11,11 +11,12 @@ lengths, a checksum of these, and the bytes.
 from __future__ import annotations
 
 import contextlib
+import math
 import struct
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from tfjit.framework.errors import (
     UnimplementedError,
 )
 from tfjit.framework.files.crc32c import crc32c, masked
+from tfjit.framework.files.positioned_reads import PositionedReads
 from tfjit.framework.files.sorted_table import get_varint, put_varint, read_table, write_table
 from tfjit.framework.types import shape as shapes
 from tfjit.framework.types.dtypes import DType, as_dtype, string
@@ -191,7 +193,7 @@ def _write_index(prefix: str, entries: dict[bytes, Any], shards: int, files: Fil
 class BundleReader:
     """Reader of a bundle.
 
-    Raises NotFoundError when there is none under the prefix, DataLossError when the index is
+    reads: of the data files; inside its `with` block they stay open. Raises NotFoundError when there is none under the prefix, DataLossError when the index is
     damaged.
     """
 
@@ -199,7 +201,7 @@ class BundleReader:
         from tfjit.protos import BundleEntryProto, BundleHeaderProto
 
         self.prefix = prefix
-        self._files = files
+        self.reads = PositionedReads(files)
         path = f"{prefix}.index"
         try:
             file = files.read(path)
@@ -233,6 +235,11 @@ class BundleReader:
         """Return the names of the tensors, sorted; slices are not listed."""
         return [key.decode() for key in self._entries if key[0] != 0]
 
+    @property
+    def data_bytes(self) -> int:
+        """Return the size of all tensors."""
+        return sum(entry.size for entry in self._entries.values())
+
     def entries(self) -> Iterator[tuple[bytes, Any]]:
         """Yield (key, BundleEntryProto) of all entries, in the keys' order.
 
@@ -255,7 +262,7 @@ class BundleReader:
             raise DataLossError(
                 None, None, f"{self.prefix}.index: the entry of {name} has no full shape"
             )
-        return as_dtype(entry.dtype), tuple(int(d or 0) for d in shape)
+        return as_dtype(entry.dtype), cast("tuple[int, ...]", shape)
 
     def read(self, name: str) -> np.ndarray:
         """Return a whole tensor, joined from its slices where needed.
@@ -338,13 +345,10 @@ class BundleReader:
 
     def _load(self, entry: Any, dtype: DType, shape: tuple[int, ...], name: str) -> np.ndarray:
         path = data_file(self.prefix, entry.shard_id, self.shards)
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
+        data = np.empty(entry.size, np.uint8)
         try:
-            opened: Any = self._files.open(path, "rb")
-            with opened as file:
-                file.seek(entry.offset)
-                data = np.empty(entry.size, np.uint8)
-                filled = file.readinto(data) if entry.size else 0
+            filled = self.reads.read_into(path, entry.offset, data)
         except FileNotFoundError:
             raise NotFoundError(None, None, f"{path}; No such file or directory") from None
         if filled != entry.size:

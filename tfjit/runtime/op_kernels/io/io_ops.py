@@ -11,7 +11,7 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from tfjit.runtime.kernel_api.op_kernel import (
     blocking_kernel,
 )
 from tfjit.runtime.resources.variables_and_resources import Variable
+
+# A thread reads these in a millisecond; below that, threads wait for each other's interpreter.
+_BYTES_FOR_THREADS: Final = 4 << 20
 
 crc32c.use(crc32c_function)
 
@@ -158,7 +161,10 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
                 else reader.read(name)
             )
 
-        return ctx.session.io.map(read, range(len(wanted)))
+        with reader.reads:
+            if reader.data_bytes < _BYTES_FOR_THREADS:
+                return [read(index) for index in range(len(wanted))]
+            return ctx.session.io.map(read, range(len(wanted)))
 
 
 @file_kernel("MergeV2Checkpoints")
