@@ -12,9 +12,8 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.framework.graphs.graph import MAX_GRAPH_BYTES, Graph, get_default_graph
 from tfjit.framework.graphs.graph_import import Importer, TensorKey, split_input
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs import attrs as attr_values
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.shape import TensorShape
+from tfjit.framework.types.shape import fill_proto as fill_shape_proto
 from tfjit.framework.types.tensors import make_tensor_array
 
 _TOO_LARGE: Final = "GraphDef cannot be larger than 2GB."
@@ -170,8 +169,9 @@ def graph_to_graph_def(graph: Graph, from_version: int = 0, add_shapes: bool = F
             node = add()
             op.fill_node_def(node)
             if add_shapes and op.outputs:
-                shapes = tuple(TensorShape._of(t._shape) for t in op.outputs)
-                attr_values.fill_proto(node.attr["_output_shapes"], shapes)
+                shapes = node.attr["_output_shapes"].list.shape
+                for output in op.outputs:
+                    fill_shape_proto(shapes.add(), output._shape)
         if graph._has_library or graph._functions:
             message.library.SetInParent()
             message.library.function.extend(graph._functions.values())
