@@ -80,6 +80,7 @@ _HOMES = {
     "get_session_tensor",
     "tfjit.framework.env": "Clock Env FileSystem",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
+    "tfjit.runtime.session.compile_status": "compile_status",
     "tfjit.runtime.session.rewriter_config": "register_graph_optimizer",
     "tfjit.runtime.resources.variables_and_resources": "SessionResource",
     "tfjit.framework.graphs.default_graph": (

@@ -32,6 +32,7 @@ from tfjit.kernels.jit import loader
 from tfjit.kernels.jit.cache_key import cache_key, text_key
 from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomically
 from tfjit.kernels.jit.precompiled import Precompiled
+from tfjit.kernels.jit.progress import CompileCounts, CompileProgress
 from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.jit.worker import Worker
 from tfjit.kernels.source import KernelSource
@@ -105,6 +106,8 @@ class KernelStore:
         archives: the folder of precompiled kernels, by default that of the installed package.
         """
         self.counters = Counters()
+        self._compile_ms: dict[KernelSource, float] = {}
+        self._progress = CompileProgress(self._counts)
         self._parent = directory
         self._directory: Path | None = None
         self._directory_known = False
@@ -457,6 +460,7 @@ class KernelStore:
         with self._lock:
             self._queue.append(key)
             self._dispatch()
+        self._progress.begin()
 
     # the callers hold the lock
     def _dispatch(self) -> None:
@@ -500,7 +504,8 @@ class KernelStore:
             self._dispatch()
         if source is None:
             return
-        self.counters.compile_ms += float(str(answer["ms"]))
+        self._compile_ms[source] = float(str(answer["ms"]))
+        self.counters.compile_ms += self._compile_ms[source]
         if "error" in answer:
             self._refuse(source, str(answer["error"]), str(answer["path"]))
             return
@@ -564,6 +569,7 @@ class KernelStore:
         pending, waiting = list(self._pending), self._waiting
         self._reset()
         self._precompiled.reset_lock()
+        self._progress.after_fork()
         self._waiting = waiting
         self._again = pending  # no threads are started here: the child may be about to exec
 
@@ -572,6 +578,17 @@ class KernelStore:
             f"<KernelStore {len(self._loaded)} loaded, {len(self._pending)} pending, "
             f"{len(self._refused)} refused>"
         )
+
+    def pending(self) -> int:
+        """Return the number of requested kernels that are not settled."""
+        return len(self._pending)
+
+    def compile_ms(self, source: KernelSource) -> float | None:
+        """Return the compiler's time for a kernel; None where this process did not compile it."""
+        return self._compile_ms.get(source)
+
+    def _counts(self) -> CompileCounts:
+        return CompileCounts(self.counters.compiled + self.counters.refused, self.pending())
 
     def snapshot(self) -> Counters:
         """Return a copy of the counters."""

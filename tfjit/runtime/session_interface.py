@@ -189,6 +189,16 @@ class SessionInterface(ABC):
             None, None, f"{type(self).__name__} does not count its plans."
         )
 
+    def wait_until_compiled(self, timeout: float | None = None) -> bool:
+        """Wait until every plan that has run has its fastest form.
+
+        timeout: seconds, None for no limit. Returns False when the time is over first. Raises
+        CancelledError when the session is closed.
+        """
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} does not wait for its plans."
+        )
+
     @abstractmethod
     def list_devices(self) -> list[Any]:
         """Return the DeviceAttributes of every device."""

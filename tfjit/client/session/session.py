@@ -479,6 +479,17 @@ class BaseSession(SessionBase):
 
         return lower(self, fetches, feeds)
 
+    def wait_until_compiled(self, timeout: float | None = None) -> bool:
+        """Wait until every plan of this session that has run has its fastest form.
+
+        timeout: seconds, None for no limit. Returns True then, and False when the time is over
+        first. Plans that stay on reference kernels count as done: `tfjit.compile_status` names
+        them. Raises RuntimeError for a closed session, CancelledError when it is closed meanwhile.
+        """
+        self._check_usable()
+        assert self._runtime_session is not None
+        return self._runtime_session.wait_until_compiled(timeout)
+
     def plan_counters(self) -> PlanCounters:
         """Return the counts of the plan cache.
 

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
     from tfjit.framework.types.shape import Shape
     from tfjit.kernels.ir.backend import Backend
-    from tfjit.kernels.jit.store import KernelStore
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.runtime.executor.requested_kernels import RequestedKernels
 
 _MAX_SHAPES = 64
 # lowered forms that wait for their kernels: each may hold packed constants
@@ -82,7 +82,7 @@ class RunnerEnvironment:
 
     session: SessionState
     step_environment: Callable[[str], StepEnvironment]
-    store: KernelStore | None
+    store: RequestedKernels | None
     settings: Callable[[], AbstractContextManager[None]] = nullcontext
     memos: dict[int, CallMemo] = field(default_factory=dict)
 
@@ -564,7 +564,7 @@ class _Computed(_Referenced):
         return self._made_step(key, waiting, store, recurs)
 
     def _made_step(
-        self, key: _Shapes, waiting: _Waiting, store: KernelStore, recurs: bool
+        self, key: _Shapes, waiting: _Waiting, store: RequestedKernels, recurs: bool
     ) -> Step | None:
         """Return a step of present code; request missing code of recurring shapes."""
         refused = any(store.refused(source) is not None for source in waiting.sources)
@@ -676,7 +676,7 @@ class _Computed(_Referenced):
 _V = TypeVar("_V")
 
 
-def _is_final(store: KernelStore, sources: Sequence[KernelSource]) -> bool:
+def _is_final(store: RequestedKernels, sources: Sequence[KernelSource]) -> bool:
     """Return whether each kernel is loaded or refused."""
     return all(store.lookup(s) is not None or store.refused(s) is not None for s in sources)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import PassOptions
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
+    from tfjit.runtime.executor.requested_kernels import RequestedKernels
     from tfjit.runtime.host.device import DeviceManager
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.kernel_api.op_kernel import StepContext
@@ -54,6 +55,7 @@ class PlanHost(Protocol):
     arenas: ArenaPool
     state: SessionState
     observer: Any
+    node_kernels: RequestedKernels
 
     @property
     def split_threads(self) -> int:

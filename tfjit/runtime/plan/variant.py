@@ -26,7 +26,7 @@ from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, NotStatic
 from tfjit.runtime.lowering.verifier import verify_lowered
-from tfjit.runtime.plan import first_run, plan_warm_start
+from tfjit.runtime.plan import first_run, plan_warm_start, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
 from tfjit.runtime.schedule.kernel_priority import most_valuable_first
@@ -202,11 +202,17 @@ class Variant:
         store.compile(sources(all_calls(self.lowered)), refusals=True)
         store.compile(sources(add_member_calls(self.lowered, _lacks)), refusals=True)
 
+    @property
+    def built_ms(self) -> float:
+        """Return the processor time of passes, builders and layouts so far."""
+        return self._made_ms
+
     def upgrade(self) -> None:
         """Start to replace the reference kernels, once; return at once."""
         with self._lock:
             job, self._later = self._later, None
         if job is not None:
+            upgrades.started(self)
             self._submit(job)
 
     def _submit(self, job: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +22,7 @@ from tfjit.framework.types.shape import Shape
 from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.jit.target import available_cpus, check_level
+from tfjit.runtime.executor.requested_kernels import RequestedKernels
 from tfjit.runtime.factory import SessionFactory, SessionOptions
 from tfjit.runtime.host import fork_safety
 from tfjit.runtime.host import inter_op_pool as inter_op
@@ -31,10 +33,10 @@ from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
 from tfjit.runtime.kernel_api.kernel_query import has_kernel
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.op_kernels.state import variable_ops
-from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan import plan_warm_start, upgrades
 from tfjit.runtime.plan.fast_path import plan_runner
 from tfjit.runtime.plan.pipelined_plan import StagedPlan, staged_plan
-from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.plan.plan_cache_budget import VariantBudget
 from tfjit.runtime.profiling.step_observer import StepObserver
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
@@ -58,7 +60,13 @@ MAX_PLANS = 256
 MAX_RUNNERS = 4 * MAX_PLANS  # one runner for each order of names
 _PATIENCE_S = 60
 _STEP_IDS = itertools.count(1)
+_NUMBERS = itertools.count(1)  # of the process's sessions
 _OPEN: Final = OpenSessions()
+
+
+def open_sessions() -> list[DirectSession]:
+    """Return the open sessions of the process, oldest first."""
+    return _OPEN.all()
 
 
 class DirectSession(SessionInterface):
@@ -79,6 +87,7 @@ class DirectSession(SessionInterface):
     def _set_up(self, options: SessionOptions) -> None:
         config = options.config
         self.devices = DeviceManager(config)
+        self.number = next(_NUMBERS)
         self.handle = config.session_handle if config is not None else ""
         if config is not None:
             rewriter_config.check_names(config.graph_options.rewrite_options)
@@ -99,6 +108,7 @@ class DirectSession(SessionInterface):
         self._splits = session_config.splits_rows()
         self._compares = session_config.compares()
         self.logs_rendezvous = settings.logs("rendezvous")
+        self.node_kernels = RequestedKernels(store)
         self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
         self.closed = False
@@ -235,6 +245,7 @@ class DirectSession(SessionInterface):
         parts: list[fork_safety.Forked] = [
             self.cancellation,
             self.state,
+            self.node_kernels,
             self.recycler,
             self.arenas,
             self.budget,
@@ -399,7 +410,7 @@ class DirectSession(SessionInterface):
         from tfjit.runtime.executor.dataflow_executor import DataflowPlan
         from tfjit.runtime.executor.node_runner import RunnerEnvironment
 
-        code = store if compiled and self.jit != "off" else None
+        code = self.node_kernels if compiled and self.jit != "off" else None
         return DataflowPlan(
             partitions,
             self.devices,
@@ -524,6 +535,32 @@ class DirectSession(SessionInterface):
                 self.plan_evictions,
                 self.budget.evicted,
             )
+
+    @property
+    def label(self) -> str:
+        """Return the session's handle, or its number in this process."""
+        return self.handle or f"session {self.number}"
+
+    def variants(self) -> list[Variant]:
+        """Return the variants of all plans; those of bodies are not among them."""
+        with self._plan_lock:
+            return [variant for plan in self._plans.values() for variant in plan.held()]
+
+    def wait_until_compiled(self, timeout: float | None = None) -> bool:
+        end = None if timeout is None else time.monotonic() + timeout
+
+        def left() -> float | None:
+            return None if end is None else max(0.0, end - time.monotonic())
+
+        while True:
+            self.check_open()
+            waiting = upgrades.unfinished(self)
+            if not waiting and not self.node_kernels.unsettled():
+                return True
+            if not all(variant.compile_done.wait(left()) for variant in waiting):
+                return False
+            if not self.node_kernels.wait(left()):
+                return False
 
     def prepare(
         self,

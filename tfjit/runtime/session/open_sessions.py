@@ -36,6 +36,11 @@ class OpenSessions:
             self._sessions.add(session)
             self._names.update(dict.fromkeys(names, session))
 
+    def all(self) -> list[DirectSession]:
+        """Return the open sessions, oldest first."""
+        with self._lock:
+            return sorted(self._sessions, key=lambda session: session.number)
+
     def take_all(self) -> list[DirectSession]:
         """Return all sessions and forget them."""
         with self._lock:
