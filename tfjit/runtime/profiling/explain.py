@@ -15,6 +15,7 @@ from tfjit.kernels.jit.store import store
 from tfjit.passes.ir.region_path import node_path
 from tfjit.passes.text.value_text import format_value
 from tfjit.runtime.lowering.lowering import Instruction
+from tfjit.runtime.profiling.dataflow_timing import dataflow_unmeasurable, measure_dataflow
 from tfjit.runtime.profiling.kernel_timing import (
     StepTimes,
     measure_variant,
@@ -118,6 +119,8 @@ class Explanation:
     requested. bundles: paths of nodes with launches that run at the same time. divisions: (parts,
     nodes) of loops that the threads run part by part of their rows. devices: full name and backend
     of each partition's device. writers: (module path, titles of the kernels that it generated).
+    built_s: processor time of this graph's passes, builders and layouts. compiled_here: those of
+    its kernels that this process had compiled, compile_s: the compiler's seconds for them.
     """
 
     signature: str
@@ -137,6 +140,9 @@ class Explanation:
     unmeasured: str = ""
     devices: tuple[tuple[str, str], ...] = ()
     writers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    built_s: float = 0.0
+    compile_s: float = 0.0
+    compiled_here: int = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -181,6 +187,9 @@ class Explanation:
             "output_bytes": self.output_bytes,
             "constant_bytes": self.constant_bytes,
             "peak_bytes": self.peak_bytes,
+            "built_s": self.built_s,
+            "compiled_here": self.compiled_here,
+            "compile_s": self.compile_s,
             "session": asdict(self.held),
             "refused": [{"node": name, "reason": why} for name, why in self.refused],
             "measured": asdict(self.measured) if self.measured is not None else None,
@@ -269,6 +278,10 @@ class Explanation:
                 f"{calls.unfused} too small for a separate one run member by member"
             )
         lines.append(str(self.held))
+        lines.append(
+            f"this graph: built in {self.built_s:.2f} s; {self.compiled_here} of its kernels "
+            f"compiled in {self.compile_s:.2f} s of the compiler's time"
+        )
         counters = store.snapshot()
         lines.append(
             f"this process: {counters.hits} kernels loaded from disk in "
@@ -364,7 +377,8 @@ def _measure(
 
     Raises the errors of a run with the caller's values.
     """
-    reason = unmeasurable(variant)
+    static = variant.step is not None and variant.lowered is not None
+    reason = unmeasurable(variant) if static else dataflow_unmeasurable(variant)
     if reason:
         return None, reason
     made_up = [name for name in plan.feeds if name not in given]
@@ -378,7 +392,9 @@ def _measure(
         for name, shape, dtype in zip(plan.feeds, feed_shapes, plan.np_dtypes, strict=True)
     ]
     try:
-        return measure_variant(plan, variant, feeds), ""
+        if static:
+            return measure_variant(plan, variant, feeds), ""
+        return measure_dataflow(plan, variant, feeds, COMPILE_TIMEOUT_S), ""
     except errors.FailedPreconditionError as error:
         return None, f"a run fails: {error.message}"
     except errors.OpError as error:
@@ -479,6 +495,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         for partition in variant.partitions:
             for node in partition.graph.op_nodes():
                 group = node.attrs.get("group") or node.attrs.get("program")
+                timed = times.by_node.get(node.name) if times is not None else None
                 nodes.append(
                     ExplainedNode(
                         node.name,
@@ -486,6 +503,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
                         "dataflow",
                         members=tuple(node.origin),
                         group=group.explain() if group is not None else "",
+                        measured_us=timed.us if timed is not None else None,
                         device=partition.device,
                     )
                 )
@@ -493,6 +511,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         arena = 0
     assert variant.report is not None  # the compilation is done
     step = variant.step if variant.lowered is not None else None
+    compile_ms = [ms for ms in map(store.compile_ms, kernels) if ms is not None]
     return Explanation(
         plan.name,
         variant.report,
@@ -518,6 +537,9 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
             for part in variant.partitions
         ),
         _writers(kernels),
+        variant.built_ms / 1000,
+        sum(compile_ms) / 1000,
+        len(compile_ms),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.variant import Variant
+    from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
     from tfjit.runtime.step.layout import NativeRun
 
 MEASURE_S: Final = 0.5
 _MIN_RUNS, _MAX_RUNS = 5, 500
-_WARM_UP_RUNS = 3
+WARM_UP_RUNS: Final = 3
 # Runtime kernels that are undone by restoring the variables.
 _REVERSIBLE: Final = ASSIGN | ASSIGN_ADD | READS_STATE
 
@@ -73,9 +74,8 @@ def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def unmeasurable(variant: Variant) -> str:
-    """Return why a variant's kernels cannot be timed, else ""."""
-    if variant.step is None or variant.lowered is None:
-        return f"only a static step can be measured; here: {variant.dynamic_reason}"
+    """Return why the kernels of a static step cannot be timed, else ""."""
+    assert variant.lowered is not None
     for instruction in variant.lowered.instructions:
         if instruction.serving == "runtime" and not instruction.node.has_trait(_REVERSIBLE):
             return (
@@ -96,7 +96,14 @@ def measure_variant(plan: Plan, variant: Variant, feeds: Sequence[np.ndarray]) -
     assert lowered is not None
     session = plan.session
     arrays = plan.check(feeds)
-    with _restored(lowered.instructions, session.state), session.step_context() as context:
+    variables = [
+        value.variable
+        for instruction in lowered.instructions
+        for value in instruction.inputs
+        if value.root.variable is not None and value.variable is not None
+    ]
+    names = {instruction.node.name for instruction in lowered.instructions}
+    with restored(variables, names, session.state), session.step_context() as context:
         instance = step.instance()
         try:
             return _measure(step, instance, lambda: instance(arrays, context))
@@ -104,14 +111,17 @@ def measure_variant(plan: Plan, variant: Variant, feeds: Sequence[np.ndarray]) -
             step.free.append(instance)
 
 
+def run_count(run_s: float) -> int:
+    """Return the number of runs to time, for runs of `run_s` seconds."""
+    return int(min(_MAX_RUNS, max(_MIN_RUNS, MEASURE_S / 2 / max(run_s, 1e-6))))
+
+
 def _measure(step: Any, instance: Callable[..., Any], run: Callable[[], Any]) -> StepTimes:
-    for _ in range(_WARM_UP_RUNS):
+    for _ in range(WARM_UP_RUNS):
         run()
     start = time.perf_counter()
     run()
-    count = int(
-        min(_MAX_RUNS, max(_MIN_RUNS, MEASURE_S / 2 / max(time.perf_counter() - start, 1e-6)))
-    )
+    count = run_count(time.perf_counter() - start)
     whole = []
     for _ in range(count):
         start = time.perf_counter()
@@ -212,19 +222,14 @@ def _timed(kernel: Callable[..., Any], elapsed: list[float]) -> Callable[..., An
 
 
 @contextlib.contextmanager
-def _restored(instructions: Sequence[Instruction], state: Any) -> Iterator[None]:
-    """Put variables and random streams back afterwards."""
-    variables = {
-        id(v.variable): v.variable
-        for i in instructions
-        for v in i.inputs
-        if v.root.variable is not None and v.variable is not None
-    }
+def restored(
+    variables: Iterable[Variable], names: Collection[str], state: SessionState
+) -> Iterator[None]:
+    """Put variables, and the random streams of the named nodes, back afterwards."""
     values = [
         (variable, variable.value, None if variable.value is None else variable.value.copy())
-        for variable in variables.values()
+        for variable in {id(variable): variable for variable in variables}.values()
     ]
-    names = {i.node.name for i in instructions}
     streams = [(array, array.copy()) for name, array in state.node_states() if name in names]
     try:
         yield
