@@ -243,7 +243,6 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from tfjit.demo.progress import Progress
     from tfjit.protos import ConfigProto, OptimizerOptions, RunMetadata, RunOptions
 
     fetches = _fetches(args.fetch)
@@ -260,7 +259,7 @@ def _run(args: argparse.Namespace) -> int:
         config = ConfigProto()
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
         options, metadata = RunOptions(trace_level=RunOptions.FULL_TRACE), RunMetadata()
-    with Progress(f"running {model.path.name}"), _opened(model, config) as session:
+    with _progress(f"running {model.path.name}"), _opened(model, config) as session:
         named = {_tensor_name(model, name): value for name, value in feeds.items()}
         values = session.run(
             [_tensor_name(model, name) for name in fetches],
@@ -284,13 +283,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from tfjit.demo.progress import Progress
-
     fetches = _fetches(args.fetch)
     shapes = _shapes(args.shape)
     feeds = _feeds(args.feed)
     model = _read_model(args.model)
-    with Progress(f"explaining {model.path.name}"), _opened(model) as session:
+    with _progress(f"explaining {model.path.name}"), _opened(model) as session:
         wanted = [_tensor_name(model, name) for name in fetches]
         sizes, values = (
             {_tensor_name(model, name): value for name, value in given.items()}
@@ -330,6 +327,27 @@ def _warm(args: argparse.Namespace) -> int:
         + (f", {warmed.refused} are refused" if warmed.refused else "")
     )
     return 1 if warmed.refused else 0
+
+
+def _progress(work: str) -> contextlib.AbstractContextManager[object]:
+    """Return a block that reports slow work on stderr.
+
+    TFJIT_PROGRESS has its own line there, and then this is none.
+    """
+    from tfjit.demo.progress import Progress
+
+    if settings.flag("TFJIT_PROGRESS"):
+        return contextlib.nullcontext()
+    return Progress(work, detail=_kernels_compiled)
+
+
+def _kernels_compiled() -> str:
+    """Return how many kernels are compiled, "" while none are compiled or pending."""
+    from tfjit.kernels.jit.store import store
+
+    counts = store.compile_counts()
+    total = counts.done + counts.pending
+    return f", {counts.done} of {total} kernels compiled" if total else ""
 
 
 def _demo(args: argparse.Namespace) -> int:

@@ -107,7 +107,7 @@ class KernelStore:
         """
         self.counters = Counters()
         self._compile_ms: dict[KernelSource, float] = {}
-        self._progress = CompileProgress(self._counts)
+        self._progress = CompileProgress(self.compile_counts)
         self._parent = directory
         self._directory: Path | None = None
         self._directory_known = False
@@ -587,7 +587,8 @@ class KernelStore:
         """Return the compiler's time for a kernel; None where this process did not compile it."""
         return self._compile_ms.get(source)
 
-    def _counts(self) -> CompileCounts:
+    def compile_counts(self) -> CompileCounts:
+        """Return the numbers of compiled or refused kernels and of pending ones."""
         return CompileCounts(self.counters.compiled + self.counters.refused, self.pending())
 
     def snapshot(self) -> Counters:

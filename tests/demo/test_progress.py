@@ -26,3 +26,10 @@ def test_progress_is_silent_when_quick_and_speaks_when_slow() -> None:
         time.sleep(0.1)
         raise ValueError
     assert "compiling failed" in stream.getvalue()
+
+
+def test_more_about_the_work() -> None:
+    stream = io.StringIO()
+    with Progress("compiling", after_s=0.01, stream=stream, detail=lambda: ", 3 of 4"):
+        time.sleep(0.05)
+    assert stream.getvalue().splitlines()[-1].endswith(" s, 3 of 4")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
@@ -13,11 +14,19 @@ class Progress:
     """Context manager that reports work of more than `after_s` seconds.
 
     It prints the work's name, again at growing intervals, and its duration at the end. On a
-    terminal one line is rewritten; elsewhere lines are few. Quick work prints nothing.
+    terminal one line is rewritten; elsewhere lines are few. Quick work prints nothing. detail:
+    returns more about the work's state.
     """
 
-    def __init__(self, what: str, after_s: float = 1.0, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        after_s: float = 1.0,
+        stream: TextIO | None = None,
+        detail: Callable[[], str] = lambda: "",
+    ) -> None:
         self._what = what
+        self._detail = detail
         self._after_s = after_s
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
@@ -50,7 +59,9 @@ class Progress:
 
     def _write(self, state: str, end: str) -> None:
         start = "\r" if self._terminal else ""
-        self._stream.write(
-            f"{start}tfjit: {self._what} {state} {time.monotonic() - self._started:.1f} s{end}"
-        )
+        detail = self._detail()
+        if detail and self._terminal:
+            start += "\033[K"  # the line before may be longer
+        seconds = time.monotonic() - self._started
+        self._stream.write(f"{start}tfjit: {self._what} {state} {seconds:.1f} s{detail}{end}")
         self._stream.flush()
