@@ -26,6 +26,7 @@ PRINTED = (
         "3 elementwise nodes in one loop",
         "a run of the step",
     ],
+    ["True", "plans that wait for their fastest form: 0"],
     ["lowered feeds=1", "all kernels", "MemoryAnalysis(argument_bytes=4800", "0.05"],
 )
 

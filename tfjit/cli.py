@@ -342,7 +342,10 @@ def _progress(work: str) -> contextlib.AbstractContextManager[object]:
 
 
 def _kernels_compiled() -> str:
-    """Return how many kernels are compiled, "" while none are compiled or pending."""
+    """Return the number of compiled kernels as text.
+
+    "" while none are compiled or pending.
+    """
     from tfjit.kernels.jit.store import store
 
     counts = store.compile_counts()

@@ -19,7 +19,10 @@ _LONGEST_PAUSE_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CompileCounts:
-    """Counts of a process's kernels. done: compiled or refused; pending: being compiled or loaded."""
+    """The numbers of a process's kernels.
+
+    done: compiled or refused. pending: being compiled or loaded.
+    """
 
     done: int
     pending: int
@@ -39,7 +42,7 @@ class CompileProgress:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Start to report if TFJIT_PROGRESS is set and no report is on its way."""
+        """Start a report if TFJIT_PROGRESS is set and none is running."""
         if not settings.flag("TFJIT_PROGRESS"):
             return
         with self._lock:

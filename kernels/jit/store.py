@@ -584,7 +584,10 @@ class KernelStore:
         return len(self._pending)
 
     def compile_ms(self, source: KernelSource) -> float | None:
-        """Return the compiler's time for a kernel; None where this process did not compile it."""
+        """Return the compiler's time for a kernel.
+
+        None where this process has not compiled it.
+        """
         return self._compile_ms.get(source)
 
     def compile_counts(self) -> CompileCounts:

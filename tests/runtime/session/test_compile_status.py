@@ -95,7 +95,7 @@ def test_kernels_of_single_nodes() -> None:
         for _ in range(3):
             session.run("y:0", {"x:0": [1.0, 2.0, 2.0]})
         assert session.wait_until_compiled(60)
-        assert not session._runtime_session.node_kernels.unsettled()
+        assert not session._runtime_session.node_kernels.unfinished()
 
 
 def test_without_compiling_all_is_done(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -480,7 +480,7 @@ class BaseSession(SessionBase):
         return lower(self, fetches, feeds)
 
     def wait_until_compiled(self, timeout: float | None = None) -> bool:
-        """Wait until every plan of this session that has run has its fastest form.
+        """Wait until every plan that has run has its fastest form.
 
         timeout: seconds, None for no limit. Returns True then, and False when the time is over
         first. Plans that stay on reference kernels count as done: `tfjit.compile_status` names

@@ -193,8 +193,8 @@ def _write_index(prefix: str, entries: dict[bytes, Any], shards: int, files: Fil
 class BundleReader:
     """Reader of a bundle.
 
-    reads: of the data files; inside its `with` block they stay open. Raises NotFoundError when there is none under the prefix, DataLossError when the index is
-    damaged.
+    reads: of the data files; inside its `with` block they stay open. Raises NotFoundError when
+    there is none under the prefix, DataLossError when the index is damaged.
     """
 
     def __init__(self, prefix: str, files: FileSystem = LOCAL_FILES) -> None:

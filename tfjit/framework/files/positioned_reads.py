@@ -25,7 +25,7 @@ class PositionedReads:
     def __init__(self, files: FileSystem) -> None:
         self._files = files
         self._lock = threading.Lock()
-        self._open: dict[str, IO[Any]] | None = None
+        self._open: dict[str, IO[bytes]] | None = None
 
     def __enter__(self) -> PositionedReads:
         self._open = {}
@@ -42,9 +42,9 @@ class PositionedReads:
             file.close()
 
     def read_into(self, path: str, offset: int, target: np.ndarray) -> int:
-        """Fill `target`, uint8, with bytes from `offset`; return the number of bytes read.
+        """Fill `target` with the bytes from `offset`; return their number.
 
-        The number is smaller where the file ends before. Raises the file system's errors.
+        target: uint8. The number is smaller where the file ends before. Raises the file system's errors.
         """
         if self._open is not None and _POSITIONED:
             descriptor = self._descriptor(path, self._open)
@@ -55,7 +55,7 @@ class PositionedReads:
             file.seek(offset)
             return int(file.readinto(target)) if target.size else 0
 
-    def _descriptor(self, path: str, kept: dict[str, IO[Any]]) -> int | None:
+    def _descriptor(self, path: str, kept: dict[str, IO[bytes]]) -> int | None:
         with self._lock:
             file = kept.get(path)
             if file is None:

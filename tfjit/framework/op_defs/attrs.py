@@ -9,7 +9,7 @@ a function's unset attr -> Unset.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -150,91 +150,64 @@ def to_proto(value: Any) -> Any:
     return proto
 
 
+# Fields of AttrValue and its lists for the exact types of most attrs; most other types are tried in
+# turn, and a subclass last.
+_FIELDS: Final = {bool: "b", int: "i", bytes: "s", float: "f"}
+
+
 def fill_proto(proto: Any, value: Any) -> None:
     """Write a Python form into an empty AttrValue.
 
     Raises TypeError for a value of no attr type.
     """
-    write = _WRITERS.get(type(value))
-    if write is None:
-        write = next((w for kind, w in _WRITERS.items() if isinstance(value, kind)), None)
-    if write is not None:
-        write(proto, value)
+    field = _FIELDS.get(type(value))
+    if field is not None:
+        setattr(proto, field, value)
+    elif isinstance(value, DType):
+        proto.type = value.as_datatype_enum
+    elif isinstance(value, TensorShape):
+        proto.shape.SetInParent()
+        fill_shape_proto(proto.shape, value.dims_tuple)
+    elif isinstance(value, (tuple, list)):
+        proto.list.SetInParent()
+        for item in value:
+            _append(proto.list, item)
+    elif isinstance(value, np.ndarray):
+        tensors.fill_proto(proto.tensor, value)
+    elif isinstance(value, tensors.OpaqueTensor):
+        proto.tensor.MergeFromString(value.serialized)
+    elif isinstance(value, FuncRef):
+        fill_func_proto(proto.func, value)
+    elif isinstance(value, Unset):
+        proto.placeholder = value.name
+    elif isinstance(value, tuple(_FIELDS)):
+        setattr(proto, _field_of_base(value), value)
     elif value is not ABSENT:
         raise TypeError(f"{value!r} of {type(value)} is no attr value")
 
 
 def _append(values: Any, item: Any) -> None:
-    append = _APPENDERS.get(type(item))
-    if append is None:
-        append = next((a for kind, a in _APPENDERS.items() if isinstance(item, kind)), None)
-    if append is None:
+    field = _FIELDS.get(type(item))
+    if field is not None:
+        getattr(values, field).append(item)
+    elif isinstance(item, DType):
+        values.type.append(item.as_datatype_enum)
+    elif isinstance(item, TensorShape):
+        fill_shape_proto(values.shape.add(), item.dims_tuple)
+    elif isinstance(item, np.ndarray):
+        tensors.fill_proto(values.tensor.add(), item)
+    elif isinstance(item, tensors.OpaqueTensor):
+        values.tensor.add().MergeFromString(item.serialized)
+    elif isinstance(item, FuncRef):
+        fill_func_proto(values.func.add(), item)
+    elif isinstance(item, tuple(_FIELDS)):
+        getattr(values, _field_of_base(item)).append(item)
+    else:
         raise TypeError(f"{item!r} of {type(item)} is no element of a list attr")
-    append(values, item)
 
 
-def _write_type(proto: Any, value: DType) -> None:
-    proto.type = value.as_datatype_enum
-
-
-def _write_bool(proto: Any, value: bool) -> None:
-    proto.b = value
-
-
-def _write_int(proto: Any, value: int) -> None:
-    proto.i = value
-
-
-def _write_bytes(proto: Any, value: bytes) -> None:
-    proto.s = value
-
-
-def _write_float(proto: Any, value: float) -> None:
-    proto.f = value
-
-
-def _write_shape(proto: Any, value: TensorShape) -> None:
-    proto.shape.SetInParent()
-    fill_shape_proto(proto.shape, value.dims_tuple)
-
-
-def _write_list(proto: Any, value: Sequence[Any]) -> None:
-    proto.list.SetInParent()
-    for item in value:
-        _append(proto.list, item)
-
-
-def _write_placeholder(proto: Any, value: Unset) -> None:
-    proto.placeholder = value.name
-
-
-# Writers of an attr and of an element of a list attr by the value's type. A subclass is served by
-# the first of its bases here: bool stands before int.
-_WRITERS: Final[dict[type, Callable[[Any, Any], None]]] = {
-    DType: _write_type,
-    bool: _write_bool,
-    int: _write_int,
-    bytes: _write_bytes,
-    float: _write_float,
-    TensorShape: _write_shape,
-    np.ndarray: lambda proto, value: tensors.fill_proto(proto.tensor, value),
-    tensors.OpaqueTensor: lambda proto, value: proto.tensor.MergeFromString(value.serialized),
-    tuple: _write_list,
-    list: _write_list,
-    FuncRef: lambda proto, value: fill_func_proto(proto.func, value),
-    Unset: _write_placeholder,
-}
-_APPENDERS: Final[dict[type, Callable[[Any, Any], None]]] = {
-    DType: lambda values, item: values.type.append(item.as_datatype_enum),
-    bool: lambda values, item: values.b.append(item),
-    int: lambda values, item: values.i.append(item),
-    bytes: lambda values, item: values.s.append(item),
-    float: lambda values, item: values.f.append(item),
-    TensorShape: lambda values, item: fill_shape_proto(values.shape.add(), item.dims_tuple),
-    np.ndarray: lambda values, item: tensors.fill_proto(values.tensor.add(), item),
-    tensors.OpaqueTensor: lambda values, item: values.tensor.add().MergeFromString(item.serialized),
-    FuncRef: lambda values, item: fill_func_proto(values.func.add(), item),
-}
+def _field_of_base(value: object) -> str:
+    return next(field for kind, field in _FIELDS.items() if isinstance(value, kind))
 
 
 def fill_func_proto(proto: Any, value: FuncRef) -> None:

@@ -76,8 +76,9 @@ The shapes may change from run to run.
 
 @dataclass(frozen=True, slots=True)
 class RunnerEnvironment:
-    """What runners need of the session. store: compiled code, or None when compilation is off.
-    settings: a block with its TFJIT_*. memos: the calls that nodes alike share, by backend.
+    """The session as its runners see it.
+
+    store: compiled code, or None when compilation is off. settings: a block with its TFJIT_*. memos: the calls that nodes alike share, by backend.
     """
 
     session: SessionState

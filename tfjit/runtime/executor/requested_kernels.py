@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
 
 class RequestedKernels:
-    """The kernel store as the dataflow executor's nodes of one session see it. Thread-safe."""
+    """The kernel store for the single nodes of one session.
+
+    The dataflow executor's nodes ask here for compiled code. Thread-safe.
+    """
 
     def __init__(self, store: KernelStore) -> None:
         self._store = store
         self.lookup = store.lookup
         self.refused = store.refused
         self.load_present = store.load_present
-        self._open: dict[KernelSource, None] = {}  # requested, and not settled when last seen
+        self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
         self._lock = threading.Lock()
 
     def request(self, sources: Sequence[KernelSource]) -> None:
@@ -30,20 +33,28 @@ class RequestedKernels:
             self._open.update(dict.fromkeys(sources))
         self._store.request(sources)
 
-    def unsettled(self) -> list[KernelSource]:
+    def unfinished(self) -> list[KernelSource]:
         """Return the requested kernels that are neither loaded nor refused yet."""
         with self._lock:
-            self._open = {s: None for s in self._open if not self._store.settled((s,))}
+            for source in list(self._open):
+                if self.lookup(source) is not None or self.refused(source) is not None:
+                    del self._open[source]
             return list(self._open)
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until all requested kernels are settled, at most `timeout` seconds.
+        """Wait until all requested kernels are loaded or refused.
 
-        Returns whether they are.
+        timeout: seconds, None for no limit. Returns whether they are.
         """
-        settled = threading.Event()
-        self._store.when_ready(self.unsettled(), settled.set)
-        return settled.wait(timeout)
+        done = threading.Event()
+        waiting = self.unfinished()
+        self._store.when_ready(waiting, done.set)
+        if not done.wait(timeout):
+            return False
+        with self._lock:
+            for source in waiting:  # with TFJIT_JIT=off some are neither loaded nor refused
+                self._open.pop(source, None)
+        return True
 
     def after_fork(self) -> None:
         """Reset the lock in a forked child."""

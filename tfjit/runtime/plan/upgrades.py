@@ -1,4 +1,4 @@
-"""Remember the variants whose fastest form is being made."""
+"""Remember the variants that wait for their fastest form."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _STARTED: weakref.WeakSet[Variant] = weakref.WeakSet()
 
 
 def started(variant: Variant) -> None:
-    """Remember a variant whose upgrade has started."""
+    """Remember a variant from the start of its upgrade."""
     with _LOCK:
         _STARTED.add(variant)
 
 
 def unfinished(session: PlanHost) -> list[Variant]:
-    """Return the session's variants whose upgrade has started and not ended.
+    """Return the session's variants with an upgrade that has not ended.
 
     Variants of bodies of loops, branches and functions are among them.
     """

@@ -1,6 +1,6 @@
 """Time each node of a plan that the dataflow executor runs.
 
-Times are medians over whole runs whose nodes are recorded.
+Times are medians over whole runs with a record of each node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def dataflow_unmeasurable(variant: Variant) -> str:
-    """Return why the nodes of a dataflow plan cannot be timed, else ""."""
+    """Return the reason against timing a dataflow plan, else ""."""
     for node in _nodes(variant):
         if (
             node.is_stateful

@@ -74,7 +74,7 @@ def sample_feed(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def unmeasurable(variant: Variant) -> str:
-    """Return why the kernels of a static step cannot be timed, else ""."""
+    """Return the reason against timing a static step, else ""."""
     assert variant.lowered is not None
     for instruction in variant.lowered.instructions:
         if instruction.serving == "runtime" and not instruction.node.has_trait(_REVERSIBLE):

@@ -1,4 +1,4 @@
-"""Tell how far the compiling of kernels and plans is in this process."""
+"""Report the state of compiling in this process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlanStatus:
 
 @dataclass(frozen=True, slots=True)
 class CompileStatus:
-    """How far the compiling of kernels and plans is.
+    """The state of compiling in this process.
 
     Kernels of this process: loaded from disk, compiled, pending (being loaded or compiled),
     refused by the compiler. compile_s: seconds of the compiler processes; load_s: of loading.
@@ -73,14 +73,14 @@ class CompileStatus:
 
 
 def compile_status() -> CompileStatus:
-    """Return how far the compiling of kernels and plans is; waits for nothing."""
+    """Return the state of compiling; waits for nothing."""
     counters = store.snapshot()
     waiting: list[PlanStatus] = []
     on_references: list[PlanStatus] = []
     for session in open_sessions():
         unfinished = upgrades.unfinished(session)
         waiting += [PlanStatus(session.label, variant.plan.name) for variant in unfinished]
-        nodes = len(session.node_kernels.unsettled())
+        nodes = len(session.node_kernels.unfinished())
         if nodes:
             waiting.append(PlanStatus(session.label, f"{nodes} kernels of single nodes"))
         on_references += _on_references(session, set(unfinished))

@@ -542,7 +542,7 @@ class DirectSession(SessionInterface):
         return self.handle or f"session {self.number}"
 
     def variants(self) -> list[Variant]:
-        """Return the variants of all plans; those of bodies are not among them."""
+        """Return the variants of all plans, without those of bodies."""
         with self._plan_lock:
             return [variant for plan in self._plans.values() for variant in plan.held()]
 
@@ -555,7 +555,7 @@ class DirectSession(SessionInterface):
         while True:
             self.check_open()
             waiting = upgrades.unfinished(self)
-            if not waiting and not self.node_kernels.unsettled():
+            if not waiting and not self.node_kernels.unfinished():
                 return True
             if not all(variant.compile_done.wait(left()) for variant in waiting):
                 return False
