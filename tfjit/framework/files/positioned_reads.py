@@ -44,7 +44,8 @@ class PositionedReads:
     def read_into(self, path: str, offset: int, target: np.ndarray) -> int:
         """Fill `target` with the bytes from `offset`; return their number.
 
-        target: uint8. The number is smaller where the file ends before. Raises the file system's errors.
+        target: uint8. The number is smaller where the file ends before. Raises the errors of the
+        file system.
         """
         if self._open is not None and _POSITIONED:
             descriptor = self._descriptor(path, self._open)
