@@ -213,6 +213,7 @@ class BundleReader:
                 f"for {prefix}",
             ) from None
         self._entries: dict[bytes, Any] = {}
+        self._known: dict[str, tuple[DType, tuple[int, ...]]] = {}  # found so far
         header = None
         for key, value in read_table(file, path):
             if key == _HEADER_KEY:
@@ -256,6 +257,12 @@ class BundleReader:
 
     def dtype_and_shape(self, name: str) -> tuple[DType, tuple[int, ...]]:
         """Return dtype and shape of a tensor, whole or in slices."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._dtype_and_shape(name)
+        return known
+
+    def _dtype_and_shape(self, name: str) -> tuple[DType, tuple[int, ...]]:
         entry = self.entry(name)
         shape = shapes.from_proto(entry.shape)
         if shape is None or not shapes.is_fully_defined(shape):
@@ -296,11 +303,9 @@ class BundleReader:
         entry = self.entry(name)
         if not entry.slices:
             whole = self._load(entry, dtype, shape, name)
-            return (
-                whole[tuple(slice(start, start + length) for start, length in wanted)]
-                if shape
-                else whole
-            )
+            if all(place == (0, size) for place, size in zip(wanted, shape, strict=True)):
+                return whole
+            return whole[tuple(slice(start, start + length) for start, length in wanted)]
         out = np.empty(
             tuple(length for _, length in wanted),
             dtype.as_numpy_dtype if dtype is not string else object,
