@@ -129,7 +129,7 @@ class Plan:
     def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Start the generic variant once the plan has met enough feed shapes."""
         seen, session = self._first_shapes, self.session
-        if seen is None or shapes in seen or any(None in shape for shape in shapes):
+        if not self.may_be_generic or seen is None or shapes in seen:
             return
         seen.append(shapes)
         if len(seen) < generic_variant.FIRST_SHAPES:
@@ -137,7 +137,7 @@ class Plan:
         self._first_shapes = None
         if session.jit == "off" or not session.straight_line or len(session.devices.devices) > 1:
             return
-        if not self.may_be_generic or "generic" in settings.names("TFJIT_DISABLE"):
+        if "generic" in settings.names("TFJIT_DISABLE"):
             return
         if self.survey(shapes)[0] > generic_variant.MAX_NODES:
             return
