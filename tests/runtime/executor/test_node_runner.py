@@ -183,3 +183,30 @@ def test_tables_of_shapes_are_bounded(
     total = next(r for r in runners if r._node.name == "total")
     assert len(total._checked) == 4
     assert len(total._waiting) == 2
+
+
+def test_a_kept_step_reads_the_values_of_variables() -> None:
+    """A reference edge carries the variable itself, which has a shape as arrays have."""
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf1.float32, [None])
+        variable = tf1.get_variable(
+            "v", initializer=np.full(5, 3.0, np.float32), use_resource=False
+        )
+        doubled = tf1.multiply(variable._ref(), variable._ref(), name="doubled")
+        fetched = tf1.unique(x)[0], doubled
+        assign = tf1.assign(variable, [2.0] * 5)
+    fed = {x: np.ones(3, np.float32)}
+    with tf1.Session(graph=graph) as session:
+        session.run(variable.initializer)
+        for _ in range(2):
+            session.run(fetched, fed)
+        for plan in session._runtime_session._plans.values():
+            for variant in plan.held():
+                for runner in variant._dataflow().executors[0].runners:
+                    if isinstance(runner, node_runner._Computed):
+                        store.compile([s for w in runner._waiting.values() for s in w.sources])
+        for _ in range(3):
+            np.testing.assert_array_equal(session.run(fetched, fed)[1], np.full(5, 9.0))
+        session.run(assign)
+        np.testing.assert_array_equal(session.run(fetched, fed)[1], np.full(5, 4.0))

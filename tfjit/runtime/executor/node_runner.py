@@ -474,7 +474,8 @@ class _Computed(_Referenced):
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         latest = self._latest
-        if latest is not None and latest[0] == [a.shape for a in inputs]:
+        # A variable has a shape too, but is no array.
+        if latest is not None and latest[0] == [a.shape for a in inputs if type(a) is np.ndarray]:
             step = latest[1]
             instance = step.instance()
             try:
