@@ -17,9 +17,9 @@ from tests.prose_counts import source_files
 # Layer -> annotations of arguments, results and names that mention Any.
 LIMITS = {
     "framework": 543,
-    "kernels": 734,
+    "kernels": 829,
     "passes": 120,
-    "runtime": 758,
+    "runtime": 774,
     "ops": 261,
     "client": 609,
 }

@@ -3,8 +3,8 @@
 Generated texts use little of Python: scalars, loops over ranges, branches, and calls of intrinsics
 and casts. Numba's analysis of bytecode (SSA, type inference, rewrites) takes more time than LLVM
 for them. Here a variable has one type, the type of its first assignment. The types and the code of
-operators, casts and calls are Numba's own, so a text means here what it means to Numba. A text with
-other Python is `Unsupported`, and Numba compiles it.
+operators, casts and calls are Numba's own, so a text has the meaning that Numba gives it. A text
+with other Python is `Unsupported`, and Numba compiles it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class View:
 
 
 class SymbolicArray:
-    """Shape, strides and offset of an array whose sizes are formulas.
+    """Shape, strides and offset of an array with formulas as sizes.
 
     It has those of NumPy's view operations that `Layout` needs for them: NumPy takes numbers only.
     """

@@ -13,8 +13,8 @@ from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import NodeSpec
 from tfjit.kernels.source import KernelSource
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.runtime.executor import node_runner
 from tfjit.runtime.executor.output_shapes import OutputShapes
+from tfjit.runtime.schedule import kernel_selection
 
 
 def node(build: Callable[[], Any]) -> OutputShapes:
@@ -60,7 +60,7 @@ def test_a_sparse_product_is_compiled_for_each_number_of_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TFJIT_JIT", "lazy")
-    request, native_call = store.request, node_runner.native_call
+    request, native_call = store.request, kernel_selection.native_call
     compiled: list[tuple[int, ...]] = []
 
     def compile_now(sources: Iterable[KernelSource]) -> None:
@@ -74,7 +74,7 @@ def test_a_sparse_product_is_compiled_for_each_number_of_rows(
         return native_call(backend, spec)
 
     monkeypatch.setattr(store, "request", compile_now)
-    monkeypatch.setattr(node_runner, "native_call", counted)
+    monkeypatch.setattr(kernel_selection, "native_call", counted)
     with tf1.Graph().as_default():
         places = tf1.placeholder(tf1.int64, [None, 2])
         values = tf1.placeholder(tf1.float32, [None])

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import tfjit
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
-from tfjit.runtime.plan import plan, plan_warm_start
+from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan import variant as plan_variant
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.step import step_osr
 
@@ -469,7 +470,7 @@ def overtaken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
                 raise
 
     monkeypatch.setattr(step_osr, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(plan, "TierUpWatch", Noting)
+    monkeypatch.setattr(plan_variant, "TierUpWatch", Noting)
     return found
 
 

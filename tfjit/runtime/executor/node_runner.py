@@ -78,7 +78,8 @@ The shapes may change from run to run.
 class RunnerEnvironment:
     """The session as its runners see it.
 
-    store: compiled code, or None when compilation is off. settings: a block with its TFJIT_*. memos: the calls that nodes alike share, by backend.
+    store: compiled code, or None when compilation is off. settings: a block with its TFJIT_*.
+    memos: the calls that nodes alike share, by backend.
     """
 
     session: SessionState

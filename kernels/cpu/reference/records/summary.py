@@ -112,8 +112,8 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
     tag = _text(inputs[0])
     values = np.asarray(inputs[1]).reshape(-1).astype(np.float64)
     if not np.isfinite(values).all():
-        what = "Nan in summary histogram" if np.isnan(values).any() else "Infinity in Histogram"
-        raise _fail(f"{what} for: {tag}")
+        found = "Nan in summary histogram" if np.isnan(values).any() else "Infinity in Histogram"
+        raise _fail(f"{found} for: {tag}")
     summary = Summary()
     histo = summary.value.add(tag=tag).histo
     histo.min, histo.max = (
