@@ -106,6 +106,10 @@ def case_of(name: str) -> Case:
         candidate.close()
 
 
+UNCOMPILED = {"sparse sums of rows", "sparse sums of columns", "sparse softmax"}
+"""Workloads of ops without a compiled form."""
+
+
 def _modes() -> Iterator[Any]:
     for name, workload in WORKLOADS.items():
         for kind in KINDS:
@@ -133,7 +137,7 @@ def test_equal_tensorflow(
         monkeypatch.setattr(kernel_selection, "MAX_SMALL_KERNELS", 8)
     candidate = KINDS[kind](case.workload, case.graph_def, case.sets[0], threads, {})
     try:
-        assert references or candidate.note == ""
+        assert references or (candidate.note == "") == (name.partition(": ")[2] not in UNCOMPILED)
         case.assert_equal(outputs_of(candidate, case.sets), kind)
         if case.workload.callers > 1:
             with ThreadPoolExecutor(case.workload.callers) as pool:
