@@ -77,6 +77,10 @@ class Precompiled:
         key = precompiled_key(source, opened[0])
         return key if key in opened[1] else ""
 
+    def has_archive(self) -> bool:
+        """Return whether this CPU has an archive."""
+        return self._open() is not None
+
     def holds(self, key: str) -> bool:
         """Return whether the archive has an object of that key."""
         opened = self._open()

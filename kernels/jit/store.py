@@ -173,6 +173,16 @@ class KernelStore:
             return True
         return self._precompiled.holds(name)
 
+    def has_kernels(self) -> bool:
+        """Return whether any kernel is loaded, on disk or precompiled."""
+        if self._loaded or self._precompiled.has_archive():
+            return True
+        directory = self.directory
+        if directory is None:
+            return False
+        with os.scandir(directory) as entries:  # a kernel has its text beside its code
+            return any(entry.name.endswith(".py") for entry in entries)
+
     def refused(self, source: KernelSource) -> str | None:
         """Return the reason why the kernel cannot be compiled, or None."""
         return self._refused.get(source)

@@ -28,6 +28,7 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable
+from tfjit.runtime.plan.plan import FIRST_SHAPES
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
 from tfjit.runtime.plan.size_constants import SizeGraph
 from tfjit.runtime.plan.size_formulas import (
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.plan")
 
-FIRST_SHAPES: Final = 3
-"""Different tuples of feed shapes that start a generic variant."""
 MAX_NODES: Final = 3000
 """Largest graph with a generic variant, for the time of its passes."""
 MAX_SYMBOLS: Final = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from tfjit.framework import errors, settings
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
-from tfjit.runtime.plan import generic_variant
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
 from tfjit.runtime.plan.variant import Variant
 
@@ -22,11 +21,14 @@ if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.host.inter_op_pool import ThreadPool
+    from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.plan.host import PlanHost
 
 log = logging.getLogger("tfjit.plan")
 
 MAX_VARIANTS = 64
+FIRST_SHAPES: Final = 3
+"""Different tuples of feed shapes that start a generic variant."""
 
 
 class Plan:
@@ -59,8 +61,8 @@ class Plan:
         self.note = ""  # the part of a run that the plan serves, "" for the whole
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
         self.observed_steps = 0
-        self.generic: generic_variant.GenericVariant | None = None
-        self.pending_generic: generic_variant.GenericVariant | None = None  # its code compiles
+        self.generic: GenericVariant | None = None
+        self.pending_generic: GenericVariant | None = None  # its code compiles
         self.generic_lock = threading.Lock()
         self._first_shapes: (
             list[tuple[tuple[int, ...], ...]] | None
@@ -132,8 +134,10 @@ class Plan:
         if not self.may_be_generic or seen is None or shapes in seen:
             return
         seen.append(shapes)
-        if len(seen) < generic_variant.FIRST_SHAPES:
+        if len(seen) < FIRST_SHAPES:
             return
+        from tfjit.runtime.plan import generic_variant  # most plans need none of its modules
+
         self._first_shapes = None
         if session.jit == "off" or not session.straight_line or len(session.devices.devices) > 1:
             return
