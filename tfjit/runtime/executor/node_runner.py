@@ -477,12 +477,7 @@ class _Computed(_Referenced):
         latest = self._latest
         # A variable has a shape too, but is no array.
         if latest is not None and latest[0] == [a.shape for a in inputs if type(a) is np.ndarray]:
-            step = latest[1]
-            instance = step.instance()
-            try:
-                return instance([np.asarray(a, order="C") for a in inputs], context)
-            finally:
-                step.free.append(instance)
+            return latest[1].run([np.asarray(a, order="C") for a in inputs], context)
         if self._native:
             arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
             found = self._step(arrays)
