@@ -25,7 +25,7 @@ import numpy as np
 # A sum of products: sorted numbers of atoms -> coefficient. The constant term has the key ().
 Terms = dict[tuple[int, ...], int]
 _NEGATED: Final = {"<": ">=", "<=": ">", "==": "!="}
-_COMPARES: Final[dict[str, Callable[[int, int], bool]]] = {
+_COMPARES: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
     "==": operator.eq,
@@ -295,7 +295,7 @@ class Size:
 
     def _compared(self, other: Any, sign: str) -> Any:
         if isinstance(other, float):
-            return _COMPARES[sign](self.value, other)  # type: ignore[arg-type]
+            return _COMPARES[sign](self.value, other)
         difference = self._combined(other, -1)
         if difference is NotImplemented:
             return NotImplemented

@@ -94,7 +94,7 @@ class SizeClass:
             for n, (low, high) in zip(sizes, generic.bounds, strict=True)
         ]
         trace = SizeTrace(sizes, bounds)
-        self._formulas: list[Size] = []
+        self._formulas: list[Size | int] = []
         calls = self._build_calls(generic, trace)
         shapes = {
             one.value.index: one.shape(trace.symbols)
@@ -209,7 +209,7 @@ class SizeClass:
         self._formulas += [number for _, number, _ in chosen]
         self._word_count = len(self._positions)
         self._positions += table_positions
-        self._formulas += self._table_numbers  # type: ignore[arg-type]
+        self._formulas += self._table_numbers
 
     def _place_names(self, shapes: Mapping[int, tuple[Any, ...]]) -> None:
         """Find the shapes that the host function names."""

@@ -128,14 +128,16 @@ class SizeGraph:
         graphs: Sequence[DataflowGraph],
         tensor: Tensor,
         samples: Sequence[tuple[int, ...]],
-    ) -> Made | tuple[int, ...] | None:
+    ) -> Made | tuple[int, ...]:
         name, slot = tensor
-        shapes = [graph.node(name).output_shapes[slot] for graph in graphs]
-        if any(shape is None or None in shape for shape in shapes):
-            raise NotGeneric(f"the shape of {name}:{slot} is not known before it runs")
-        made = merged(shapes, samples, name)
-        found = made if made is not None else shapes[0]
-        self._shapes[tensor] = found  # type: ignore[assignment]
+        shapes = []
+        for graph in graphs:
+            shape = graph.node(name).output_shapes[slot]
+            if shape is None or None in shape:
+                raise NotGeneric(f"the shape of {name}:{slot} is not known before it runs")
+            shapes.append(tuple([n for n in shape if n is not None]))
+        found = merged(shapes, samples, name) or shapes[0]
+        self._shapes[tensor] = found
         return found
 
     def has(self, name: str) -> bool:
