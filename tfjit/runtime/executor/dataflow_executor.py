@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.runtime.executor.node_runner import NodeRunner, RunnerEnvironment, make_runner
+from tfjit.runtime.executor.node_runner import make_runner
 from tfjit.runtime.executor.propagator import FlowGraph, Propagator, Ready
+from tfjit.runtime.executor.runner import NodeRunner, RunnerEnvironment
 from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.inter_op_pool import ThreadPool
 from tfjit.runtime.kernel_api.kernel_errors import at_node, kernel_error

@@ -408,7 +408,7 @@ class DirectSession(SessionInterface):
         compiled: its nodes may use compiled code.
         """
         from tfjit.runtime.executor.dataflow_executor import DataflowPlan
-        from tfjit.runtime.executor.node_runner import RunnerEnvironment
+        from tfjit.runtime.executor.runner import RunnerEnvironment
 
         code = self.node_kernels if compiled and self.jit != "off" else None
         return DataflowPlan(

@@ -13,7 +13,8 @@ import tfjit.compat.v1 as tf1
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import NodeSpec
 from tfjit.kernels.source import KernelSource
-from tfjit.runtime.executor import node_runner
+from tfjit.runtime.executor import computed_node
+from tfjit.runtime.schedule.kernel_selection import CallMemo
 
 
 @pytest.fixture
@@ -21,13 +22,13 @@ def lowerings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts lowerings by the last part of the node's name."""
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     found: Counter[str] = Counter()
-    call = node_runner.CallMemo.call
+    call = CallMemo.call
 
     def counted(self: Any, spec: NodeSpec, group: Any) -> Any:
         found[spec.name.split("/")[-1]] += 1
         return call(self, spec, group)
 
-    monkeypatch.setattr(node_runner.CallMemo, "call", counted)
+    monkeypatch.setattr(CallMemo, "call", counted)
     return found
 
 
@@ -110,8 +111,8 @@ def test_compiled_code_takes_over(lowerings: Counter[str]) -> None:
     run, session = make_run()
     with session, pytest.MonkeyPatch.context() as patch:
         made: list[tuple[Any, ...]] = []
-        make = node_runner.Step
-        patch.setattr(node_runner, "Step", lambda *args: made.append(args) or make(*args))
+        make = computed_node.Step
+        patch.setattr(computed_node, "Step", lambda *args: made.append(args) or make(*args))
         request = store.request
         patch.setattr(store, "request", lambda sources: (asked.extend(sources), request(sources)))
         for _ in range(3):
@@ -145,16 +146,16 @@ def test_a_heavy_node_uses_kernels_present_in_its_first_run(
             (plan,) = session._runtime_session._plans.values()
             executor = next(iter(plan.variants.values()))._dataflow().executors[0]
             for runner in executor.runners:
-                if isinstance(runner, node_runner._Computed):
+                if isinstance(runner, computed_node.ComputedNode):
                     store.compile([s for w in runner._waiting.values() for s in w.sources])
     monkeypatch.setattr(store, "request", asked.extend)
     if not present:
         monkeypatch.setattr(store, "load_present", lambda sources: False)
         # another test may have loaded them
         monkeypatch.setattr(store, "lookup", lambda source: None)
-    step = node_runner.Step
+    step = computed_node.Step
     monkeypatch.setattr(
-        node_runner, "Step", lambda *args: served.append(args[2].split("/")[-1]) or step(*args)
+        computed_node, "Step", lambda *args: served.append(args[2].split("/")[-1]) or step(*args)
     )
     lowerings.clear()
     with tf1.Session(graph=graph) as session:
@@ -167,16 +168,16 @@ def test_a_heavy_node_uses_kernels_present_in_its_first_run(
 def test_tables_of_shapes_are_bounded(
     lowerings: Counter[str], requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_runner, "_MAX_CHECKED", 4)
-    monkeypatch.setattr(node_runner, "_MAX_WAITING", 2)
+    monkeypatch.setattr(computed_node, "_MAX_CHECKED", 4)
+    monkeypatch.setattr(computed_node, "_MAX_WAITING", 2)
     runners = []
-    init = node_runner._Computed.__init__
+    init = computed_node.ComputedNode.__init__
 
-    def kept(self: node_runner._Computed, *args: Any) -> None:
+    def kept(self: computed_node.ComputedNode, *args: Any) -> None:
         init(self, *args)
         runners.append(self)
 
-    monkeypatch.setattr(node_runner._Computed, "__init__", kept)
+    monkeypatch.setattr(computed_node.ComputedNode, "__init__", kept)
     run, session = make_run()
     with session:
         for n in range(1, 12):
@@ -206,7 +207,7 @@ def test_a_kept_step_reads_the_values_of_variables() -> None:
         for plan in session._runtime_session._plans.values():
             for variant in plan.held():
                 for runner in variant._dataflow().executors[0].runners:
-                    if isinstance(runner, node_runner._Computed):
+                    if isinstance(runner, computed_node.ComputedNode):
                         store.compile([s for w in runner._waiting.values() for s in w.sources])
         for _ in range(3):
             np.testing.assert_array_equal(session.run(fetched, fed)[1], np.full(5, 9.0))
