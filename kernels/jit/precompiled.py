@@ -57,7 +57,8 @@ class Precompiled:
                 if not settings.flag("TFJIT_PRECOMPILED"):
                     return None
             folder = FOLDER
-        if not folder.is_dir():
+        # The look at the CPU imports LLVM.
+        if not any(folder.glob(f"*{SUFFIX}")):
             return None
         for level in target.levels_here():
             path = folder / f"{level}{SUFFIX}"

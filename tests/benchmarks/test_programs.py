@@ -220,7 +220,9 @@ def test_a_profile_tells_stages_apart() -> None:
     while time.process_time() - begin < 0.5:
         matrix_product._product(square, square)
     profile.stop()
-    kernel = max(profile.cpu, key=lambda stage: profile.cpu[stage])
+    # where BLAS has several threads, its own may have used more
+    stages = [stage for stage in profile.cpu if not stage.startswith("library threads")]
+    kernel = max(stages, key=lambda stage: profile.cpu[stage])
     assert kernel.startswith("reference matrix_product._product:")
     assert 0.2 < profile.cpu[kernel] <= sum(profile.cpu.values())
     assert profile.step_wall[kernel] > 0.2 and "ended" not in profile.step_wall

@@ -52,10 +52,10 @@ def passes_pay(graph: DataflowGraph, backend: Backend, unknown: int) -> bool:
 
     graph: unoptimised. unknown: a guess of unknown sizes.
     """
-    if not store.has_kernels():
-        return False
     cost_ms = _NODE_MS * len(graph) + _builders_ms()
     if not pays_soon(cost_ms, graph_reference_ns(graph, unknown) * 1e-6):
+        return False
+    if not store.has_kernels():
         return False
     loaded = whole = 0.0
     for ns, spec in heaviest_specs(graph, _PROBES):
@@ -68,12 +68,12 @@ def passes_pay(graph: DataflowGraph, backend: Backend, unknown: int) -> bool:
 
 def builders_pay(lowered: Lowered) -> bool:
     """Return whether a first run should wait for its calls."""
-    if not store.has_kernels():
-        return False
     instructions = compilable(lowered)
     times = {id(i): reference_ns(i) for i in instructions}
     cost_ms = _INSTRUCTION_MS * len(instructions) + _builders_ms()
     if not pays_soon(cost_ms, sum(times.values()) * 1e-6):
+        return False
+    if not store.has_kernels():
         return False
     heaviest = sorted(instructions, key=lambda i: -times[id(i)])[:_PROBES]
     select_some(lowered, heaviest)

@@ -82,6 +82,9 @@ def _first_buckets() -> np.ndarray:
     """
     patterns = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
     patterns[1 << 15 :] |= np.uint64((1 << 48) - 1)  # of negative numbers, the largest magnitude
+    # Negative subnormal numbers are in the bucket below 0, also where the thread that asks first
+    # takes them for 0.
+    patterns[1 << 15 :] = np.maximum(patterns[1 << 15 :], np.uint64(0x8010 << 48))
     return np.searchsorted(_limits(), patterns.view(np.float64), "right").astype(np.int16)
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 
 import numpy as np
+import pytest
 
 from tfjit.kernels.cpu.reference.records import summary
+from tfjit.kernels.float_control import flushed
 
 
-def test_values_at_and_beside_each_limit() -> None:
+@pytest.mark.parametrize("flushing", [False, True])
+def test_values_at_and_beside_each_limit(flushing: bool) -> None:
+    """The table of buckets is the same, whichever thread made it."""
+    summary._first_buckets.cache_clear()
+    (flushed(summary._first_buckets) if flushing else summary._first_buckets)()
     rng = np.random.default_rng(1)
     limits = summary._limits()
     inner = limits[1:-1]
