@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -55,6 +56,8 @@ class SizeTrace:
         result shall serve.
         """
         self.closed = False
+        # the sizes of the thread's present run, for the texts of its errors
+        self.present = threading.local()
         self.pinned = False  # some code needs the very size
         self._atoms: list[_Atom] = []
         self._numbers: dict[str, int] = {}  # text -> number of the atom
@@ -158,6 +161,20 @@ class SizeTrace:
     def guards(self) -> list[str]:
         """Return the guards, for logs."""
         return [line for line in self._lines if line.startswith("if ")]
+
+    def value_now(self, terms: Terms) -> int:
+        """Return the value of a formula in the present run.
+
+        It is the thread's run of a finished trace, else the traced one.
+        """
+        sizes: tuple[int, ...] | None = getattr(self.present, "sizes", None)
+        if not self.closed or sizes is None:
+            return self.value(terms)
+        scope = {f"n{k}": n for k, n in enumerate(sizes)}
+        for line in self._lines:
+            if not line.startswith("if "):
+                exec(line, scope)
+        return int(eval(self.text(terms), scope))
 
     def finish(self, results: Sequence[Size | int]) -> Callable[..., list[int] | None]:
         """Return the function that evaluates the results for other symbols.
@@ -312,7 +329,12 @@ class Size:
         return hash(self.value)
 
     def __index__(self) -> int:
-        """Return the value, and pin the formula to it."""
+        """Return the value, and pin the formula to it.
+
+        A finished trace returns the value of the thread's present run.
+        """
+        if self.trace.closed:
+            return self.trace.value_now(self.terms)
         difference = self - self.value
         if isinstance(difference, Size):
             self.trace.pin(difference.terms)

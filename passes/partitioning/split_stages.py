@@ -39,16 +39,22 @@ class Stage:
     """One of the runs that make up a run, in order.
 
     feeds, fetches: tensor names. targets: node names. cut: nodes of earlier stages, which are not
-    looked at again. waits: some nodes are blocking; the other nodes of the stage were too few for
-    a separate stage.
+    looked at again. by_node: some nodes are blocking, or have outputs of unknown sizes; the other
+    nodes of the stage were too few for a separate stage.
     """
 
-    waits: bool
+    by_node: bool
     members: set[str] = field(default_factory=set)
     feeds: tuple[str, ...] = ()
     fetches: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     cut: frozenset[str] = frozenset()
+
+    def spec(self, whole: RunSpec) -> RunSpec:
+        """Return the spec of the stage. whole: that of the run."""
+        return replace(
+            whole, feeds=self.feeds, fetches=self.fetches, targets=self.targets, cut=self.cut
+        )
 
 
 def split_stages(
@@ -73,12 +79,12 @@ def split_stages(
     not depend on a blocking node may fail, since its error would have to wait too.
     """
     try:
-        return _Splitter(graph, spec, waits, overlaps).stages(), ""
+        return Splitter(graph, spec, waits, overlaps).stages(), ""
     except Declined as why:
         return [], str(why)
 
 
-class _Splitter:
+class Splitter:
     def __init__(
         self,
         graph: DataflowGraph,
@@ -224,7 +230,7 @@ class _Splitter:
                 not waits and (level != last or not self.blocking) and len(members) < MIN_BETWEEN
             )
             if waits or small:
-                if not stages or not stages[-1].waits:
+                if not stages or not stages[-1].by_node:
                     stages.append(Stage(True))
                 stages[-1].members |= members
             else:
@@ -353,13 +359,7 @@ class _Splitter:
         node, output = parse_tensor_name(feed)
         seen = needed_nodes(
             self.graph,
-            replace(
-                self.spec,
-                feeds=stage.feeds,
-                fetches=stage.fetches,
-                targets=stage.targets,
-                cut=stage.cut,
-            ),
+            stage.spec(self.spec),
         )[0]
         shielded = output == 0 and self.graph.node(node).has_trait(PLACEHOLDER)
         edges = self.graph.edges_out_of(node)

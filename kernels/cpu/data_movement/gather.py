@@ -25,7 +25,7 @@ class IndexMessage(str):
     limit: int
 
     def __new__(cls, shape: Sequence[int], limit: int) -> IndexMessage:
-        made = super().__new__(cls, f"an index is not in [0, {limit}) ({{detail}})")
+        made = super().__new__(cls, "an index is out of range ({detail})")
         made.shape, made.limit = tuple(shape), limit
         return made
 

@@ -57,9 +57,7 @@ class PlaceMessage(str):
     def __new__(
         cls, shape: Sequence[int], target: Sequence[int], tail: str, more: str = ""
     ) -> PlaceMessage:
-        made = super().__new__(
-            cls, f"indices do not index into {tail} {format_shape(tuple(target))}"
-        )
+        made = super().__new__(cls, f"indices do not index into {tail}")
         made.shape, made.target, made.tail, made.more = tuple(shape), tuple(target), tail, more
         return made
 
@@ -88,7 +86,7 @@ class SegmentMessage(str):
     segments: int
 
     def __new__(cls, shape: Sequence[int], count: int) -> SegmentMessage:
-        made = super().__new__(cls, f"a segment number is out of range [0, {count})")
+        made = super().__new__(cls, "a segment number is out of range")
         made.shape, made.segments = tuple(shape), count
         return made
 

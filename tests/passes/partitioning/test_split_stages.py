@@ -60,14 +60,14 @@ def test_a_batch_from_a_queue() -> None:
             return [tf.reduce_sum(y + 1.0, name="z"), tf.no_op(name="done"), batch]
 
     (first, second), _, _ = split(build)
-    assert (first.waits, first.feeds, first.fetches, first.targets, first.cut) == (
+    assert (first.by_node, first.feeds, first.fetches, first.targets, first.cut) == (
         True,
         (),
         ("take:0",),
         (),
         frozenset(),
     )
-    assert (second.waits, second.feeds, second.fetches, second.targets) == (
+    assert (second.by_node, second.feeds, second.fetches, second.targets) == (
         False,
         ("take:0",),
         ("z:0",),
@@ -115,7 +115,7 @@ def test_a_stage_between_two_that_wait() -> None:
         return [queue("second").enqueue(x, name="put")]
 
     stages, _, _ = split(lambda: build(MIN_BETWEEN))
-    assert [stage.waits for stage in stages] == [True, False, True]
+    assert [stage.by_node for stage in stages] == [True, False, True]
     assert [len(stage.members) for stage in stages] == [1, MIN_BETWEEN, 1]
     assert split(lambda: build(MIN_BETWEEN - 1))[:2] == (
         [],
@@ -234,7 +234,7 @@ def test_python_behind_all_that_waits_is_no_reason() -> None:
         ]
 
     stages, _, _ = split(build)
-    assert [stage.waits for stage in stages] == [True, False]
+    assert [stage.by_node for stage in stages] == [True, False]
 
 
 def test_a_function_whose_result_has_an_unknown_shape() -> None:
@@ -242,8 +242,12 @@ def test_a_function_whose_result_has_an_unknown_shape() -> None:
         return [chain(function("python"), count, "t")]
 
     (first, second), _, _ = split(lambda: build(MIN_BETWEEN))
-    assert (first.members, first.waits) == ({"python"}, True)
-    assert (len(second.members), second.waits, second.feeds) == (MIN_BETWEEN, False, ("python:0",))
+    assert (first.members, first.by_node) == ({"python"}, True)
+    assert (len(second.members), second.by_node, second.feeds) == (
+        MIN_BETWEEN,
+        False,
+        ("python:0",),
+    )
     assert not split(lambda: build(MIN_BETWEEN - 1))[0]
     # a known shape: one straight-line step
     assert not split(lambda: [chain(function("python", shape=[]), MIN_BETWEEN, "t")])[0]
@@ -257,13 +261,13 @@ def test_functions_that_may_overlap_share_a_stage() -> None:
         return [chain(one + other, MIN_BETWEEN, "t")]
 
     first, second, third = split(build, ("x:0",), overlaps=True)[0]
-    assert [s.waits for s in (first, second, third)] == [False, True, False]
+    assert [s.by_node for s in (first, second, third)] == [False, True, False]
     assert second.members == {"one", "other"}
     assert not split(build, ("x:0",))[0]  # no thread for the second function
     (only,), _, _ = split(
         lambda: [function("one", shape=[]) + function("other", shape=[])], overlaps=True
     )
-    assert only.waits
+    assert only.by_node
 
 
 def test_functions_that_follow_each_other_stay_in_the_step() -> None:

@@ -72,7 +72,7 @@ def test_a_training_step_is_compiled() -> None:
             found = [s.run([loss, step])[0] for _ in range(20)]
             if tf is tfjit:
                 (plan,) = (plan for plan in staged(s) if plan.fetches == (loss.name,))
-                (variant,) = plan.largest.variants.values()
+                (variant,) = plan.stages.largest.variants.values()
                 assert (
                     variant.compile_done.wait(100)
                     and variant.step is not None
@@ -95,7 +95,7 @@ def test_batches_of_any_size() -> None:
         for size in [*range(1, MAX_SHAPES + 10), 3, MAX_SHAPES + 5]:
             assert s.run(y, {n: size}) == 2.0 * size
         (plan,) = staged(s)
-        assert len(plan.largest.variants) <= MAX_SHAPES + 1
+        assert len(plan.stages.largest.variants) <= MAX_SHAPES + 1
 
 
 def test_put_and_take_in_one_run_still_end() -> None:

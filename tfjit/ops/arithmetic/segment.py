@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
@@ -139,6 +140,7 @@ for _op_type in ("SegmentMax", "SegmentMin"):
         outputs=("output: T",),
         attrs=("T: realnumbertype", f"Tindices: {INDEX}"),
         shape=_segment,
+        traits=SIZED_BY_VALUES,
     )
 for _op_type in ("SegmentMaxV2", "SegmentMinV2"):
     register_op(
@@ -155,6 +157,7 @@ for _op_type in ("SegmentMean", "SegmentProd", "SegmentSum"):
         outputs=("output: T",),
         attrs=("T: numbertype", f"Tindices: {INDEX}"),
         shape=_segment,
+        traits=SIZED_BY_VALUES,
     )
 for _op_type in ("SegmentProdV2", "SegmentSumV2"):
     register_op(
@@ -176,6 +179,7 @@ for _op_type in ("SparseSegmentMean", "SparseSegmentSqrtN"):
             "sparse_gradient: bool = false",
         ),
         shape=_sparse_segment,
+        traits=SIZED_BY_VALUES,
     )
 for _op_type in ("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad"):
     register_op(
@@ -222,6 +226,7 @@ register_op(
         "sparse_gradient: bool = false",
     ),
     shape=_sparse_segment,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseSegmentSumWithNumSegments",

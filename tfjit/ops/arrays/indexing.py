@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.op_defs.op_traits import READS_STATE
+from tfjit.framework.op_defs.op_traits import READS_STATE, SIZED_BY_VALUES
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape, format_shape
 from tfjit.ops.core.declare import register_op
@@ -251,6 +251,7 @@ register_op(
     outputs=("outputs: num_partitions * T",),
     attrs=("num_partitions: int >= 1", "T: type"),
     shape=_dynamic_partition,
+    traits=SIZED_BY_VALUES,
 )
 for _op_type in (
     "DynamicStitch",
@@ -295,6 +296,7 @@ register_op(
     outputs=("out: T", "idx: out_idx"),
     attrs=("T: type", f"out_idx: {INDEX} = DT_INT32"),
     shape=_list_diff,
+    traits=SIZED_BY_VALUES,
 )
 for _op_type in (
     "LowerBound",
@@ -362,6 +364,7 @@ register_op(
     outputs=("y: T", "idx: out_idx"),
     attrs=("T: type", f"out_idx: {INDEX} = DT_INT32"),
     shape=_unique,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "UniqueV2",
@@ -369,6 +372,7 @@ register_op(
     outputs=("y: T", "idx: out_idx"),
     attrs=("T: type", f"Taxis: {INDEX} = DT_INT64", f"out_idx: {INDEX} = DT_INT32"),
     shape=_unique_v2,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "UniqueWithCounts",
@@ -376,6 +380,7 @@ register_op(
     outputs=("y: T", "idx: out_idx", "count: out_idx"),
     attrs=("T: type", f"out_idx: {INDEX} = DT_INT32"),
     shape=_unique_with_counts,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "UniqueWithCountsV2",
@@ -383,6 +388,7 @@ register_op(
     outputs=("y: T", "idx: out_idx", "count: out_idx"),
     attrs=("T: type", f"Taxis: {INDEX} = DT_INT64", f"out_idx: {INDEX} = DT_INT32"),
     shape=_unique_with_counts_v2,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "UnravelIndex",
@@ -397,6 +403,7 @@ register_op(
     outputs=("index: int64",),
     attrs=("T: {numbertype, bool} = DT_BOOL",),
     shape=_where,
+    traits=SIZED_BY_VALUES,
 )
 
 

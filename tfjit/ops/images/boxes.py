@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import (
@@ -119,6 +120,7 @@ register_op(
     outputs=("selected_indices: int32",),
     attrs=("iou_threshold: float = 0.5",),
     shape=suppression(1),
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "NonMaxSuppressionV2",
@@ -126,6 +128,7 @@ register_op(
     outputs=("selected_indices: int32",),
     attrs=("T: {half, float} = DT_FLOAT", "T_threshold: {half, float} = DT_FLOAT"),
     shape=suppression(2),
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "NonMaxSuppressionV3",
@@ -139,6 +142,7 @@ register_op(
     outputs=("selected_indices: int32",),
     attrs=("T: {half, float} = DT_FLOAT", "T_threshold: {half, float} = DT_FLOAT"),
     shape=suppression(3),
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "NonMaxSuppressionV4",
@@ -156,6 +160,7 @@ register_op(
         "pad_to_max_output_size: bool = false",
     ),
     shape=suppression(3, padded=True),
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "NonMaxSuppressionV5",
@@ -170,6 +175,7 @@ register_op(
     outputs=("selected_indices: int32", "selected_scores: T", "valid_outputs: int32"),
     attrs=("T: {half, float} = DT_FLOAT", "pad_to_max_output_size: bool = false"),
     shape=suppression(4, padded=True),
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "NonMaxSuppressionWithOverlaps",
@@ -182,4 +188,5 @@ register_op(
     ),
     outputs=("selected_indices: int32",),
     shape=suppression(3, overlaps=True),
+    traits=SIZED_BY_VALUES,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, scalar
@@ -68,6 +69,7 @@ register_op(
         "T: {int8, int16, int32, int64, uint8, uint16, string}",
     ),
     shape=shapes.set_operation,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "DenseToSparseSetOperation",
@@ -79,6 +81,7 @@ register_op(
         "T: {int8, int16, int32, int64, uint8, uint16, string}",
     ),
     shape=shapes.set_operation,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "DeserializeManySparse",
@@ -209,6 +212,7 @@ register_op(
     ),
     attrs=("T: type",),
     shape=shapes.filled,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseFillEmptyRowsGrad",
@@ -236,6 +240,7 @@ register_op(
     outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
     attrs=("T: type",),
     shape=shapes.sliced,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseSliceGrad",
@@ -289,6 +294,7 @@ register_op(
         "T: {int8, int16, int32, int64, uint8, uint16, string}",
     ),
     shape=shapes.set_operation,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "TakeManySparseFromTensorsMap",

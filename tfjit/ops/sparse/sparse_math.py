@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import same_as_input
 from tfjit.ops.core.type_lists import INDEX
@@ -21,6 +22,7 @@ register_op(
     outputs=("sum_indices: int64", "sum_values: T", "sum_shape: int64"),
     attrs=("T: numbertype", "Treal: realnumbertype"),
     shape=shapes.added,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseAddGrad",
@@ -73,6 +75,7 @@ register_op(
     ),
     outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
     attrs=("keep_dims: bool = false", "T: realnumbertype"),
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseReduceSum",
@@ -96,6 +99,7 @@ register_op(
     ),
     outputs=("output_indices: int64", "output_values: T", "output_shape: int64"),
     attrs=("keep_dims: bool = false", "T: numbertype"),
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseSoftmax",
@@ -117,6 +121,7 @@ register_op(
     outputs=("output_indices: int64", "output_values: T"),
     attrs=("T: realnumbertype",),
     shape=shapes.extremes,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseSparseMinimum",
@@ -131,6 +136,7 @@ register_op(
     outputs=("output_indices: int64", "output_values: T"),
     attrs=("T: numbertype",),
     shape=shapes.extremes,
+    traits=SIZED_BY_VALUES,
 )
 register_op(
     "SparseTensorDenseAdd",

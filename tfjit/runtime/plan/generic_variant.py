@@ -28,6 +28,7 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable
+from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.plan import FIRST_SHAPES
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
 from tfjit.runtime.plan.size_constants import SizeGraph
@@ -82,6 +83,8 @@ class GenericVariant:
         Raises NotGeneric where they have no pattern.
         """
         self.plan = plan
+        self.pending = upgrades.Job(plan)  # until the variant serves, or gives up
+        upgrades.started(self.pending)
         self.reason = ""  # the reason for having no partition
         self.partition: GenericLowered
         self.size_graph: SizeGraph
@@ -368,6 +371,7 @@ class GenericVariant:
         """Serve no more runs."""
         settings.say("executor", "plan %s: no generic variant: %s", self.plan.name, why)
         self.reason = str(why)
+        self.pending.compile_done.set()
         self.release()
 
     def release(self) -> None:
@@ -396,16 +400,21 @@ def start(plan: Plan, seen: Sequence[Shapes], submit: Submit, generation: int = 
 
     def build() -> None:
         if plan.session.closed:
+            waiting.compile_done.set()
             return
         try:
             made = GenericVariant(plan, seen, submit, generation)
         except NotGeneric as why:
+            waiting.compile_done.set()
             settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
             return
+        waiting.compile_done.set()
         with _guarded(made):
             made.build()
             _finish(made)
 
+    waiting = upgrades.Job(plan)
+    upgrades.started(waiting)
     submit(build)
 
 
@@ -435,9 +444,11 @@ def _finish(made: GenericVariant) -> None:
     with made.plan.generic_lock:
         if plan.session.closed:
             made.release()
+            made.pending.compile_done.set()
             return
         old, plan.generic = plan.generic, made
         made.ready = True
+    made.pending.compile_done.set()
     if old is not None:
         old.release()
     made.make_more()

@@ -37,8 +37,8 @@ class PlanHost(Protocol):
 
     config: the session's ConfigProto, or None. graph: the whole placed graph, None before it is
     created and after the session is destroyed; hold `graph_lock` while reading or changing it.
-    straight_line: static partitions run as steps. observer: measures steps, None when nothing is
-    left to measure.
+    straight_line: static partitions run as steps. stages: runs may be split into stages. observer:
+    measures steps, None when nothing is left to measure.
     """
 
     config: Any
@@ -50,6 +50,7 @@ class PlanHost(Protocol):
     closed: bool
     jit: JitMode
     straight_line: bool
+    stages: bool
     logs_rendezvous: bool
     budget: VariantBudget
     arenas: ArenaPool
@@ -71,7 +72,7 @@ class PlanHost(Protocol):
         """Return the pass options of the session's plans."""
 
     def build_partitions(
-        self, spec: RunSpec, quick: bool = False
+        self, spec: RunSpec, quick: bool = False, fuses: bool = True
     ) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes."""
 

@@ -1,6 +1,7 @@
-"""Run a plan in the stages of passes/partitioning/split_stages.py.
+"""Run a plan in stages.
 
-The dataflow executor runs the blocking nodes. Compiled steps run the rest.
+The stages are those of passes/partitioning/split_stages.py and split_dynamic.py. The dataflow
+executor runs the blocking nodes and those of unknown output sizes. Compiled steps run the rest.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH, Vari
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.partitioning.split_stages import Stage
     from tfjit.passes.pipeline import Partition, RunSpec
     from tfjit.runtime.host.inter_op_pool import ThreadPool
-    from tfjit.runtime.kernel_api.op_kernel import StepContext
     from tfjit.runtime.plan.host import PlanHost
 
 MAX_SHAPES: Final = 16
@@ -34,12 +35,16 @@ MAX_SHAPES: Final = 16
 
 Values of further shapes run node by node.
 """
+_MAX_COUNTED: Final = 1000
+"""Number of shape tuples whose requests are counted, at most."""
 
 
 class StagePlan(Plan):
     """Serve one stage of a run.
 
-    dtypes, shapes: those of its feeds; the shapes as far as the graph knows them.
+    by_node: the dataflow executor runs the stage. awaits_repeats: the stage is compiled for shapes
+    that recur, and for symbolic sizes; other shapes run node by node until then. shapes: those of
+    its feeds as far as the graph knows them.
     """
 
     def __init__(
@@ -49,81 +54,106 @@ class StagePlan(Plan):
         dtypes: Sequence[DType],
         shapes: tuple[Shape, ...],
         note: str,
+        awaits_repeats: bool = False,
     ) -> None:
         super().__init__(session, stage.feeds, stage.fetches, stage.targets, dtypes)
-        self.waits = stage.waits
+        self.by_node = stage.by_node
+        self.awaits_repeats = awaits_repeats
         self.size = len(stage.members)
         self.shapes = shapes
         self.note = note
         self._cut = stage.cut
+        self._requests: dict[tuple[tuple[int, ...], ...], int] = {}
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
         return replace(super().spec(feed_shapes), cut=self._cut)
 
     def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
-        if self.waits:
-            raise NotStatic("its nodes may wait")
+        if self.by_node:
+            raise NotStatic("a stage of nodes that may wait, or have outputs of unknown sizes")
         return super().lower(partition, feed_shapes)
 
-    def variant(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
+    def _may_be_split(self) -> bool:
+        """Return False: a run is split as a whole."""
+        return False
+
+    def run_stage(self, values: Sequence[Any], pool: ThreadPool | None) -> list[Any]:
+        """Return the stage's results.
+
+        values: in feed order, in the form of a run's results.
+        """
+        arrays = self.check([_array(value) for value in values])
+        shapes = tuple([array.shape for array in arrays])
+        if self.by_node:
+            with self.session.step_context() as context:
+                context.as_arrays = True
+                return self._open_variant().run(arrays, context, pool)
         found = self.variants.get(shapes)
-        if found is not None:
-            return found
-        if self.waits or len(self.variants) >= MAX_SHAPES:
-            # unknown sizes: one variant for all further shapes
-            shapes = self.shapes  # type: ignore[assignment]
-        return super().variant(shapes)
+        generic = self.generic
+        if generic is not None and generic.ready and (found is None or found.inline is None):
+            results = generic.run(shapes, arrays)
+            if results is not None:
+                return results
+        if found is None:
+            found = self._variant_for_run(shapes)
+        return found.run(arrays, None, pool)
+
+    def _variant_for_run(self, shapes: tuple[tuple[int, ...], ...]) -> Variant:
+        """Return a new variant for these shapes, or that for any."""
+        if len(self.variants) >= MAX_SHAPES:
+            self._count_shapes(shapes)
+            return self._open_variant()
+        if not self.awaits_repeats:
+            return self.variant(shapes)
+        count = self._requests.get(shapes, 0) + 1
+        if count > 1 or len(self._requests) < _MAX_COUNTED:
+            self._requests[shapes] = count
+        self._count_shapes(shapes)
+        if count == 2:
+            self.prepare(shapes)
+        return self._open_variant()
+
+    def _open_variant(self) -> Variant:
+        """Return the variant for feeds of any sizes."""
+        return self.variant(self.shapes)  # type: ignore[arg-type]
+
+    def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        if shapes != self.shapes:
+            super()._count_shapes(shapes)
 
 
-class StagedPlan(Plan):
-    """Serve a run in stages.
+class Stages:
+    """Hold the stages of a run.
 
-    The plan's own variants serve runs with options, which observe the run as a whole.
-
-    stages: in execution order; fetches of a stage feed later ones. variables: of all stages. While
-    a variable has no value, the plan runs unstaged: such a run is an error or an initialisation,
-    and neither has to wait for a queue.
+    plans: in execution order; fetches of a stage feed later ones. variables: of all stages.
     """
 
     def __init__(
         self,
-        session: PlanHost,
-        feeds: tuple[str, ...],
-        fetches: tuple[str, ...],
-        targets: tuple[str, ...],
-        dtypes: Sequence[DType],
-        stages: Sequence[StagePlan],
+        plan: Plan,
+        plans: Sequence[StagePlan],
         variables: Sequence[Variable],
     ) -> None:
-        super().__init__(session, feeds, fetches, targets, dtypes)
-        self.stages = tuple(stages)
+        self.plans = tuple(plans)
+        self._feeds, self._fetches = plan.feeds, plan.fetches
         self._variables = tuple(variables)
         self._known_buffers = 0  # `VARIABLE_EPOCH` when each variable was last seen to have a value
 
     @property
     def largest(self) -> StagePlan:
-        """Return the non-blocking stage with the most nodes, for reports."""
+        """Return the compiled stage with the most nodes, for reports."""
         return max(
-            (stage for stage in self.stages if not stage.waits),
+            (stage for stage in self.plans if not stage.by_node),
             key=lambda stage: stage.size,
-            default=self.stages[-1],
+            default=self.plans[-1],
         )
 
-    def run(
-        self,
-        values: Sequence[Any],
-        context: StepContext | None = None,
-        pool: ThreadPool | None = None,
-    ) -> list[Any]:
-        if context is not None or not self._initialized():
-            return super().run(values, context, pool)
-        with pool.working() if pool is not None and pool.slots is not None else nullcontext():
-            return self._run_stages(dict(zip(self.feeds, values, strict=True)), pool)
+    def are_initialized(self) -> bool:
+        """Return whether each variable has a value.
 
-    def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
-        raise NotStatic("its nodes may wait")
-
-    def _initialized(self) -> bool:
+        While a variable has none, the plan runs unstaged: such a run is an error or an
+        initialisation, and neither has to wait for a queue.
+        """
         buffers = VARIABLE_EPOCH[0]
         if buffers != self._known_buffers:
             if any(variable.value is None for variable in self._variables):
@@ -131,38 +161,29 @@ class StagedPlan(Plan):
             self._known_buffers = buffers
         return True
 
-    def _run_stages(self, known: dict[str, Any], pool: ThreadPool | None) -> list[Any]:
-        """Run all stages in order and return the fetched values.
-
-        known: values by tensor name.
-        """
+    def run(self, values: Sequence[Any], pool: ThreadPool | None) -> list[Any]:
+        """Run all stages in order; return the fetched values."""
+        known = dict(zip(self._feeds, values, strict=True))
         on_edges: set[str] = set()  # arrays that the runtime may hold as well
-        for stage in self.stages:
-            arrays = stage.check([_array(known[name]) for name in stage.feeds])
-            variant = stage.variant(tuple([a.shape for a in arrays]))
-            if stage.waits:
-                with self.session.step_context() as context:
-                    context.as_arrays = True
-                    results = variant.run(arrays, context, pool)
-                on_edges.update(stage.fetches)
-            else:
-                results = variant.run(arrays, None, pool)
-            known.update(zip(stage.fetches, results, strict=True))
-        return [copy_out(known[name]) if name in on_edges else known[name] for name in self.fetches]
-
-    def held(self) -> list[Variant]:
-        return [*super().held(), *(variant for stage in self.stages for variant in stage.held())]
-
-    def after_fork(self) -> None:
-        super().after_fork()
-        for stage in self.stages:
-            stage.after_fork()
-
-    def drop_all(self) -> list[Variant]:
+        with pool.working() if pool is not None and pool.slots is not None else nullcontext():
+            for stage in self.plans:
+                results = stage.run_stage([known[name] for name in stage.feeds], pool)
+                if stage.by_node:
+                    on_edges.update(stage.fetches)
+                known.update(zip(stage.fetches, results, strict=True))
         return [
-            *super().drop_all(),
-            *(variant for stage in self.stages for variant in stage.drop_all()),
+            copy_out(known[name]) if name in on_edges else known[name] for name in self._fetches
         ]
+
+
+class StagedPlan(Plan):
+    """Serve a run in stages from the start.
+
+    The plan's own variants serve runs with options, which observe the run as a whole.
+    """
+
+    def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
+        raise NotStatic("its nodes may wait")
 
 
 def _array(value: Any) -> np.ndarray:
@@ -185,7 +206,7 @@ def staged_plan(
 
     The caller holds the graph's lock.
     """
-    from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
+    from tfjit.passes.ir.run_spec import RunSpec
     from tfjit.passes.partitioning.split_stages import split_stages
     from tfjit.runtime.kernel_api.op_kernel import is_blocking
 
@@ -201,15 +222,23 @@ def staged_plan(
     )
     if not stages:
         return None
-    known = dict(zip(feeds, dtypes, strict=True))
+    plan = StagedPlan(session, feeds, fetches, targets, dtypes)
+    plan.stages = connected_stages(plan, graph, stages)
+    return plan
+
+
+def connected_stages(
+    plan: Plan, graph: DataflowGraph, stages: Sequence[Stage], awaits_repeats: bool = False
+) -> Stages:
+    """Return the stages of a plan.
+
+    graph: the session's. awaits_repeats: sizes behind a `by_node` stage differ in each run.
+    """
+    from tfjit.passes.ir.run_spec import parse_tensor_name
+
+    known = dict(zip(plan.feeds, plan.dtypes, strict=True))
     plans = []
-    members = {name for stage in stages for name in stage.members}
-    sources = {source for name in members for source, _ in graph.inputs(name)}
-    variables = [
-        session.find_variable(graph.node(name))
-        for name in sorted(sources)
-        if graph.node(name).has_trait(VARIABLE)
-    ]
+    behind = False
     for i, stage in enumerate(stages):
         tensors = [(graph.node(node), slot) for node, slot in map(parse_tensor_name, stage.feeds)]
         types = [
@@ -221,11 +250,20 @@ def staged_plan(
         )
         plans.append(
             StagePlan(
-                session,
+                plan.session,
                 stage,
                 types,
                 tuple(node.output_shapes[slot] for node, slot in tensors),
                 note,
+                behind and awaits_repeats,
             )
         )
-    return StagedPlan(session, feeds, fetches, targets, dtypes, plans, variables)
+        behind = behind or stage.by_node
+    members = {name for stage in stages for name in stage.members}
+    sources = {source for name in members for source, _ in graph.inputs(name)}
+    variables = [
+        plan.session.find_variable(graph.node(name))
+        for name in sorted(sources)
+        if graph.node(name).has_trait(VARIABLE)
+    ]
+    return Stages(plan, plans, variables)

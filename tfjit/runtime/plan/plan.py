@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors, settings
+from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
+from tfjit.runtime.plan import plan_warm_start, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
 from tfjit.runtime.plan.variant import Variant
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.plan.host import PlanHost
+    from tfjit.runtime.plan.pipelined_plan import Stages
 
 log = logging.getLogger("tfjit.plan")
 
@@ -64,6 +67,10 @@ class Plan:
         self.generic: GenericVariant | None = None
         self.pending_generic: GenericVariant | None = None  # its code compiles
         self.generic_lock = threading.Lock()
+        self.stages: Stages | None = None
+        self._tries_split = True
+        self._is_new = True  # no run has looked for stages yet
+        self._surveyed: tuple[Sequence[Shape], tuple[int, str]] | None = None
         self._first_shapes: (
             list[tuple[tuple[int, ...], ...]] | None
         ) = []  # None: no more are counted
@@ -85,12 +92,21 @@ class Plan:
             connections=self.connections,
         )
 
+    def spec_of_any_shapes(self) -> RunSpec:
+        """Return the RunSpec of runs with the shapes of the graph."""
+        from tfjit.passes.pipeline import RunSpec
+
+        return RunSpec(self.feeds, self.fetches, self.targets, connections=self.connections)
+
     def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
         """Return the number of nodes of a run, and its fingerprint.
 
         The fingerprint is "" for a run that is not recorded.
         """
-        return self.session.survey(self.spec(feed_shapes))
+        known = self._surveyed
+        if known is None or known[0] != feed_shapes:
+            known = self._surveyed = feed_shapes, self.session.survey(self.spec(feed_shapes))
+        return known[1]
 
     def build(
         self, feed_shapes: Sequence[Shape], quick: bool = False
@@ -123,7 +139,8 @@ class Plan:
                 found.charge()
                 self._count_shapes(shapes)
                 if len(self.variants) > self.max_variants:
-                    dropped = max((v for v in self.held() if v is not found), key=lambda v: v.idle)
+                    others = [v for v in list(self.variants.values()) if v is not found]
+                    dropped = max(others, key=lambda v: v.idle)
                     self.drop(dropped)
                     self.session.budget.forget(dropped)
             return found
@@ -155,21 +172,83 @@ class Plan:
 
         generic_variant.start(self, seen, submit)
 
+    def _may_be_split(self) -> bool:
+        session = self.session
+        return (
+            self.stages is None
+            and not self.connections
+            and session.straight_line
+            and session.stages
+            and session.jit == "lazy"
+            and len(session.devices.devices) == 1
+        )
+
+    def split(self, shapes: Sequence[Shape]) -> bool:
+        """Split the plan at nodes of unknown output sizes.
+
+        Returns whether runs go through stages from now on. The first stage is built already.
+        shapes: of the feeds.
+        """
+        with self.generic_lock:
+            tries, self._tries_split = self._tries_split, False
+        if not tries or not self._may_be_split():
+            return self.stages is not None
+        from tfjit.runtime.plan.dynamic_stages import find_splits, recorded_stages
+
+        splits = find_splits(self, shapes)
+        made = recorded_stages(self, splits) if splits else None
+        if made is None:
+            return False
+        key = self.survey(shapes)[1]
+        if key:
+            plan_warm_start.write_splits(key, splits)
+        first = made.plans[0]
+        if not first.by_node:
+            by_name = dict(zip(self.feeds, shapes, strict=True))
+            shapes = [by_name[name] for name in first.feeds]
+            first.variant(tuple(shapes)).upgrade()  # type: ignore[arg-type]
+        self.stages = made
+        return True
+
+    def _split_at_once(self, shapes: Sequence[Shape]) -> None:
+        """Split the plan before its first run.
+
+        Split at ops that are declared to be sized by values, or where an earlier process did.
+        """
+        self._is_new = False
+        graph = self.session.graph
+        if graph is None or not self._may_be_split():
+            return
+        if graph.has_trait(SIZED_BY_VALUES):
+            from tfjit.runtime.plan.dynamic_stages import declared_stages
+
+            self.stages = declared_stages(self)
+        key = self.survey(shapes)[1] if self.stages is None else ""
+        splits = plan_warm_start.read_splits(key) if key else []
+        if splits:
+            from tfjit.runtime.plan.dynamic_stages import recorded_stages
+
+            self.stages = recorded_stages(self, splits)
+
     def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Build the variant for these feed shapes in the background.
 
         The compiled code is built too. Returns at once.
         """
 
+        pending = upgrades.Job(self)
+
         def job() -> None:
-            if self.session.closed:
-                return
             try:
-                self.variant(shapes).upgrade()
+                if not self.session.closed:
+                    self.variant(shapes).upgrade()
             # A run with these shapes meets the same error and reports it.
             except Exception as error:
                 log.debug("plan %s: no variant for %s: %s", self.name, shapes, error)
+            finally:
+                pending.compile_done.set()
 
+        upgrades.started(pending)
         BACKGROUND.submit(job, lambda: HURRIED_SHARE)
 
     def after_fork(self) -> None:
@@ -179,6 +258,8 @@ class Plan:
         for generic in (self.generic, self.pending_generic):
             if generic is not None:
                 generic.after_fork()
+        for stage in self._stage_plans():
+            stage.after_fork()
         for variant in self.variants.values():
             variant.after_fork()
 
@@ -191,7 +272,13 @@ class Plan:
 
         The copy is made in one step: `drop` takes no lock and is called from any thread.
         """
-        return list(self.variants.values())
+        return [
+            *self.variants.values(),
+            *(variant for stage in self._stage_plans() for variant in stage.held()),
+        ]
+
+    def _stage_plans(self) -> Sequence[Plan]:
+        return self.stages.plans if self.stages is not None else ()
 
     def drop_all(self) -> list[Variant]:
         """Drop all variants and return them."""
@@ -205,6 +292,8 @@ class Plan:
         for variant in dropped:
             self.drop(variant)
             self.session.budget.forget(variant)
+        for stage in self._stage_plans():
+            dropped += stage.drop_all()
         return dropped
 
     def check(self, values: Sequence[Any]) -> list[Any]:
@@ -241,8 +330,14 @@ class Plan:
         values: in the form that `check` takes. pool: for runs that no static step serves; None
         selects the session's first pool.
         """
+        if self.stages is not None and context is None and self.stages.are_initialized():
+            return self.stages.run(values, pool)
         arrays = self.check(values)
         shapes = tuple([getattr(a, "shape", ()) for a in arrays])
+        if self._is_new and context is None:
+            self._split_at_once(shapes)
+            if self.stages is not None and self.stages.are_initialized():
+                return self.stages.run(arrays, pool)
         if self.generic is not None and self.generic.ready and context is None and pool is None:
             known = self.variants.get(shapes)
             if known is None or not known.compile_done.is_set():

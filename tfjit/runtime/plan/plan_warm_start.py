@@ -1,4 +1,4 @@
-"""Record the kernels of a plan's compiled step for the next process.
+"""Record a plan's kernels and stages for the next process.
 
 The record lies beside the kernels in the disk cache. It names the plan's kernels and the time that
 the compiled step took to build. A process that finds the record and the kernels serves the first
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -64,8 +65,8 @@ def fingerprint(graph: DataflowGraph, spec: RunSpec, names: Iterable[str]) -> st
     return digest.hexdigest()[:48]
 
 
-def _path(key: str) -> Path | None:
-    return store.directory / f"{key}.plan" if store.directory is not None else None
+def _path(key: str, suffix: str = "plan") -> Path | None:
+    return store.directory / f"{key}.{suffix}" if store.directory is not None else None
 
 
 def read(key: str) -> PlanRecord | None:
@@ -102,4 +103,23 @@ def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms
         return
 
 
-__all__ = ["MAX_NODES", "PlanRecord", "fingerprint", "read", "write"]
+def read_splits(key: str) -> list[list[str]]:
+    """Return the nodes of a plan's splits, one list a split."""
+    path = _path(key, "stages")
+    if path is None:
+        return []
+    try:
+        return [list(map(str, names)) for names in json.loads(path.read_bytes())]
+    except (OSError, ValueError, TypeError):
+        return []  # missing or damaged
+
+
+def write_splits(key: str, splits: Sequence[Iterable[str]]) -> None:
+    """Record the nodes at which a plan is split; ignore write errors."""
+    path = _path(key, "stages")
+    if path is not None:
+        with suppress(OSError):
+            write_atomically(path, json.dumps([sorted(names) for names in splits]).encode())
+
+
+__all__ = ["MAX_NODES", "PlanRecord", "fingerprint", "read", "read_splits", "write", "write_splits"]

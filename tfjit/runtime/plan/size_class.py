@@ -38,22 +38,24 @@ class NotLoaded(Exception):
 
 
 class Binding:
-    """Hold the words, arrays and shapes for one size.
+    """Hold the words, arrays and shapes for one size of each symbol.
 
     values: of the words that depend on the size. names: of the host function's globals. kept:
     arrays that the words point at. runs: a count of its runs.
     """
 
-    __slots__ = ("kept", "names", "runs", "size_class", "values")
+    __slots__ = ("kept", "names", "runs", "size_class", "sizes", "values")
 
     def __init__(
         self,
         size_class: SizeClass,
+        sizes: Sizes,
         values: np.ndarray,
         names: Mapping[str, tuple[int, ...]],
         kept: list[np.ndarray],
     ) -> None:
         self.size_class = size_class
+        self.sizes = sizes
         self.values = values
         self.names = names
         self.kept = kept
@@ -114,6 +116,7 @@ class SizeClass:
         self._place_constants(generic, lowered)
         self._graph = generic.size_graph if self._constants else None
         self._evaluate = trace.finish(self._formulas)
+        self._present = trace.present
 
     def _build_calls(
         self, generic: GenericVariant, trace: SizeTrace
@@ -277,7 +280,7 @@ class SizeClass:
         for name, shape in self._names:
             names[name] = tuple(numbers[at : at + len(shape)])
             at += len(shape)
-        return Binding(self, values, names, kept)
+        return Binding(self, sizes, values, names, kept)
 
     def run(self, binding: Binding, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Run one step. Raises Reroute, and the errors of kernels."""
@@ -286,6 +289,7 @@ class SizeClass:
         except IndexError:
             instance = _Instance(self.step)
         try:
+            self._present.sizes = binding.sizes
             if instance.bound is not binding:
                 instance.bind(binding, self.positions)
             return instance.function(arrays, None)

@@ -222,6 +222,7 @@ _SHAPE_OPERANDS: Final = {
     **dict.fromkeys(("Fill", "RandomUniform", "RandomStandardNormal", "TruncatedNormal"), 0),
     **dict.fromkeys(("BroadcastTo", "Tile", "Reshape"), 1),
     **dict.fromkeys(("Conv2DBackpropInput", "DepthwiseConv2dNativeBackpropInput"), 0),
+    **dict.fromkeys((f"UnsortedSegment{kind}" for kind in ("Max", "Min", "Prod", "Sum")), 2),
 }
 """Number of the operand that only says the shape of the result."""
 

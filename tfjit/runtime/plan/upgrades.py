@@ -1,4 +1,4 @@
-"""Remember the variants that wait for their fastest form."""
+"""Remember the variants and jobs that wait for the compiler."""
 
 from __future__ import annotations
 
@@ -10,21 +10,32 @@ from tfjit.runtime.host import fork_safety
 
 if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
+    from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.variant import Variant
 
 _LOCK = threading.Lock()
 fork_safety.hold(_LOCK, fork_safety.EXTENSION)
-_STARTED: weakref.WeakSet[Variant] = weakref.WeakSet()
 
 
-def started(variant: Variant) -> None:
+class Job:
+    """Stand for a variant that a background job is going to make."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.compile_done = threading.Event()
+
+
+_STARTED: weakref.WeakSet[Variant | Job] = weakref.WeakSet()
+
+
+def started(variant: Variant | Job) -> None:
     """Remember a variant from the start of its upgrade."""
     with _LOCK:
         _STARTED.add(variant)
 
 
-def unfinished(session: PlanHost) -> list[Variant]:
-    """Return the session's variants with an upgrade that has not ended.
+def unfinished(session: PlanHost) -> list[Variant | Job]:
+    """Return the session's variants and jobs that have not ended.
 
     Variants of bodies of loops, branches and functions are among them.
     """

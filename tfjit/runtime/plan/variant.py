@@ -119,7 +119,7 @@ class Variant:
                 return
         self._optimize()
         if self.lowered is None:
-            self.compile_done.set()
+            self._later = self._split
         elif mode == "lazy":
             if not self._start_compiled(known):
                 self.step = self._make_step()  # not `inline`: its runs are counted
@@ -335,10 +335,22 @@ class Variant:
                 self.dynamic_reason,
             )
 
+    def _split(self) -> None:
+        """Split the plan at nodes of unknown output sizes."""
+        try:
+            if not self.plan.session.closed:
+                self.plan.split(self.feed_shapes)
+        except BaseException as error:
+            self._fail(error)
+        self.compile_done.set()
+
     def _optimize_and_upgrade(self) -> None:
         if self.plan.session.closed:
             return
         try:
+            if self.plan.split(self.feed_shapes):
+                self.compile_done.set()
+                return
             self._optimize()
             if self.lowered is None:
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
@@ -356,7 +368,7 @@ class Variant:
             waits = self._later == self._optimize_and_upgrade
             if waits:
                 self._later = None
-        if waits:
+        if waits or (self.report is None and self.plan.stages is not None):
             try:
                 self._optimize()
             except BaseException:

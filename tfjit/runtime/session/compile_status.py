@@ -12,7 +12,6 @@ from tfjit.runtime.session.direct_session import open_sessions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tfjit.runtime.plan.plan import Variant
     from tfjit.runtime.session.direct_session import DirectSession
 
 
@@ -96,7 +95,7 @@ def compile_status() -> CompileStatus:
     )
 
 
-def _on_references(session: DirectSession, unfinished: set[Variant]) -> Iterable[PlanStatus]:
+def _on_references(session: DirectSession, unfinished: set[object]) -> Iterable[PlanStatus]:
     for variant in session.variants():
         if variant in unfinished:
             continue

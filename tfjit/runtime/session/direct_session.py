@@ -35,7 +35,7 @@ from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.op_kernels.state import variable_ops
 from tfjit.runtime.plan import plan_warm_start, upgrades
 from tfjit.runtime.plan.fast_path import plan_runner
-from tfjit.runtime.plan.pipelined_plan import StagedPlan, staged_plan
+from tfjit.runtime.plan.pipelined_plan import staged_plan
 from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.plan.plan_cache_budget import VariantBudget
 from tfjit.runtime.profiling.step_observer import StepObserver
@@ -297,18 +297,20 @@ class DirectSession(SessionInterface):
         return self._pass_options
 
     def build_partitions(
-        self, spec: RunSpec, quick: bool = False
+        self, spec: RunSpec, quick: bool = False, fuses: bool = True
     ) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes.
 
-        quick: only passes that make the graph runnable.
+        quick: only passes that make the graph runnable. fuses: run the passes over partitions too.
         """
         from tfjit.passes.partitioning.place import raise_unplaced
         from tfjit.passes.pipeline import QUICK_PASSES, build
 
         options = self.pass_options()
         if quick:
-            options = replace(options, passes=QUICK_PASSES, partition_passes=())
+            options = replace(options, passes=QUICK_PASSES)
+        if quick or not fuses:
+            options = replace(options, partition_passes=())
         with self.graph_lock:
             graph = self.graph
             if graph is None:
@@ -701,10 +703,11 @@ class DirectSession(SessionInterface):
             return explain_nothing(measure)
         plan = self.plan([name for name, _ in feeds], fetches, targets)
         shapes: dict[str, Shape] = dict(feeds)
-        if isinstance(plan, StagedPlan):
-            plan = plan.largest
-            for name, shape in zip(plan.feeds, plan.shapes, strict=True):
+        if plan.stages is not None:
+            stage = plan.stages.largest
+            for name, shape in zip(stage.feeds, stage.shapes, strict=True):
                 shapes.setdefault(name, tuple(size or 1 for size in shape or ()))
+            plan = stage
         return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
 
     def lower(

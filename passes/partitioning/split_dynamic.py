@@ -1,0 +1,251 @@
+"""Split a run at nodes of unknown output sizes.
+
+The size of a `Unique` or `Where` is known only once the node has run. The nodes behind are compiled
+for the sizes that arrive, all others for the shapes of the feeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from math import prod
+from typing import Final
+
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, SIZED_BY_VALUES, WRITES_VARIABLE
+from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
+from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
+from tfjit.passes.ir.subgraph import needed_nodes
+from tfjit.passes.partitioning.split_stages import MIN_BETWEEN, Splitter, Stage
+
+_UNKNOWN_SIZE: Final = 32
+"""Guess of a size that the graph leaves open."""
+
+
+def dynamic_nodes(graph: DataflowGraph) -> set[str]:
+    """Return the nodes that turn known shapes into unknown ones.
+
+    graph: with inferred shapes. Nodes of control flow are left out.
+    """
+    return {
+        name
+        for name in graph.topological_order()
+        if name in graph
+        and not graph.node(name).has_trait(CONTROL_FLOW)
+        and _leaves_open(graph.node(name))
+        and all(
+            _is_known(graph.node(source), output)
+            for source, output in graph.inputs(name)
+            if output != CONTROL
+        )
+    }
+
+
+def sized_by_values(graph: DataflowGraph, spec: RunSpec) -> set[str]:
+    """Return the needed nodes of ops with the trait SIZED_BY_VALUES.
+
+    Nodes of constants are left out: the passes fold these.
+
+    graph: the session's.
+    """
+    return {
+        name
+        for name in needed_nodes(graph, spec)[0]
+        if graph.node(name).has_trait(SIZED_BY_VALUES)
+        and _leaves_open(graph.node(name))
+        and any(graph.node(source).op != "Const" for source, _ in graph.inputs(name))
+    }
+
+
+def with_merged(
+    graph: DataflowGraph, spec: RunSpec, optimized: DataflowGraph, roots: Collection[str]
+) -> set[str]:
+    """Return the roots and the nodes that passes have merged into them.
+
+    graph: the session's. optimized: the run's graph behind the passes; it has the roots.
+    """
+    ops = {optimized.node(name).op for name in roots}
+    return {
+        name
+        for name in needed_nodes(graph, spec)[0]
+        if name in roots
+        or (name not in optimized and graph.node(name).op in ops and _leaves_open(graph.node(name)))
+    }
+
+
+def split_dynamic(
+    graph: DataflowGraph, spec: RunSpec, roots: Collection[str]
+) -> tuple[list[Stage], str]:
+    """Return (stages, ""), or ([], why the run is not split).
+
+    roots: the nodes of unknown output sizes. Roots that depend on other roots are in the last
+    stage; a later call splits that stage.
+
+    Keeps: each needed node runs in one stage, after all of its dependencies. Constants and nodes
+    that make handles run in every stage that needs one. Nodes that do not depend on a root run
+    before it, but for those that the last stage reads by reference, that write one of its variables
+    for it alone, or that make the values between the stages larger. A `by_node` stage has
+    the roots.
+    Needs: the whole graph of a session, in which the names of the spec exist.
+
+    A run is left whole where a root is in v1 control flow, where Python functions may meet, and
+    where there are too few nodes beside the roots.
+    """
+    try:
+        return _DynamicSplitter(graph, spec, roots).stages(), ""
+    except Declined as why:
+        return [], str(why)
+
+
+class _DynamicSplitter(Splitter):
+    """Assign nodes to the stages before, at and behind the roots."""
+
+    def __init__(self, graph: DataflowGraph, spec: RunSpec, roots: Collection[str]) -> None:
+        super().__init__(graph, spec, lambda node: False, overlaps=True)
+        if self.overlapping:
+            raise Declined("Python functions may meet")
+        self.waiting = self.needed.intersection(roots)
+        self.kept = {parse_tensor_name(name)[0] for name in (*spec.fetches, *spec.targets)}
+
+    def stages(self) -> list[Stage]:
+        if not self.waiting:
+            raise Declined("no node has outputs of unknown sizes")
+        self.plain = self._plain() - self.waiting
+        # constants and handles have a copy in each stage
+        self.behind = self._descendants(self.waiting)
+        self._sink_references()
+        self.roots = self.waiting - self.behind
+        if not self.roots:
+            raise Declined("a node of unknown output sizes is inside a loop or conditional")
+        self._sink_small_sources()
+        before = self.needed - self.plain - self.behind - self.roots
+        stages = [Stage(False, before), Stage(True, set(self.roots)), Stage(False, self.behind)]
+        if len(before) < MIN_BETWEEN:
+            stages[1].members |= stages.pop(0).members
+        if len(self.behind) < MIN_BETWEEN:
+            stages[-2].members |= stages.pop().members
+        if len(stages) < 2:
+            raise Declined("there are too few nodes beside those of unknown output sizes")
+        stage_of = {name: i for i, stage in enumerate(stages) for name in stage.members}
+        self._connect(stages, stage_of)
+        for stage in stages:
+            stage.cut |= self.spec.cut
+        return stages
+
+    def _descendants(self, names: Iterable[str]) -> set[str]:
+        seen: set[str] = set()
+        stack = list(names)
+        while stack:
+            for target, _ in self._targets(stack.pop()):
+                if target not in seen:
+                    seen.add(target)
+                    stack.append(target)
+        return seen
+
+    def _sink(self, names: Iterable[str]) -> None:
+        """Move nodes, and their dependents, behind the roots."""
+        names = set(names)
+        self.behind |= names | self._descendants(names)
+
+    def _sink_references(self) -> None:
+        """Move nodes with outputs that cannot leave a stage."""
+        guarded = self._descendants(
+            name for name in self.needed if self.graph.node(name).has_trait(CONTROL_FLOW)
+        )
+        guarded |= {name for name in self.needed if self.graph.node(name).has_trait(CONTROL_FLOW)}
+        while True:
+            found = {
+                source
+                for name in self.behind
+                for source, output in self._sources(name)
+                if source not in self.behind
+                and source not in self.plain
+                and (source in guarded or not self._may_pass(source, output))
+            }
+            found |= self._early_writes()
+            if not found:
+                return
+            self._sink(found)
+
+    def _may_pass(self, source: str, output: int) -> bool:
+        if output == CONTROL:
+            return True
+        dtype = self.graph.node(source).output_dtypes[output]
+        return not dtype.is_ref and dtype.is_numpy_compatible
+
+    def _early_writes(self) -> set[str]:
+        """Return writes of a variable that is also used behind the roots.
+
+        No root, and no fetch or target before the roots, depends on these.
+        """
+        late = {
+            handle for name in self.behind for handle in self._handles(name) if handle is not None
+        }
+        return {
+            name
+            for name in self.needed - self.behind - self.plain - self.waiting
+            if self.graph.node(name).has_trait(WRITES_VARIABLE)
+            and late.intersection(self._handles(name))
+            and not ((self._descendants([name]) | {name}) - self.behind)
+            & (self.kept | self.waiting)
+        }
+
+    def _only_behind(self, name: str) -> bool:
+        """Return whether all uses of a node are behind the roots."""
+        targets = [target for target, _ in self._targets(name)]
+        return (
+            name not in self.kept
+            and bool(targets)
+            and all(target in self.behind for target in targets)
+        )
+
+    def _sink_small_sources(self) -> None:
+        """Move nodes with inputs smaller than their outputs.
+
+        Only nodes with all uses behind the roots move.
+        """
+        candidates = sorted(self.needed - self.behind - self.plain - self.roots)
+        while candidates:
+            name = candidates.pop()
+            if name in self.behind or not self._only_behind(name):
+                continue
+            node = self.graph.node(name)
+            outputs = {output for _, output in self._targets(name) if output != CONTROL}
+            inputs = {
+                (source, output)
+                for source, output in self._sources(name)
+                if output != CONTROL
+                and source not in self.plain
+                and not self._passes(source, output)
+            }
+            moved = sum(_bytes(self.graph.node(source), output) for source, output in inputs)
+            if moved < sum(_bytes(node, output) for output in outputs):
+                self.behind.add(name)
+                candidates.extend(
+                    source
+                    for source, _ in self._sources(name)
+                    if source not in self.plain and source not in self.roots
+                )
+
+    def _passes(self, source: str, output: int) -> bool:
+        """Return whether a node behind the roots has this input already."""
+        return source in self.behind or any(
+            target in self.behind and used == output for target, used in self._targets(source)
+        )
+
+
+def _is_known(node: Node, output: int) -> bool:
+    if not node.output_dtypes[output].is_numpy_compatible:
+        return True
+    shape = node.output_shapes[output]
+    return shape is not None and None not in shape
+
+
+def _leaves_open(node: Node) -> bool:
+    return not all(_is_known(node, output) for output in range(len(node.output_dtypes)))
+
+
+def _bytes(node: Node, output: int) -> int:
+    shape = node.output_shapes[output] or ()
+    return max(node.output_dtypes[output].base_dtype.size, 1) * prod(
+        _UNKNOWN_SIZE if size is None else size for size in shape
+    )
