@@ -169,7 +169,7 @@ def gather_nd_source(size: int, index: str, depth: int, run: bool) -> KernelSour
     return KernelSource(s.text(), title="gather_nd", module=__name__)
 
 
-def _refuse_policies(spec: NodeSpec) -> None:
+def refuse_policies(spec: NodeSpec) -> None:
     """Raise Unsupported where indices out of range are no error.
 
     The reference kernels skip such indices.
@@ -181,7 +181,7 @@ def _refuse_policies(spec: NodeSpec) -> None:
 
 @native("GatherNd")
 def _gather_nd(spec: NodeSpec) -> NativeCall:
-    _refuse_policies(spec)
+    refuse_policies(spec)
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     depth = indices.shape[-1] if indices.shape else 0
     if not 0 < depth <= min(len(params.shape), _MAX_DEPTH) or indices.dtype.name not in _INDEX:
@@ -217,7 +217,14 @@ _SCATTERED: Final = {
     "Add": ("AddV2", ""), "Sub": ("Sub", ""), "Prod": ("Mul", ""), "Update": ("", "v"),
     "Max": ("", "v if t < v else t"), "Min": ("", "v if v < t else t"),
     "SegmentMax": ("", "t if t > v else v"), "SegmentMin": ("", "t if t < v else v"),
+    "Mul": ("Mul", ""), "Div": ("Div", ""),
 }  # fmt: skip
+
+
+def combined(kind: str, dtype: DType) -> str:
+    """Return the expression of target value `t` after an update by `v`."""
+    op, text = _SCATTERED[kind]
+    return expressions.emit_op(op, ("t", "v"), (dtype, dtype), dtype) if op else text
 
 
 def scatter_source(
@@ -235,7 +242,6 @@ def scatter_source(
     its bytes a chunk, target, indices, updates. A chunk works on some columns of every row, or on
     some rows of the target. drop: negative indices are skipped. single: a row is one element.
     """
-    op, text = _SCATTERED[kind]
     s = Source()
     how = "columns" if by_column else "single elements" if single else "rows"
     _head(s, f"{kind} of {dtype.name} rows by vectors of {depth} {index}, shared by "
@@ -293,11 +299,7 @@ def scatter_source(
                         value = "v"
                     else:
                         s.line(f"t = {expressions.loaded(dtype, 'ld_out(t_p, i, 0)')}")
-                        value = (
-                            expressions.emit_op(op, ("t", "v"), (dtype, dtype), dtype)
-                            if op
-                            else text
-                        )
+                        value = combined(kind, dtype)
                     s.line(f"st_out(t_p, i, {expressions.stored(dtype, value)}, 0)")
         with s.block("if failed != 0:"):
             s.line("fail(args, 1, report)")
@@ -379,7 +381,7 @@ def filled_launch(out: TensorSpec, value: Pointer) -> Launch:
     "TensorScatterUpdate",
 )
 def _scatter_nd(spec: NodeSpec) -> NativeCall:
-    _refuse_policies(spec)
+    refuse_policies(spec)
     plain = spec.op == "ScatterNd"
     indices, updates, out = (
         spec.inputs[0 if plain else 1],

@@ -7,7 +7,7 @@ functors of its training ops, observed by running them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,9 @@ from tfjit.kernels.cpu.template.cost_model import FIXED_NS, chunks_for, traffic_
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource, Source
 
-_KINDS: Final = {"float32": "f32", "float64": "f64"}
+KINDS: Final = {"float32": "f32", "float64": "f64"}
+"""Kinds of the variables that have compiled updates, by dtype."""
+_CASTS: Final = {"f32": "vm.float32", "f64": "vm.float64"}
 _MIN_CHUNK: Final = 4096  # elements
 
 
@@ -24,10 +26,11 @@ class Update:
     """One optimizer's rule.
 
     inputs: the op's inputs in order: "*name" is a variable or slot that is written, "name" a
-    scalar, "name[]" an array. setup: lines before the loop, over scalars. body: lines of the loop;
-    a written name holds its old value first and its new one at the end. {T} is the dtype's cast,
-    {k} its vector-math suffix; root(x) is x ** -power, which for the usual power, -0.5, is a square
-    root. flag: a bool attr that selects `alternative` instead of body.
+    scalar, "name#" an int64 scalar, "name[]" an array. setup: lines before the loop, over scalars.
+    body: lines of the loop; a written name holds its old value first and its new one at the end.
+    {T} is the dtype's cast, {k} its vector-math suffix; sign(x) is x for zero and NaN; root(x) is
+    x ** -power, which for the usual power, -0.5, is a square root. flag: a bool attr that selects
+    `alternative` instead of body.
     """
 
     inputs: str
@@ -106,6 +109,28 @@ UPDATES: Final[dict[str, Update]] = {
     ),
 }
 
+# The proximal step from `step` with a rate: with l1 the step shrinks towards zero.
+_PROXIMAL: Final = (
+    "least = abs(step) - rate * l1; "
+    "shrunk = sign(step) * select(least > {T}(0), least, {T}(0)); "
+    "var = select(l1 > {T}(0), shrunk, step) / ({T}(1) + rate * l2)"
+)
+UPDATES["ProximalGradientDescent"] = Update(
+    "*var alpha l1 l2 delta[]", f"step = var - alpha * delta; rate = alpha; {_PROXIMAL}"
+)
+UPDATES["ProximalAdagrad"] = Update(
+    "*var *accum lr l1 l2 grad[]",
+    "accum = accum + grad * grad; rate = lr * vm.rsqrt_{k}(accum); step = var - grad * rate; "
+    + _PROXIMAL,
+)
+UPDATES["AdagradDA"] = Update(
+    "*var *sums *squares grad[] lr l1 l2 global_step#",
+    "sums = sums + grad; squares = squares + grad * grad; least = abs(sums) - l1 * global_step; "
+    "shrunk = sign(sums) * select(least > {T}(0), least, {T}(0)); "
+    "var = -lr * select(l1 > {T}(0), shrunk, sums) / (l2 * global_step * lr + "
+    "vm.sqrt_{k}(squares))",
+)
+
 # The linear term grows by `shrunk`; past the threshold the variable is pulled towards it, otherwise
 # it is exactly zero.
 _FTRL: Final = (
@@ -132,6 +157,69 @@ for _name, _scalars, _shrunk in (
     )
 
 
+def body_lines(update: Update, kind: str, flag: bool, square_root: bool) -> list[str]:
+    """Return the lines of a rule's loop. square_root: the meaning of root(x)."""
+    body = update.alternative if flag else update.body
+    body = re.sub(
+        r"root\((\w+)\)", r"vm.sqrt_{k}(\1)" if square_root else r"vm.pow_{k}(\1, -power)", body
+    )
+    # Zero and NaN are their own sign.
+    body = re.sub(
+        r"sign\((\w+)\)", r"select(\1 > {T}(0), {T}(1), select(\1 < {T}(0), {T}(-1), \1))", body
+    )
+    return body.format(T=_CASTS[kind], k=kind).split("; ")
+
+
+def write_scalars(source: Source, update: Update, kind: str, addresses: Mapping[str, str]) -> None:
+    """Load a rule's scalars and compute its setup. addresses: expressions by input name."""
+    for role in update.inputs.split():
+        name = role.strip("*[]#")
+        if role.endswith("#"):
+            source.line(f"{name} = {_CASTS[kind]}(ld(ptr_i64({addresses[name]}), 0))")
+        elif role == name:
+            source.line(f"{name} = ld(ptr_{kind}({addresses[name]}), 0)")
+    for line in filter(None, update.setup.format(T=_CASTS[kind], k=kind).split("; ")):
+        source.line(line)
+
+
+def written_names(update: Update) -> list[str]:
+    """Return the variable and the slots of a rule."""
+    return [role.strip("*") for role in update.inputs.split() if role.startswith("*")]
+
+
+def input_names(update: Update) -> list[str]:
+    """Return the names of a rule's inputs."""
+    return [role.strip("*[]#") for role in update.inputs.split()]
+
+
+def array_names(update: Update) -> list[str]:
+    """Return the inputs of a rule that are read as arrays."""
+    return [
+        role.strip("*[]")
+        for role in update.inputs.split()
+        if role.startswith("*") or role.endswith("[]")
+    ]
+
+
+def write_body(source: Source, update: Update, lines: Sequence[str], repeats: bool = False) -> None:
+    """Write the rule for element `i` of the arrays `<name>_p`.
+
+    repeats: an element may be updated several times.
+    """
+    written = written_names(update)
+    for name in array_names(update):
+        again = repeats and name in written
+        source.line(
+            f"{name} = "
+            + (f"ld_out({name}_p, i, {written.index(name)})" if again else f"ld({name}_p, i)")
+        )
+    for line in lines:
+        source.line(line)
+    for k, name in enumerate(written):
+        if any(line.split(" = ")[0] == name for line in lines):
+            source.line(f"st_out({name}_p, i, {name}, {k})")
+
+
 def update_source(
     name: str, update: Update, kind: str, flag: bool, square_root: bool = False
 ) -> KernelSource:
@@ -141,42 +229,22 @@ def update_source(
     root(x) in the rule.
     """
     source = Source()
-    cast = {"f32": "vm.float32", "f64": "vm.float64"}[kind]
-    body = update.alternative if flag else update.body
-    body = re.sub(
-        r"root\((\w+)\)", r"vm.sqrt_{k}(\1)" if square_root else r"vm.pow_{k}(\1, -power)", body
-    )
     size = 4 if kind == "f32" else 8
     source.line("from tfjit.kernels import vmath as vm")
-    source.line(
-        f"from tfjit.kernels.codegen.intrinsics import ld, ptr_{kind}, select, st_out, word"
-    )
+    names = f"ld, ptr_i64, ptr_{kind}, select, st_out, word"
+    source.line(f"from tfjit.kernels.codegen.intrinsics import {names}")
     source.line()
     source.line()
-    roles = update.inputs.split()
+    words = {plain: f"word(args, {3 + i})" for i, plain in enumerate(input_names(update))}
     with source.block("def kernel(args, chunk, nchunks):"):
         source.line("n = word(args, 2)")
         source.line("lo = n * chunk // nchunks")
         source.line("count = n * (chunk + 1) // nchunks - lo")
-        for i, role in enumerate(roles):
-            plain = role.strip("*[]")
-            if role.startswith("*") or role.endswith("[]"):
-                source.line(f"p_{plain} = ptr_{kind}(word(args, {3 + i}) + {size} * lo)")
-            else:
-                source.line(f"{plain} = ld(ptr_{kind}(word(args, {3 + i})), 0)")
-        for line in filter(None, update.setup.format(T=cast, k=kind).split("; ")):
-            source.line(line)
+        for plain in array_names(update):
+            source.line(f"{plain}_p = ptr_{kind}({words[plain]} + {size} * lo)")
+        write_scalars(source, update, kind, words)
         with source.block("for i in range(count):"):
-            for role in roles:
-                if role.startswith("*") or role.endswith("[]"):
-                    plain = role.strip("*[]")
-                    source.line(f"{plain} = ld(p_{plain}, i)")
-            for line in body.format(T=cast, k=kind).split("; "):
-                source.line(line)
-            for k, role in enumerate(r for r in roles if r.startswith("*")):
-                plain = role.strip("*")
-                if f"{plain} = " in f"; {body}".replace("; ", "\n") and _assigned(plain, body):
-                    source.line(f"st_out(p_{plain}, i, {plain}, {k})")
+            write_body(source, update, body_lines(update, kind, flag, square_root))
     return KernelSource(
         source.text(),
         title=f"{name} update {kind}{' ' + update.flag if flag and update.flag else ''}",
@@ -184,8 +252,19 @@ def update_source(
     )
 
 
-def _assigned(name: str, body: str) -> bool:
-    return any(line.split(" = ")[0] == name for line in body.split("; "))
+def has_flag(update: Update, node: NodeSpec) -> bool:
+    """Return whether a node's attrs select the alternative rule."""
+    return bool(update.flag) and bool(node.attrs.get(update.flag, update.flag == "update_slots"))
+
+
+def takes_square_root(update: Update, node: NodeSpec, after_gradient: int = 0) -> bool:
+    """Return whether root(x) is a square root, as for the usual power.
+
+    after_gradient: number of the node's inputs behind the gradient that the rule does not name.
+    """
+    roles = update.inputs.split()
+    power = node.constants.get(roles.index("power") + after_gradient) if "power" in roles else None
+    return power is not None and float(power) == -0.5
 
 
 def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
@@ -194,21 +273,18 @@ def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
 
     def build(node: NodeSpec) -> NativeCall:
         var = node.inputs[0]
-        kind = _KINDS.get(var.dtype.name)
+        kind = KINDS.get(var.dtype.name)
         if kind is None:
             raise Unsupported(f"{node.op} of {var.dtype.name} has no compiled form")
         for role, tensor in zip(roles, node.inputs, strict=True):
             whole = role.startswith("*") or role.endswith("[]")
             if tensor.shape != (var.shape if whole else ()):
                 raise Unsupported(
-                    f"{node.op}: {role.strip('*[]')} has shape {list(tensor.shape)}, the variable "
+                    f"{node.op}: {role.strip('*[]#')} has shape {list(tensor.shape)}, the variable "
                     f"{list(var.shape)}"
                 )
-        flag = bool(update.flag) and bool(
-            node.attrs.get(update.flag, update.flag == "update_slots")
-        )
-        power = node.constants.get(roles.index("power")) if "power" in roles else None
-        source = update_source(name, update, kind, flag, power is not None and float(power) == -0.5)
+        flag, square_root = has_flag(update, node), takes_square_root(update, node)
+        source = update_source(name, update, kind, flag, square_root)
         words: tuple[Word, ...] = (var.size, *(Pointer("in", i) for i in range(len(roles))))
         moved = var.nbytes * (2 * written + sum(1 for r in roles if r.endswith("[]")))
         cost = FIXED_NS + traffic_ns(moved) + 0.3 * var.size * (1 if kind == "f32" else 2)

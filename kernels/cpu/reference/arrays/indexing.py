@@ -149,11 +149,10 @@ def scatter_into(target: np.ndarray, index: Any, updates: np.ndarray, kind: str)
         target[index] = updates
     elif kind == "Div":
         if target.dtype.kind in "iu":
-            if (updates == 0).any():
-                invalid("Integer division by zero")
             _divide_each(target, index, updates)
         else:
-            np.divide.at(target, index, updates)
+            with np.errstate(all="ignore"):
+                np.divide.at(target, index, updates)
     else:
         _combine_rows(_COMBINE[kind], target, index, updates)
 

@@ -44,8 +44,11 @@ def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     return ()
 
 
-def _scatter_rows(inputs: Arrays, kind: str) -> None:
+def _scatter_rows(inputs: Arrays, kind: str, by_zero: str = "") -> None:
+    """Update rows of input 0. by_zero: the error of a zero divisor, if that is one."""
     ref, indices, updates = inputs
+    if by_zero and (updates == 0).any():
+        invalid(by_zero)
     check_indices(indices, ref.shape[0])
     if updates.ndim and updates.shape != indices.shape + ref.shape[1:]:
         invalid(
@@ -67,7 +70,10 @@ def _scatter_rows(inputs: Arrays, kind: str) -> None:
     "ScatterUpdate",
 )
 def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_rows(inputs, node.op.removeprefix("Scatter"))
+    divides = node.op == "ScatterDiv" and inputs[0].dtype.kind in "iu"
+    _scatter_rows(
+        inputs, node.op.removeprefix("Scatter"), "Integer division by zero" if divides else ""
+    )
     return (inputs[0],)
 
 
@@ -81,7 +87,12 @@ def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     "ResourceScatterUpdate",
 )
 def _resource_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
-    _scatter_rows(inputs, node.op.removeprefix("ResourceScatter"))
+    divides = node.op == "ResourceScatterDiv"
+    _scatter_rows(
+        inputs,
+        node.op.removeprefix("ResourceScatter"),
+        "updates must not contain 0" if divides else "",
+    )
     return ()
 
 
