@@ -194,6 +194,31 @@ def test_a_resource_read_before_a_write_that_the_graph_orders_is_kept() -> None:
     )
 
 
+def test_a_write_by_rows_does_not_change_the_rows_that_it_reads() -> None:
+    """As in TensorFlow, where such an update replaces a resource variable's buffer."""
+    made = lowered_from(
+        """
+        v = VarHandleOp(dtype=float32, shape=<4>)
+        i = _Arg(T=int32, index=0) -> int32<4>
+        old = ReadVariableOp(v)
+        w = ResourceScatterAdd(v, i, old)
+        """,
+        1,
+    )
+    check_text(
+        made,
+        """
+        lowered feeds=1
+        %0: float32<4> = handle 'v' resource uninitialised
+        %1: int32<4> = feed 0 'i'
+        %3: float32<4> = read %0 'old'
+        %2: float32<4> = copy 'old' %3
+        reference 'w' ResourceScatterAdd(%0, %1, %2)
+        fetch
+        """,
+    )
+
+
 def test_a_write_that_the_graph_leaves_open_comes_last() -> None:
     made = lowered_from(VARIABLE.format(**RESOURCE, use="old"), 1)
     check_text(

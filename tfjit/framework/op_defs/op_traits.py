@@ -96,9 +96,14 @@ RECV: Final = 1 << 31
 TRANSFER: Final = 1 << 32
 """A tensor goes between two partitions of one run."""
 
+# ---- state, row by row
+
+WRITES_ROWS: Final = 1 << 33
+"""Rows of variables change one after the other, at indices: WRITES_VARIABLE."""
+
 _IMPLIED: Final = (
     (IDENTITY | RESHAPE, VIEW),
-    (ASSIGN | ASSIGN_ADD, WRITES_VARIABLE),
+    (ASSIGN | ASSIGN_ADD | WRITES_ROWS, WRITES_VARIABLE),
     (SWITCH | MERGE | ENTER | EXIT | NEXT_ITERATION, CONTROL_FLOW),
     (WHILE | IF | CASE | CALL, RUNS_FUNCTIONS),
     (SEND | RECV, TRANSFER),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.op_defs.op_traits import WRITES_ROWS
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import format_shape
 from tfjit.ops.core.declare import register_op
@@ -62,6 +63,7 @@ for _op_type in (
         attrs=("dtype: numbertype", f"Tindices: {INDEX}"),
         stateful=True,
         shape=nothing,
+        traits=WRITES_ROWS,
     )
 for _op_type in (
     "ResourceScatterNdAdd",
@@ -81,6 +83,7 @@ for _op_type in (
         ),
         stateful=True,
         shape=nothing,
+        traits=WRITES_ROWS,
     )
 register_op(
     "ResourceScatterUpdate",
@@ -88,6 +91,7 @@ register_op(
     attrs=("dtype: type", f"Tindices: {INDEX}"),
     stateful=True,
     shape=nothing,
+    traits=WRITES_ROWS,
 )
 for _op_type in ("ScatterAdd", "ScatterDiv", "ScatterMul", "ScatterSub"):
     register_op(
@@ -96,6 +100,7 @@ for _op_type in ("ScatterAdd", "ScatterDiv", "ScatterMul", "ScatterSub"):
         outputs=("output_ref: Ref(T)",),
         attrs=("T: numbertype", f"Tindices: {INDEX}", "use_locking: bool = false"),
         shape=_scatter,
+        traits=WRITES_ROWS,
     )
 for _op_type in ("ScatterMax", "ScatterMin"):
     register_op(
@@ -108,6 +113,7 @@ for _op_type in ("ScatterMax", "ScatterMin"):
             "use_locking: bool = false",
         ),
         shape=_scatter,
+        traits=WRITES_ROWS,
     )
 for _op_type in ("ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdSub"):
     register_op(
@@ -121,6 +127,7 @@ for _op_type in ("ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdSub")
             "bad_indices_policy: string = ''",
         ),
         shape=_scatter_nd,
+        traits=WRITES_ROWS,
     )
 register_op(
     "ScatterNdUpdate",
@@ -133,6 +140,7 @@ register_op(
         "bad_indices_policy: string = ''",
     ),
     shape=_scatter_nd,
+    traits=WRITES_ROWS,
 )
 register_op(
     "ScatterUpdate",
@@ -140,4 +148,5 @@ register_op(
     outputs=("output_ref: Ref(T)",),
     attrs=("T: type", f"Tindices: {INDEX}", "use_locking: bool = true"),
     shape=_scatter,
+    traits=WRITES_ROWS,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from tfjit.framework.op_defs.op_traits import WRITES_ROWS
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
@@ -160,6 +161,7 @@ def _declare(update: Update, *, resource: bool, sparse: bool) -> None:
         attrs=tuple(attrs),
         stateful=resource,
         shape=rule(len(slots), kinds),
+        traits=WRITES_ROWS if sparse else 0,
     )
 
 

@@ -21,6 +21,7 @@ from tfjit.framework.op_defs.op_traits import (
     READS_STATE,
     VARIABLE,
     WHILE,
+    WRITES_ROWS,
 )
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
@@ -609,10 +610,13 @@ class Lowering:
 def overwritten_reads(lowered: Lowered) -> list[Value]:
     """Return variable values overwritten between read and last use."""
     instructions = lowered.instructions
-    writes: dict[int, list[int]] = {}
+    # variable -> positions of writes, each with the last position whose reads come first
+    writes: dict[int, list[tuple[int, int]]] = {}
     for position, instruction in enumerate(instructions):
+        # A write by rows changes rows that it reads later.
+        last_read = position - 1 if instruction.node.has_trait(WRITES_ROWS) else position
         for variable in _written(instruction):
-            writes.setdefault(id(variable), []).append(position)
+            writes.setdefault(id(variable), []).append((position, last_read))
     if not writes:
         return []
     ends = {
@@ -644,8 +648,8 @@ def overwritten_reads(lowered: Lowered) -> list[Value]:
         and any(
             # the write follows the read
             instructions[position].sequence > value.sequence
-            and position < last_use.get(value.index, -1)
-            for position in writes.get(id(value.variable), ())
+            and last_read < last_use.get(value.index, -1)
+            for position, last_read in writes.get(id(value.variable), ())
         )
     ]
 

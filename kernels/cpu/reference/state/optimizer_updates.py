@@ -1,7 +1,7 @@
 """Update variables and slots in place, in NumPy.
 
-The variables and slots are among the inputs. A rule sees views of the whole slots (dense), or of
-one row after another (sparse: a row that comes twice is updated twice).
+The variables and slots are among the inputs. A rule sees views of the whole slots (dense), or
+copies of distinct rows (sparse: a row that comes twice is updated twice).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.rows import run_starts, stable_order
 from tfjit.kernels.registry import NodeSpec, reference
 
 Attrs = Mapping[str, Any]
@@ -342,13 +343,29 @@ def _sparse_apply(update: Update, node: NodeSpec, inputs: Arrays) -> None:
             f"var and grad must match in dimension 1: {shape_text(slots[0])} {shape_text(gradient)}"
         )
     scalars = _scalars(inputs, {*range(update.slots), update.gradient, update.gradient + 1})
+    faulty = np.flatnonzero((indices < 0) | (indices >= slots[0].shape[0]))
+    count = int(faulty[0]) if faulty.size else indices.size
     with np.errstate(all="ignore"):
-        for i, row in enumerate(indices.tolist()):
-            if not 0 <= row < slots[0].shape[0]:
-                invalid(f"Index {row} at offset {i} in indices is out of range")
-            update.rule(
-                [slot[row : row + 1] for slot in slots], scalars, gradient[i : i + 1], node.attrs
-            )
+        for places in _distinct(indices[:count]):
+            rows = indices[places]
+            updated = [slot[rows] for slot in slots]
+            update.rule(updated, scalars, gradient[places], node.attrs)
+            for slot, values in zip(slots, updated, strict=True):
+                slot[rows] = values
+    if faulty.size:
+        invalid(f"Index {indices[count]} at offset {count} in indices is out of range")
+
+
+def _distinct(indices: np.ndarray) -> list[np.ndarray]:
+    """Return places of distinct indices: those of first occurrences, of second ones, and so on."""
+    if not indices.size:
+        return []
+    order = stable_order(indices)
+    starts = run_starts([indices[order]], indices.size)
+    occurrence = np.arange(indices.size)
+    occurrence -= np.repeat(starts, np.diff(np.append(starts, indices.size)))
+    ends = np.cumsum(np.bincount(occurrence))
+    return np.split(order[stable_order(occurrence)], ends[:-1])
 
 
 def _kernel(
