@@ -28,6 +28,7 @@ from tfjit.runtime.kernel_api.op_kernel import (
     StepContext,
     find_runtime_kernel,
 )
+from tfjit.runtime.lowering.lowering import updates_rows_locked
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 
 if TYPE_CHECKING:
@@ -40,6 +41,20 @@ class _Arg(NodeRunner):
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         return (context.call_frame[self._index],)
+
+
+class _Locked(NodeRunner):
+    """A kernel that runs with the lock of its variable, input 0."""
+
+    def __init__(self, runner: NodeRunner) -> None:
+        self._runner = runner
+
+    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+        with inputs[0].lock:
+            return self._runner.run(context, inputs, frame)
+
+    def after_fork(self) -> None:
+        self._runner.after_fork()
 
 
 class _Retval(NodeRunner):
@@ -308,9 +323,12 @@ def make_runner(
             source = graph.node(src)
             if source.op == "Const":
                 constants[i] = np.asarray(source.attrs["value"])
+    runner: NodeRunner
     if env.store is None or not backend.compiles(op):
-        return ReferencedNode(node, reference, env, device, constants)
-    shapes = tuple(
-        graph.node(source).output_shapes[slot] for source, slot in graph.inputs(node.name)
-    )
-    return ComputedNode(node, reference, env, device, constants, shapes)
+        runner = ReferencedNode(node, reference, env, device, constants)
+    else:
+        shapes = tuple(
+            graph.node(source).output_shapes[slot] for source, slot in graph.inputs(node.name)
+        )
+        runner = ComputedNode(node, reference, env, device, constants, shapes)
+    return _Locked(runner) if updates_rows_locked(node) else runner

@@ -132,6 +132,12 @@ class Instruction:
         """Return the path of its node, which is unique in the partition."""
         return node_path(self.path, self.node.name)
 
+    @property
+    def locks_variable(self) -> bool:
+        """Return whether its kernel runs with the lock of its variable, input 0."""
+        is_update = self.node.has_trait(ASSIGN_ADD) or updates_rows_locked(self.node)
+        return is_update and self.inputs[0].variable is not None
+
 
 @dataclass(slots=True)
 class Lowered:
@@ -685,6 +691,11 @@ def compilable(lowered: Lowered) -> list[Instruction]:
         for i in lowered.instructions
         if i.role is None and (i.serving != "runtime" or (_writes_in_place(i) and not destroys))
     ]
+
+
+def updates_rows_locked(node: Node) -> bool:
+    """Return whether an update by rows excludes others of its variable."""
+    return node.has_trait(WRITES_ROWS) and bool(node.attrs.get("use_locking", False))
 
 
 def _writes_in_place(instruction: Instruction) -> bool:

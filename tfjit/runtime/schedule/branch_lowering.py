@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
 from tfjit.kernels.executor.table_executor import JUMP, TEST_BYTE, TEST_INT32, TEST_INT64
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def compiled_constructs(
             continue
         found.add(id(instruction.construct))
         if instruction.role is None:
-            fits = id(instruction) in calls and not instruction.node.has_trait(ASSIGN_ADD)
+            fits = id(instruction) in calls and not instruction.locks_variable
         else:
             fits = all(value.dtype.name in _TESTS for value in instruction.inputs)
         if not fits:

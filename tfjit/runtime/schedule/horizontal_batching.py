@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.cooperative_yield import yield_interpreter
-from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
 from tfjit.runtime.lowering.lowering import SHARDS
 
 if TYPE_CHECKING:
@@ -107,11 +106,7 @@ def plan(
         for position, instruction in enumerate(instructions):
             yield_interpreter()
             call = calls.get(id(instruction))
-            alone = (
-                call is None
-                or instruction.node.has_trait(ASSIGN_ADD)
-                or instruction.spec.op == SHARDS
-            )
+            alone = call is None or instruction.locks_variable or instruction.spec.op == SHARDS
             load = _candidate(call, threads) if call is not None and not alone else None
             if load is not None:
                 loads[position] = load
@@ -160,7 +155,7 @@ def _rows(
     found: list[tuple[int, int]] = []
     joined = False
     for position, instruction in enumerate(instructions):
-        joins = id(instruction) in calls and not instruction.node.has_trait(ASSIGN_ADD)
+        joins = id(instruction) in calls and not instruction.locks_variable
         if joins and joined:
             found[-1] = (found[-1][0], position + 1)
         else:

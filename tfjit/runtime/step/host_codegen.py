@@ -7,6 +7,7 @@ fetched values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -248,14 +249,18 @@ class StepText:
             self._emit_looping_run(source, native_run, call)
         # Other runs, of this plan and others, may add to the variable too.
         elif native_run.locked is not None:
-            lock = f"lock_{self._layout.variable_name(native_run.locked)}"
-            assert native_run.locked.variable is not None
-            self._layout.scope[lock] = native_run.locked.variable.lock
-            with source.block(f"with {lock}:"):
+            with source.block(f"with {self._lock(native_run.locked)}:"):
                 source.line(f"r = walk({call})")
         else:
             source.line(f"r = walk({call})")
         source.line(f"if r: native_failure({k}, r, w)")
+
+    def _lock(self, handle: Value) -> str:
+        """Return the name of a variable's lock."""
+        name = f"lock_{self._layout.variable_name(handle)}"
+        assert handle.variable is not None
+        self._layout.scope[name] = handle.variable.lock
+        return name
 
     def _emit_looping_run(self, source: Source, native_run: NativeRun, call: str) -> None:
         """Emit a table executor call that an interrupt may end.
@@ -410,7 +415,10 @@ class StepText:
         arguments = f"({', '.join(inputs)}{',' if inputs else ''})"
         self._layout.scope[kernel] = self._kernel(instruction)
         target = f"({', '.join(outputs)},) = " if outputs else ""
-        source.line(f"{target}{kernel}(context, {arguments})")
+        # A kernel of the runtime takes the lock itself.
+        locked = instruction.inputs[0] if instruction.locks_variable and not runtime else None
+        with source.block(f"with {self._lock(locked)}:") if locked is not None else nullcontext():
+            source.line(f"{target}{kernel}(context, {arguments})")
         if runtime:
             known.clear()  # the kernel may have assigned a variable
             self._moved = True

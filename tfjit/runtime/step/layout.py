@@ -10,7 +10,6 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.cooperative_yield import yield_interpreter
-from tfjit.framework.op_defs.op_traits import ASSIGN_ADD
 from tfjit.kernels.executor import table_executor, table_executor_ir
 from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
@@ -277,11 +276,7 @@ class Layout:
                 if native_run is not None:
                     native_run.end = position + 1
             elif self.is_native(instruction):
-                adds = (
-                    instruction.node.has_trait(ASSIGN_ADD)
-                    and instruction.inputs[0].variable is not None
-                )
-                locked = instruction.inputs[0] if adds else None
+                locked = instruction.inputs[0] if instruction.locks_variable else None
                 if native_run is None or native_run.locked is not None or locked is not None:
                     native_run = NativeRun(index=len(self.native_runs), locked=locked)
                     self.native_runs.append(native_run)
