@@ -299,6 +299,10 @@ class _Inference:
             return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
         if node.op == "ReadVariableOp" and inputs[0] in self.handles:
             return (self.merged(node, known[0], self.handles[inputs[0]]),)
+        if node.op in ("ResourceGather", "ResourceGatherNd"):
+            indices = self.shapes[inputs[1][0]][inputs[1][1]]
+            rows = _gathered(node, self.handles.get(inputs[0]), indices)
+            return (self.merged(node, known[0], rows),)
         if node.op == "VariableShape" and self.handles.get(inputs[0]) is not None:
             return (self.merged(node, known[0], (len(self.handles[inputs[0]] or ()),)),)
         if node.op in ("LookupTableFind", "LookupTableFindV2") and inputs[0] in self.tables:
@@ -706,3 +710,19 @@ _INTEGER_MATH: Final = {
 }
 
 _NOTHING: Final = object()
+
+
+def _gathered(node: Node, variable: Shape, indices: Shape) -> Shape:
+    """Return the shape of a variable's rows at indices, None if it is open."""
+    if variable is None or indices is None:
+        return None
+    if node.op == "ResourceGatherNd":
+        depth = indices[-1] if indices else None
+        if depth is None or depth > len(variable):
+            return None
+        return (*indices[:-1], *variable[depth:])
+    batch = int(node.attrs.get("batch_dims", 0))
+    batch += len(indices) if batch < 0 else 0
+    if not 0 <= batch <= len(indices) or batch >= len(variable):
+        return None
+    return (*variable[:batch], *indices[batch:], *variable[batch + 1 :])

@@ -110,6 +110,71 @@ def test_fifty_steps_beside_tensorflow(
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
 
+ROWS_ALONE = {
+    **{name: make for name, make in OPTIMIZERS.items() if name != "ftrl with another power"},
+    "proximal descent": lambda lr: tf1.train.ProximalGradientDescentOptimizer(lr, 0.01, 0.02),
+    "proximal adagrad": lambda lr: tf1.train.ProximalAdagradOptimizer(
+        lr, l1_regularization_strength=0.01
+    ),
+    "adagrad da": lambda lr: tf1.train.AdagradDAOptimizer(
+        lr, tf1.train.get_or_create_global_step(), l1_regularization_strength=0.01
+    ),
+}
+
+
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize(
+    "optimizer", ROWS_ALONE, ids=[name.replace(" ", "_") for name in ROWS_ALONE]
+)
+def test_embeddings_beside_tensorflow(
+    optimizer: str, resource: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are updated as they come, repeated ones too, by compiled code alone."""
+    monkeypatch.setenv("TFJIT_JIT", "eager")
+    graph = tf.Graph()
+    with graph.as_default():
+        words = tf1.placeholder(tf.int64, [BATCH], name="words")
+        users = tf1.placeholder(tf.int32, [BATCH], name="users")
+        rng = np.random.default_rng(1)
+        variables = [
+            tf1.get_variable(
+                name, initializer=rng.standard_normal(shape).astype("f4"), use_resource=resource
+            )
+            for name, shape in (("wide", (11, 6)), ("bias", (9,)))
+        ]
+        rows, bias = tf.gather(variables[0], words), tf.gather(variables[1], users)
+        loss = tf.reduce_mean(tf.square(tf.reduce_sum(rows, 1) + bias - 1.0), name="loss")
+        rule = ROWS_ALONE[optimizer](0.1)
+        # Without the sums over repeated rows, whose number no graph knows.
+        rule._create_slots(variables)
+        rule._prepare()
+        gradients = tf.gradients(loss, variables)
+        suffix = "_duplicate_indices" if optimizer == "sgd" else ""
+        apply = getattr(rule, f"{'_resource' if resource else ''}_apply_sparse{suffix}")
+        updates = [
+            apply(found.values, variable, found.indices) if resource else apply(found, variable)
+            for found, variable in zip(gradients, variables)
+        ]
+        tf.group(*updates, name="train")
+        tf1.global_variables_initializer()
+    with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
+        theirs.run("init")
+        ours.run("init")
+        rng = np.random.default_rng(2)
+        for _ in range(6):
+            batch = {"words:0": rng.integers(0, 11, BATCH), "users:0": rng.integers(0, 9, BATCH)}
+            found, wanted = (s.run(["loss:0", "train"], batch)[0] for s in (ours, theirs))
+            np.testing.assert_allclose(found, wanted, rtol=1e-4)
+        for found, wanted in zip(ours.run(variables), theirs.run(variables)):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+        shapes = {name: value.shape for name, value in batch.items()}
+        assert [
+            (n.name, n.op, n.reason)
+            for n in ours.explain(["loss:0", "train"], shapes).nodes
+            if n.serving in ("reference", "runtime", "copy", "dataflow")
+        ] == []
+
+
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 def test_a_read_that_an_update_must_follow_or_precede(
     resource: bool, monkeypatch: pytest.MonkeyPatch

@@ -98,7 +98,7 @@ def gather_source(size: int, index_name: str, run: bool) -> KernelSource:
     return KernelSource(s.text(), title="gather", module=__name__)
 
 
-@native("GatherV2", "Gather")
+@native("GatherV2", "Gather", "ResourceGather")
 def _gather(spec: NodeSpec) -> NativeCall:
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     rank = len(params.shape)
@@ -108,6 +108,8 @@ def _gather(spec: NodeSpec) -> NativeCall:
             raise Unsupported("the axis is not known while planning")
         axis = int(np.asarray(spec.constants[2]).reshape(-1)[0])
     batch += len(indices.shape) if batch < 0 else 0
+    if spec.op == "ResourceGather":
+        axis = batch
     if not rank or not -rank <= axis < rank:
         raise Unsupported("the axis is out of range")
     axis %= rank

@@ -179,7 +179,7 @@ def refuse_policies(spec: NodeSpec) -> None:
         raise Unsupported(f"bad_indices_policy {policy.decode(errors='replace')}")
 
 
-@native("GatherNd")
+@native("GatherNd", "ResourceGatherNd")
 def _gather_nd(spec: NodeSpec) -> NativeCall:
     refuse_policies(spec)
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
