@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
+from tfjit.kernels.cpu.template.indexed_rows import place_text
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, native
 from tfjit.kernels.source import KernelSource, Source
 
@@ -34,11 +35,7 @@ class IndexMessage(str):
         detail = int(kwargs["detail"])  # type: ignore[call-overload]
         position, value = detail >> (_BITS + 1), detail & ((1 << (_BITS + 1)) - 1)
         value -= 1 << _BITS
-        place = (
-            "[" + ",".join(str(int(i)) for i in np.unravel_index(position, self.shape)) + "]"
-            if self.shape
-            else ""
-        )
+        place = f"[{place_text(position, self.shape)}]" if self.shape else ""
         return f"indices{place} = {value} is not in [0, {self.limit})"
 
 

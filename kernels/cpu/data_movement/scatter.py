@@ -19,6 +19,7 @@ from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.data_movement.strided_copy import View, copy_launch
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
+from tfjit.kernels.cpu.template.indexed_rows import place_text
 from tfjit.kernels.cpu.template.iteration_space import c_strides
 from tfjit.kernels.registry import (
     Launch,
@@ -64,11 +65,7 @@ class PlaceMessage(str):
     def format(self, *args: object, **kwargs: object) -> str:
         """Return the message for `detail`."""
         report = (ctypes.c_int64 * (1 + self.shape[-1])).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
-        place = (
-            ",".join(str(int(i)) for i in np.unravel_index(report[0], self.shape[:-1]))
-            if self.shape[:-1]
-            else ""
-        )
+        place = place_text(report[0], self.shape[:-1])
         values = ", ".join(str(value) for value in report[1:])
         return (
             f"indices[{place}] = [{values}] does not index into {self.tail} "
@@ -93,10 +90,7 @@ class SegmentMessage(str):
     def format(self, *args: object, **kwargs: object) -> str:
         """Return the message for `detail`."""
         place, value = (ctypes.c_int64 * 2).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
-        where = (
-            ",".join(str(int(i)) for i in np.unravel_index(place, self.shape)) if self.shape else ""
-        )
-        return f"segment_ids[{where}] = {value} is out of range [0, {self.segments})"
+        return f"segment_ids[{place_text(place, self.shape)}] = {value} is out of range [0, {self.segments})"
 
 
 def _head(s: Source, title: str, imports: Sequence[str] = ()) -> None:

@@ -54,14 +54,22 @@ class IndexMessage(str):
     def format(self, *args: object, **kwargs: object) -> str:
         """Return the message for `detail`."""
         flat, *values, block = _words(int(str(kwargs["detail"])), self.depth + 2)
-        place = []
-        for dim in reversed(_words(block + 8 * self.dims, self.rank)):
-            flat, at = divmod(flat, max(dim, 1))
-            place.insert(0, str(at))
-        text = ",".join(place)
+        place = place_text(flat, _words(block + 8 * self.dims, self.rank))
         return super().format(
-            place=text, at=f"[{text}]" if place else "", value=", ".join(map(str, values))
+            place=place, at=f"[{place}]" if place else "", value=", ".join(map(str, values))
         )
+
+
+def place_text(flat: int, shape: Sequence[int]) -> str:
+    """Return the place of element `flat`, "1,2" for a matrix, "" for a scalar.
+
+    The first dim is not asked for: in a generic variant it may be that of another size.
+    """
+    place: list[int] = []
+    for dim in reversed(shape[1:]):
+        flat, at = divmod(flat, int(dim))
+        place.insert(0, at)
+    return ",".join(map(str, [flat, *place] if shape else []))
 
 
 def _words(address: int, count: int) -> list[int]:

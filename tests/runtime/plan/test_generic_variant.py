@@ -160,6 +160,60 @@ def test_threads_with_different_sizes_do_not_mix(program: Program) -> None:
     assert not failures
 
 
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+def test_updates_of_any_number_of_rows(resource: bool) -> None:
+    """An embedding's rows are read, updated by an optimizer's rule, and scattered into."""
+    raw = tf.raw_ops
+    with tf1.Graph().as_default() as graph:
+        index = tf1.placeholder(tf.int32, [None])
+        table = tf1.get_variable("table", initializer=_weights(20, FEATURES), use_resource=resource)
+        squares = tf1.get_variable("squares", initializer=tf.ones([20, FEATURES]),
+                                   use_resource=resource)  # fmt: skip
+        gradient = tf.gather(table, tf.minimum(index, 19)) * 0.5
+        rows = {"lr": 0.1, "grad": gradient, "indices": index}
+        if resource:
+            update = raw.ResourceSparseApplyAdagrad(var=table.handle, accum=squares.handle, **rows)
+        else:
+            update = raw.SparseApplyAdagrad(var=table, accum=squares, **rows).op
+        with tf.control_dependencies([gradient, update]):
+            if resource:
+                added = raw.ResourceScatterAdd(
+                    resource=table.handle, indices=index, updates=gradient
+                )
+            else:
+                added = raw.ScatterAdd(ref=table, indices=index, updates=gradient).op
+        with tf.control_dependencies([added]):
+            result = table.read_value() * 1.0
+        start = tf1.global_variables_initializer()
+    random = np.random.default_rng(5)
+    with tf1.Session(graph=graph) as oracle, tfjit.Session(graph=graph) as session:
+        oracle.run(start)
+        session.run(start)
+
+        def check(n: int) -> None:
+            feed = {index: random.integers(0, 20, n)}
+            np.testing.assert_allclose(
+                session.run(result, feed), oracle.run(result, feed), rtol=1e-4, atol=1e-6
+            )
+
+        for n in (9, 14, 30):
+            check(n)
+        (plan,) = (p for p in session._runtime_session._plans.values() if p.feeds)
+        end = time.monotonic() + 40
+        while plan.generic is None or not plan.generic.ready:
+            assert time.monotonic() < end, "no generic variant"
+            time.sleep(0.01)
+        before = len(plan.variants)
+        for n in (35, 50, 21, 63, 33):
+            check(n)
+        for n in (41, 63):  # the message names the place, whichever size the code was made for
+            with pytest.raises(
+                tfjit.errors.InvalidArgumentError, match=f"Index 20 at offset {n - 1} "
+            ):
+                session.run(result, {index: [*[3] * (n - 1), 20]})
+        assert len(plan.variants) == before
+
+
 def test_a_variable_of_another_shape_goes_to_the_ordinary_variant() -> None:
     with tf1.Graph().as_default() as graph:
         x = tf1.placeholder(tf.float32, [None])

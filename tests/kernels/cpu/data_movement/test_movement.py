@@ -269,6 +269,13 @@ def test_gather(axis: int, index_dtype: str) -> None:
     check("GatherV2", params, indices.reshape(-1)[0], np.int32(axis), batch_dims=0)
 
 
+def test_gather_from_resource_variables() -> None:
+    index = RNG.integers(0, 4, (4, 2)).astype(np.int32)
+    check("ResourceGather", values(4, 5, 30), index)
+    check("ResourceGather", values(4, 5, 30), index, batch_dims=1)
+    check("ResourceGatherNd", values(4, 5, 30), index)
+
+
 def test_gather_with_batches() -> None:
     check(
         "GatherV2",
