@@ -217,14 +217,27 @@ class _DynamicSplitter(Splitter):
                 and source not in self.plain
                 and not self._passes(source, output)
             }
-            moved = sum(_bytes(self.graph.node(source), output) for source, output in inputs)
+            reads = {source for source, _ in inputs if self._reads_for(source, name)}
+            moved = sum(
+                _bytes(self.graph.node(source), output)
+                for source, output in inputs
+                if source not in reads
+            )
             if moved < sum(_bytes(node, output) for output in outputs):
-                self.behind.add(name)
+                self.behind |= {name, *reads}
                 candidates.extend(
                     source
                     for source, _ in self._sources(name)
                     if source not in self.plain and source not in self.roots
                 )
+
+    def _reads_for(self, source: str, name: str) -> bool:
+        """Return whether a node without inputs but handles is used by another alone."""
+        return (
+            source not in self.kept
+            and all(used in self.plain for used, _ in self._sources(source))
+            and all(target == name or target in self.behind for target, _ in self._targets(source))
+        )
 
     def _passes(self, source: str, output: int) -> bool:
         """Return whether a node behind the roots has this input already."""

@@ -102,7 +102,7 @@ def test_writes_of_one_variable_stay_together(resource: bool) -> None:
         rows, _ = tf.unique(x, name="u")
         update = chain(tf.gather(v * 3.0, tf.reshape(x, [4, 5])), MIN_BETWEEN, "a")
         total = tf.reduce_sum(update)
-        decay = v.assign(v * 0.5, name="decay")
+        decay = v.assign(tf.multiply(v, 0.5, name="halved"), name="decay")
         with tf.control_dependencies([decay]):
             kept = chain(tf.cast(rows, tf.float32) * total, MIN_BETWEEN, "b")
             change = tf.tile(kept[:, None], [1, 4])
@@ -112,6 +112,7 @@ def test_writes_of_one_variable_stay_together(resource: bool) -> None:
     assert len(stages) == 3, why
     assert any("decay" in name for name in stages[2].members)
     assert not any("decay" in name for name in stages[0].members)
+    assert "halved:0" not in stages[2].feeds
 
 
 def test_a_large_value_of_small_inputs_is_made_behind() -> None:

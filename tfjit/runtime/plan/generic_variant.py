@@ -365,7 +365,7 @@ class GenericVariant:
             if len(self._missed) < FIRST_SHAPES:
                 return
             generation, self._generation = self._generation + 1, _GENERATIONS
-        start(self.plan, [*self._met, *self._missed], self._submit, generation)
+        start(self.plan, lambda: [*self._met, *self._missed], self._submit, generation)
 
     def give_up(self, why: Exception) -> None:
         """Serve no more runs."""
@@ -391,10 +391,12 @@ class GenericVariant:
             size_class.step.after_fork()
 
 
-def start(plan: Plan, seen: Sequence[Shapes], submit: Submit, generation: int = 0) -> None:
+def start(
+    plan: Plan, seen: Callable[[], Sequence[Shapes]], submit: Submit, generation: int = 0
+) -> None:
     """Give a plan a generic variant, in the background.
 
-    seen: the feed shapes that the plan has met. submit: queues a job of the background thread. The
+    seen: returns the feed shapes that the plan has met. submit: queues a job of the background thread. The
     variant serves from the time when its kernels are loaded.
     """
 
@@ -403,7 +405,7 @@ def start(plan: Plan, seen: Sequence[Shapes], submit: Submit, generation: int = 
             waiting.compile_done.set()
             return
         try:
-            made = GenericVariant(plan, seen, submit, generation)
+            made = GenericVariant(plan, seen(), submit, generation)
         except NotGeneric as why:
             waiting.compile_done.set()
             settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)

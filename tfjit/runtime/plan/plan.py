@@ -32,6 +32,8 @@ log = logging.getLogger("tfjit.plan")
 MAX_VARIANTS = 64
 FIRST_SHAPES: Final = 3
 """Different tuples of feed shapes that start a generic variant."""
+_MAX_SEEN: Final = 50
+"""Different tuples of feed shapes that it is built for, at most."""
 
 
 class Plan:
@@ -151,11 +153,13 @@ class Plan:
         if not self.may_be_generic or seen is None or shapes in seen:
             return
         seen.append(shapes)
-        if len(seen) < FIRST_SHAPES:
+        if len(seen) != FIRST_SHAPES:
+            # the variant covers the shapes that are met until its build begins
+            if len(seen) >= _MAX_SEEN:
+                self._first_shapes = None
             return
         from tfjit.runtime.plan import generic_variant  # most plans need none of its modules
 
-        self._first_shapes = None
         if session.jit == "off" or not session.straight_line or len(session.devices.devices) > 1:
             return
         if "generic" in settings.names("TFJIT_DISABLE"):
@@ -170,7 +174,11 @@ class Plan:
 
             BACKGROUND.submit(with_settings, lambda: HURRIED_SHARE)
 
-        generic_variant.start(self, seen, submit)
+        def first_shapes() -> Sequence[tuple[tuple[int, ...], ...]]:
+            self._first_shapes = None
+            return list(seen)
+
+        generic_variant.start(self, first_shapes, submit)
 
     def _may_be_split(self) -> bool:
         session = self.session
