@@ -100,7 +100,7 @@ def test_writes_of_one_variable_stay_together(resource: bool) -> None:
         x = tf.placeholder(tf.int32, [20], name="x")
         v = tf.get_variable("v", [30, 4], use_resource=resource)
         rows, _ = tf.unique(x, name="u")
-        update = chain(tf.gather(v * 3.0, tf.reshape(x, [4, 5])), MIN_BETWEEN, "a")
+        update = chain(tf.gather(tf.ones([30]) * 3.0, tf.reshape(x, [4, 5])), MIN_BETWEEN, "a")
         total = tf.reduce_sum(update)
         decay = v.assign(tf.multiply(v, 0.5, name="halved"), name="decay")
         with tf.control_dependencies([decay]):
