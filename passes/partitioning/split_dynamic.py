@@ -6,7 +6,7 @@ for the sizes that arrive, all others for the shapes of the feeds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from math import prod
 from typing import Final
 
@@ -17,6 +17,8 @@ from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.ir.subgraph import needed_nodes
 from tfjit.passes.partitioning.split_stages import MIN_BETWEEN, Splitter, Stage
 
+MAX_SPLITS: Final = 6
+"""Number of times that a run is split, at most."""
 _UNKNOWN_SIZE: Final = 32
 """Guess of a size that the graph leaves open."""
 
@@ -96,6 +98,29 @@ def split_dynamic(
         return [], str(why)
 
 
+Splits = Iterable[Callable[[DataflowGraph, RunSpec], Collection[str]]]
+"""Functions that return a stage's nodes of unknown output sizes."""
+
+
+def split_again(graph: DataflowGraph, spec: RunSpec, splits: Splits) -> list[Stage]:
+    """Return the stages of a run after several splits.
+
+    Each split but the first is of the last stage.
+    """
+    stages: list[Stage] = []
+    for roots in splits:
+        found, _ = split_dynamic(graph, spec, roots(graph, spec))
+        if not found:
+            break
+        for stage in found:
+            stage.varies = stage.varies or bool(stages)
+        stages[-1:] = found
+        if found[-1].by_node:
+            break
+        spec = found[-1].spec(spec)
+    return stages
+
+
 class _DynamicSplitter(Splitter):
     """Assign nodes to the stages before, at and behind the roots."""
 
@@ -118,7 +143,11 @@ class _DynamicSplitter(Splitter):
             raise Declined("a node of unknown output sizes is inside a loop or conditional")
         self._sink_small_sources()
         before = self.needed - self.plain - self.behind - self.roots
-        stages = [Stage(False, before), Stage(True, set(self.roots)), Stage(False, self.behind)]
+        stages = [
+            Stage(False, before),
+            Stage(True, set(self.roots)),
+            Stage(False, self.behind, varies=True),
+        ]
         if len(before) < MIN_BETWEEN:
             stages[1].members |= stages.pop(0).members
         if len(self.behind) < MIN_BETWEEN:
@@ -130,16 +159,6 @@ class _DynamicSplitter(Splitter):
         for stage in stages:
             stage.cut |= self.spec.cut
         return stages
-
-    def _descendants(self, names: Iterable[str]) -> set[str]:
-        seen: set[str] = set()
-        stack = list(names)
-        while stack:
-            for target, _ in self._targets(stack.pop()):
-                if target not in seen:
-                    seen.add(target)
-                    stack.append(target)
-        return seen
 
     def _sink(self, names: Iterable[str]) -> None:
         """Move nodes, and their dependents, behind the roots."""
@@ -232,7 +251,7 @@ class _DynamicSplitter(Splitter):
                 )
 
     def _reads_for(self, source: str, name: str) -> bool:
-        """Return whether a node without inputs but handles is used by another alone."""
+        """Return whether a read of handles serves one node alone."""
         return (
             source not in self.kept
             and all(used in self.plain for used, _ in self._sources(source))

@@ -41,6 +41,7 @@ class Stage:
     feeds, fetches: tensor names. targets: node names. cut: nodes of earlier stages, which are not
     looked at again. by_node: some nodes are blocking, or have outputs of unknown sizes; the other
     nodes of the stage were too few for a separate stage.
+    varies: sizes of its feeds may differ in each run, since they depend on values.
     """
 
     by_node: bool
@@ -49,6 +50,7 @@ class Stage:
     fetches: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     cut: frozenset[str] = frozenset()
+    varies: bool = False
 
     def spec(self, whole: RunSpec) -> RunSpec:
         """Return the spec of the stage. whole: that of the run."""
@@ -75,8 +77,8 @@ def split_stages(
 
     A run is left whole where nodes of two stages use one resource that the first one waits for,
     where Python functions with unknown effects run, where a blocking node is in v1 control flow,
-    and where a value between stages is no array. A run is also left whole where a node that does
-    not depend on a blocking node may fail, since its error would have to wait too.
+    and where a value between stages is no array. A node that may fail, and does not depend on a
+    blocking node, runs before: its error does not wait.
     """
     try:
         return Splitter(graph, spec, waits, overlaps).stages(), ""
@@ -114,13 +116,13 @@ class Splitter:
         before = self._before_waiting()
         self.plain = self._plain()
         levels = self._levels(before)
+        self._run_failures_first(levels, before)
         stages = self._merged(levels)
         if len(stages) < 2 and not self.overlapping:
             raise Declined("there are too few nodes beside the blocking ones")
         stage_of = {name: i for i, stage in enumerate(stages) for name in stage.members}
         self._check_resources(stages, stage_of)
         self._check_python(stage_of)
-        self._check_failures({name for name, stage in stage_of.items() if stage > 0} - set(before))
         self._connect(stages, stage_of)
         return stages
 
@@ -294,19 +296,35 @@ class Splitter:
             if not earlier <= self._ancestors(name):
                 raise Declined(f"the Python function of {name} may unblock an earlier stage")
 
-    def _check_failures(self, later: set[str]) -> None:
+    def _run_failures_first(self, levels: dict[str, int], before: Iterable[str]) -> None:
+        """Give level 0 to nodes that may fail.
+
+        Such a node depends on no blocking node. The nodes that it depends on run first, too.
+        """
         if not self.blocking:
             return
-        stack, dependent = list(self.blocking), set(self.blocking)
+        dependent = self.blocking | self._descendants(self.blocking)
+        for name in sorted(set(levels) - dependent - set(before)):
+            node = self.graph.node(name)
+            if node.has_trait(CALLS_PYTHON | CANNOT_FAIL | CONTROL_FLOW) or node.is_speculatable:
+                continue
+            first = self._ancestors(name) - self.plain
+            if first & self.waiting or any(
+                self.graph.node(source).has_trait(CALLS_PYTHON | CONTROL_FLOW) for source in first
+            ):
+                raise Declined(f"{name} ({node.op}) may fail while another node waits")
+            levels.update(dict.fromkeys(first, 0))
+
+    def _descendants(self, names: Iterable[str]) -> set[str]:
+        """Return the nodes that depend on some of these."""
+        seen: set[str] = set()
+        stack = list(names)
         while stack:
             for target, _ in self._targets(stack.pop()):
-                if target not in dependent:
-                    dependent.add(target)
+                if target not in seen:
+                    seen.add(target)
                     stack.append(target)
-        for name in sorted(later - dependent):
-            node = self.graph.node(name)
-            if not node.has_trait(CANNOT_FAIL | CONTROL_FLOW) and not node.is_speculatable:
-                raise Declined(f"{name} ({node.op}) may fail while another node waits")
+        return seen
 
     def _ancestors(self, name: str) -> set[str]:
         seen, stack = {name}, [name]

@@ -184,10 +184,10 @@ def whole_chosen() -> Nodes:
     return [tf.tanh(chosen.dequeue())]
 
 
-def whole_beside() -> Nodes:
-    looked_up = tf.gather(
-        tf.constant([1.0, 2.0]), tf.placeholder_with_default(5, []), name="look_up"
-    )
+def whole_behind_python() -> Nodes:
+    index = tf.py_func(lambda: np.int32(5), [], tf.int32)
+    index.set_shape([None])
+    looked_up = tf.gather(tf.constant([1.0, 2.0]), index, name="look_up")
     return [tf.tanh(queue().dequeue()), looked_up]
 
 
@@ -205,7 +205,7 @@ def whole_without_waiting() -> Nodes:
         (whole_python_of_unknown_shape, "the Python function of second may unblock"),
         (whole_in_a_loop, "precedes a blocking node inside a loop or conditional"),
         (whole_chosen, "waits for a resource that another node chooses"),
-        (whole_beside, "look_up (GatherV2) may fail while another node waits"),
+        (whole_behind_python, "look_up (GatherV2) may fail while another node waits"),
         (whole_without_waiting, "no node is blocking"),
     ],
 )
@@ -284,3 +284,14 @@ def test_a_function_of_unknown_shape_beside_a_queue_runs_with_it() -> None:
 
     (first, second), _, _ = split(build)
     assert first.members == {"python", "take"} and len(second.members) == MIN_BETWEEN
+
+
+def test_a_node_that_may_fail_does_not_wait() -> None:
+    def build() -> Nodes:
+        index = tf.placeholder_with_default(5, [], name="index")
+        looked_up = tf.gather(tf.constant([1.0, 2.0]), index, name="look_up")
+        return [chain(queue().dequeue(name="take") * looked_up, MIN_BETWEEN, "t")]
+
+    stages, _, _ = split(build)
+    assert [stage.by_node for stage in stages] == [True, False]
+    assert {"take", "look_up", "index"} <= stages[0].members

@@ -195,6 +195,7 @@ for _op_type in ("SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2", "SparseS
         inputs=("grad: T", "indices: Tidx", "segment_ids: Tsegmentids", "dense_output_dim0: int32"),
         outputs=("output: T", "sorted_unique_indices: Tidx"),
         attrs=(f"T: {FLOAT}", f"Tidx: {INDEX} = DT_INT32", f"Tsegmentids: {INDEX} = DT_INT32"),
+        traits=SIZED_BY_VALUES,
     )
 for _op_type in ("SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments"):
     register_op(

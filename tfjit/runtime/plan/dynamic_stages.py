@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tfjit.passes.partitioning.split_stages import Stage
     from tfjit.runtime.plan.plan import Plan
 
-_MAX_SPLITS: Final = 6
 _SAMPLE: Final = 37
 """Size of every unknown dimension, for shape inference behind a split."""
 
@@ -32,9 +31,11 @@ def find_splits(plan: Plan, shapes: Sequence[Shape]) -> list[set[str]]:
     The passes say which output sizes stay unknown. shapes: of the feeds. The last stage is split
     again where its own nodes have unknown sizes.
     """
+    from tfjit.passes.partitioning.split_dynamic import MAX_SPLITS
+
     spec: RunSpec | None = plan.spec(shapes)
     splits: list[set[str]] = []
-    while spec is not None and len(splits) < _MAX_SPLITS:
+    while spec is not None and len(splits) < MAX_SPLITS:
         with collection_paused():
             roots, spec = _next_split(plan, spec)
         if roots:
@@ -47,9 +48,9 @@ def declared_stages(plan: Plan) -> Stages | None:
 
     No pass runs.
     """
-    from tfjit.passes.partitioning.split_dynamic import sized_by_values
+    from tfjit.passes.partitioning.split_dynamic import MAX_SPLITS, sized_by_values
 
-    return _stages(plan, repeat(sized_by_values, _MAX_SPLITS))
+    return _stages(plan, repeat(sized_by_values, MAX_SPLITS))
 
 
 def recorded_stages(plan: Plan, splits: Sequence[Collection[str]]) -> Stages | None:
@@ -64,11 +65,8 @@ def recorded_stages(plan: Plan, splits: Sequence[Collection[str]]) -> Stages | N
 def _stages(
     plan: Plan, splits: Iterable[Callable[[DataflowGraph, RunSpec], set[str]]]
 ) -> Stages | None:
-    """Split a plan again and again.
-
-    splits: functions that return the nodes of unknown output sizes.
-    """
-    from tfjit.passes.partitioning.split_dynamic import split_dynamic
+    """Return the stages of a plan, or None."""
+    from tfjit.passes.partitioning.split_dynamic import split_again
 
     session = plan.session
     with session.graph_lock:
@@ -78,20 +76,10 @@ def _stages(
         spec = plan.spec_of_any_shapes()
         if any(is_blocking(graph.node(name).op) for name in needed_nodes(graph, spec)[0]):
             return None
-        stages: list[Stage] = []
-        for roots in splits:
-            found, _ = split_dynamic(
-                graph, spec, {name for name in roots(graph, spec) if name in graph}
-            )
-            if not found:
-                break
-            stages[-1:] = found
-            if found[-1].by_node:
-                break
-            spec = found[-1].spec(spec)
+        stages = split_again(graph, spec, splits)
         if not stages:
             return None
-        made = connected_stages(plan, graph, stages, awaits_repeats=True)
+        made = connected_stages(plan, graph, stages)
     sizes = ", ".join(str(len(stage.members)) for stage in stages)
     settings.say("executor", "plan %s: %d stages of %s nodes", plan.name, len(stages), sizes)
     return made

@@ -396,8 +396,8 @@ def start(
 ) -> None:
     """Give a plan a generic variant, in the background.
 
-    seen: returns the feed shapes that the plan has met. submit: queues a job of the background thread. The
-    variant serves from the time when its kernels are loaded.
+    seen: returns the feed shapes that the plan has met. submit: queues a job of the background
+    thread. The variant serves from the time when its kernels are loaded.
     """
 
     def build() -> None:

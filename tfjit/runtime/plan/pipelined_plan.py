@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tfjit.framework import settings
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import CALLS_PYTHON, VARIABLE
 from tfjit.runtime.executor.dataflow_executor import copy_out
@@ -42,8 +44,8 @@ _MAX_COUNTED: Final = 1000
 class StagePlan(Plan):
     """Serve one stage of a run.
 
-    by_node: the dataflow executor runs the stage. awaits_repeats: the stage is compiled for shapes
-    that recur, and for symbolic sizes; other shapes run node by node until then. shapes: those of
+    by_node: the dataflow executor runs the stage. varies: the stage is compiled for shapes that
+    recur, and for symbolic sizes; other shapes run node by node until then. shapes: those of
     its feeds as far as the graph knows them.
     """
 
@@ -54,11 +56,10 @@ class StagePlan(Plan):
         dtypes: Sequence[DType],
         shapes: tuple[Shape, ...],
         note: str,
-        awaits_repeats: bool = False,
     ) -> None:
         super().__init__(session, stage.feeds, stage.fetches, stage.targets, dtypes)
         self.by_node = stage.by_node
-        self.awaits_repeats = awaits_repeats
+        self.varies = stage.varies
         self.size = len(stage.members)
         self.shapes = shapes
         self.note = note
@@ -103,7 +104,7 @@ class StagePlan(Plan):
         if len(self.variants) >= MAX_SHAPES:
             self._count_shapes(shapes)
             return self._open_variant()
-        if not self.awaits_repeats:
+        if not self.varies:
             return self.variant(shapes)
         count = self._requests.get(shapes, 0) + 1
         if count > 1 or len(self._requests) < _MAX_COUNTED:
@@ -207,6 +208,7 @@ def staged_plan(
     The caller holds the graph's lock.
     """
     from tfjit.passes.ir.run_spec import RunSpec
+    from tfjit.passes.partitioning.split_dynamic import MAX_SPLITS, sized_by_values, split_again
     from tfjit.passes.partitioning.split_stages import split_stages
     from tfjit.runtime.kernel_api.op_kernel import is_blocking
 
@@ -214,31 +216,34 @@ def staged_plan(
     assert graph is not None
     if not any(is_blocking(op) or registry.has_trait(op, CALLS_PYTHON) for op in graph.op_types):
         return None
-    stages, _ = split_stages(
+    stages, why = split_stages(
         graph,
         RunSpec(feeds, fetches, targets),
         lambda node: is_blocking(node.op),
         overlaps=session.pool().num_threads > 1,
     )
     if not stages:
+        settings.say("executor", "run of %s: not in stages: %s", ",".join(fetches)[:80], why)
         return None
+    whole = RunSpec(feeds, fetches, targets)
+    parts: list[Stage] = []
+    for stage in stages:
+        splits = repeat(sized_by_values, 0 if stage.by_node else MAX_SPLITS)
+        parts += split_again(graph, stage.spec(whole), splits) or [stage]
     plan = StagedPlan(session, feeds, fetches, targets, dtypes)
-    plan.stages = connected_stages(plan, graph, stages)
+    plan.stages = connected_stages(plan, graph, parts)
     return plan
 
 
-def connected_stages(
-    plan: Plan, graph: DataflowGraph, stages: Sequence[Stage], awaits_repeats: bool = False
-) -> Stages:
+def connected_stages(plan: Plan, graph: DataflowGraph, stages: Sequence[Stage]) -> Stages:
     """Return the stages of a plan.
 
-    graph: the session's. awaits_repeats: sizes behind a `by_node` stage differ in each run.
+    graph: the session's.
     """
     from tfjit.passes.ir.run_spec import parse_tensor_name
 
     known = dict(zip(plan.feeds, plan.dtypes, strict=True))
     plans = []
-    behind = False
     for i, stage in enumerate(stages):
         tensors = [(graph.node(node), slot) for node, slot in map(parse_tensor_name, stage.feeds)]
         types = [
@@ -255,10 +260,8 @@ def connected_stages(
                 types,
                 tuple(node.output_shapes[slot] for node, slot in tensors),
                 note,
-                behind and awaits_repeats,
             )
         )
-        behind = behind or stage.by_node
     members = {name for stage in stages for name in stage.members}
     sources = {source for name in members for source, _ in graph.inputs(name)}
     variables = [
