@@ -16,7 +16,11 @@ from tfjit.kernels.precompile.fused_kernels import fused_nodes
 from tfjit.kernels.precompile.movement_kernels import movement_sources, placed_nodes
 from tfjit.kernels.precompile.product_kernels import product_nodes, tile_sources
 from tfjit.kernels.precompile.reduction_kernels import reduction_nodes
-from tfjit.kernels.precompile.training_kernels import random_nodes, update_sources
+from tfjit.kernels.precompile.training_kernels import (
+    random_nodes,
+    sparse_update_sources,
+    update_sources,
+)
 from tfjit.kernels.registry import NodeSpec, find_native
 from tfjit.kernels.source import KernelSource
 
@@ -48,6 +52,7 @@ def generic_kernels() -> tuple[KernelSource, ...]:
         found.update(dict.fromkeys(builder(spec).sources()))
     found.update(dict.fromkeys(movement_sources()))
     found.update(dict.fromkeys(update_sources()))
+    found.update(dict.fromkeys(sparse_update_sources()))
     found.update(dict.fromkeys(tile_sources()))
     return tuple(found)
 

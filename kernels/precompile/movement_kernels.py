@@ -15,6 +15,7 @@ from tfjit.kernels.cpu.data_movement.scatter import (
     scatter_source,
 )
 from tfjit.kernels.cpu.data_movement.strided_copy import View, copy_launch
+from tfjit.kernels.cpu.data_movement.variable_scatter import variable_scatter_source
 from tfjit.kernels.cpu.elementwise.assign import add_source, move_source
 from tfjit.kernels.cpu.template.epilogue import repeat_source
 from tfjit.kernels.precompile.nodes import Input, integers, node, tensor
@@ -36,6 +37,7 @@ def movement_sources() -> Iterator[KernelSource]:
     for size, index in itertools.product((1, 4, 8), ("u8", "i32", "i64")):
         yield one_hot_source(size, index)
     yield from _scatters()
+    yield from _variable_scatters()
     for index in ("i32", "i64"):
         yield invert_source(index)
     for dtype in (d.int32, d.int64, d.float32, d.float64):
@@ -98,6 +100,13 @@ def _scatters() -> Iterator[KernelSource]:
         for by_column, single in ((False, False), (True, False), (False, True)):
             if kind == "Add" or not by_column:
                 yield scatter_source(kind, dtype, index, 1, by_column, True, single=single)
+
+
+def _variable_scatters() -> Iterator[KernelSource]:
+    # An update moves elements of 4 bytes.
+    kinds = (("Add", d.float32), ("Sub", d.float32), ("Update", d.uint32))
+    for (kind, dtype), index, single in itertools.product(kinds, ("i32", "i64"), (False, True)):
+        yield variable_scatter_source(kind, dtype, index, 1, single)
 
 
 def placed_nodes() -> Iterator[NodeSpec]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from typing import Final
 
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.elementwise.optimizer_updates import UPDATES, update_source
+from tfjit.kernels.cpu.elementwise.sparse_updates import sparse_update_source
 from tfjit.kernels.precompile.nodes import integers, node, scalar, tensor
 from tfjit.kernels.registry import NodeSpec
 from tfjit.kernels.source import KernelSource
+
+_SPARSE: Final = ("Adadelta", "Adagrad", "Ftrl", "Momentum", "RMSProp")
+"""Rules of usual optimizers for embeddings."""
 
 
 def update_sources() -> Iterator[KernelSource]:
@@ -19,6 +25,16 @@ def update_sources() -> Iterator[KernelSource]:
                 yield update_source(name, update, kind, flag)
                 if "power" in update.inputs.split():
                     yield update_source(name, update, kind, flag, square_root=True)
+
+
+def sparse_update_sources() -> Iterator[KernelSource]:
+    """Yield the kernels of optimizer updates of float32 rows, with the flags' defaults."""
+    for name, index, single in itertools.product(_SPARSE, ("i32", "i64"), (False, True)):
+        flag = UPDATES[name].flag
+        usual = flag == "update_slots"
+        root = "power" in UPDATES[name].inputs.split()
+        for value in (False, True) if flag == "use_nesterov" else (usual,):
+            yield sparse_update_source(name, "f32", value, index, single, root)
 
 
 def random_nodes() -> Iterator[NodeSpec]:

@@ -54,6 +54,22 @@ NODES = (
     node("Equal", [tensor(d.int64, 32), tensor(d.int64, 32)], [tensor(d.bool, 32)], T=d.int64),
     node("ArgMax", [f32(32, 11), scalar(1)], [tensor(d.int64, 32)], output_type=d.int64, **F),
     node("Conv2D", [f32(9, 20, 20, 5), f32(3, 3, 5, 9)], [f32(9, 20, 20, 9)], **CONV),
+    node("ScatterAdd", [f32(50, 8), tensor(d.int32, 9), f32(9, 8)], [f32(50, 8)], **F),
+    node("ResourceScatterUpdate", [f32(50), tensor(d.int64, 9), f32(9)], [], dtype=d.float32),
+    node(
+        "SparseApplyAdagrad",
+        [f32(50, 8), f32(50, 8), f32(), f32(9, 8), tensor(d.int32, 9)],
+        [f32(50, 8)],
+        update_slots=True,
+        **F,
+    ),
+    node(
+        "ResourceSparseApplyFtrl",
+        [f32(50)] * 3 + [f32(9), tensor(d.int64, 9)] + [f32()] * 3 + [scalar(-0.5, d.float32)],
+        [],
+        multiply_linear_by_lr=False,
+        **F,
+    ),
     node("ApplyAdam", [f32(5)] * 3 + [f32()] * 6 + [f32(5)], [f32(5)], use_nesterov=False, **F),
 )
 
