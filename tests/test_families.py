@@ -36,6 +36,11 @@ TEMPLATES: Final = {
         {"array", "indexing", "segment"},
         "rows written by index",
     ),
+    "kernels.cpu.data_movement.variable_scatter": ({"scatter"}, "rows updated in place by index"),
+    "kernels.cpu.elementwise.sparse_updates": (
+        {"optimizer_updates"},
+        "the rules of dense updates in a loop over rows",
+    ),
     "kernels.cpu.elementwise.assign": ({"variable"}, "a loop that writes a variable in place"),
     "kernels.cpu.elementwise.loop": (
         {"activation", "elementwise", "normalization"},

@@ -22,6 +22,7 @@ TABLES: Final = {
     "kernels/cpu/loop_program/text.py": "_COMPARISONS",
     "kernels/cpu/reduction/reducers.py": "OPS",
     "kernels/cpu/reduction/scan.py": "_KINDS",
+    "kernels/cpu/reduction/segment.py": "_KINDS",
     "kernels/cpu/reference/arithmetic/elementwise.py": "_COMPARE_ANY",
     "kernels/cpu/reference/arithmetic/reduction.py": "_REDUCTIONS",
     "kernels/cpu/reference/arithmetic/segment.py": "_COMBINE _SCALES",

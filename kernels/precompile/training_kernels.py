@@ -28,7 +28,10 @@ def update_sources() -> Iterator[KernelSource]:
 
 
 def sparse_update_sources() -> Iterator[KernelSource]:
-    """Yield the kernels of optimizer updates of float32 rows, with the flags' defaults."""
+    """Yield the kernels of optimizer updates of float32 rows.
+
+    Flags have their defaults, except for use_nesterov.
+    """
     for name, index, single in itertools.product(_SPARSE, ("i32", "i64"), (False, True)):
         flag = UPDATES[name].flag
         usual = flag == "update_slots"

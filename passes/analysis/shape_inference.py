@@ -713,7 +713,10 @@ _NOTHING: Final = object()
 
 
 def _gathered(node: Node, variable: Shape, indices: Shape) -> Shape:
-    """Return the shape of a variable's rows at indices, None if it is open."""
+    """Return the shape of a variable's rows at indices.
+
+    It is None where the shape is open.
+    """
     if variable is None or indices is None:
         return None
     if node.op == "ResourceGatherNd":

@@ -90,7 +90,8 @@ class SegmentMessage(str):
     def format(self, *args: object, **kwargs: object) -> str:
         """Return the message for `detail`."""
         place, value = (ctypes.c_int64 * 2).from_address(int(kwargs["detail"]))  # type: ignore[call-overload]
-        return f"segment_ids[{place_text(place, self.shape)}] = {value} is out of range [0, {self.segments})"
+        where = place_text(place, self.shape)
+        return f"segment_ids[{where}] = {value} is out of range [0, {self.segments})"
 
 
 def _head(s: Source, title: str, imports: Sequence[str] = ()) -> None:

@@ -6,8 +6,6 @@ changes, as the reference does.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -28,9 +26,6 @@ from tfjit.kernels.cpu.template.indexed_rows import (
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported, native
 from tfjit.kernels.source import KernelSource, Source
 
-_KINDS: Final = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Update")
-_VECTOR_KINDS: Final = ("Add", "Sub", "Max", "Min", "Update")
-"""Scatters by index vectors."""
 _BY_ZERO: Final = 2
 _MOVED: Final = {1: d.uint8, 2: d.uint16, 4: d.uint32, 8: d.uint64, 16: d.complex128}
 """Types for elements of a size that are only moved."""
@@ -106,24 +101,51 @@ def _build(kind: str, vectors: bool, spec: NodeSpec) -> NativeCall:
     is_resource = spec.op.startswith("Resource")
     refuses_zeros = kind == "Div" and (is_resource or dtype.is_integer)
     if vectors:
-        text = f"indices[{{place}}] = [{{value}}] does not index into shape {format_shape(variable.shape)}"
+        into = format_shape(variable.shape)
+        text = f"indices[{{place}}] = [{{value}}] does not index into shape {into}"
     else:
         text = f"indices{{at}} = {{value}} is not in [0, {variable.shape[0]})"
 
     def write(index: str, single: bool) -> KernelSource:
         return variable_scatter_source(kind, dtype, index, depth, single, one_value, refuses_zeros)
 
-    return rows_call(
-        write, variable, indices, 1, (Pointer("in", 0), Pointer("in", 2)), text, vectors=vectors,
-        more=((_BY_ZERO, "updates must not contain 0" if is_resource else "Integer division by zero"),),
-    )  # fmt: skip
+    by_zero = "updates must not contain 0" if is_resource else "Integer division by zero"
+    arrays = (Pointer("in", 0), Pointer("in", 2))
+    more = ((_BY_ZERO, by_zero),)
+    return rows_call(write, variable, indices, 1, arrays, text, vectors=vectors, more=more)
 
 
-def _builder(kind: str, vectors: bool) -> Callable[[NodeSpec], NativeCall]:
-    return functools.partial(_build, kind, vectors)
+@native(
+    "ScatterAdd",
+    "ScatterSub",
+    "ScatterMul",
+    "ScatterDiv",
+    "ScatterMax",
+    "ScatterMin",
+    "ScatterUpdate",
+    "ResourceScatterAdd",
+    "ResourceScatterSub",
+    "ResourceScatterMul",
+    "ResourceScatterDiv",
+    "ResourceScatterMax",
+    "ResourceScatterMin",
+    "ResourceScatterUpdate",
+)
+def _scatter(spec: NodeSpec) -> NativeCall:
+    return _build(spec.op.removeprefix("Resource").removeprefix("Scatter"), False, spec)
 
 
-for _kind in _KINDS:
-    native(f"Scatter{_kind}", f"ResourceScatter{_kind}")(_builder(_kind, False))
-for _kind in _VECTOR_KINDS:
-    native(f"ScatterNd{_kind}", f"ResourceScatterNd{_kind}")(_builder(_kind, True))
+@native(
+    "ScatterNdAdd",
+    "ScatterNdSub",
+    "ScatterNdMax",
+    "ScatterNdMin",
+    "ScatterNdUpdate",
+    "ResourceScatterNdAdd",
+    "ResourceScatterNdSub",
+    "ResourceScatterNdMax",
+    "ResourceScatterNdMin",
+    "ResourceScatterNdUpdate",
+)
+def _scatter_nd(spec: NodeSpec) -> NativeCall:
+    return _build(spec.op.removeprefix("Resource").removeprefix("ScatterNd"), True, spec)

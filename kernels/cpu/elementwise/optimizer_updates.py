@@ -158,7 +158,10 @@ for _name, _scalars, _shrunk in (
 
 
 def body_lines(update: Update, kind: str, flag: bool, square_root: bool) -> list[str]:
-    """Return the lines of a rule's loop. square_root: the meaning of root(x)."""
+    """Return the lines of a rule's loop.
+
+    square_root: the meaning of root(x).
+    """
     body = update.alternative if flag else update.body
     body = re.sub(
         r"root\((\w+)\)", r"vm.sqrt_{k}(\1)" if square_root else r"vm.pow_{k}(\1, -power)", body
@@ -171,7 +174,10 @@ def body_lines(update: Update, kind: str, flag: bool, square_root: bool) -> list
 
 
 def write_scalars(source: Source, update: Update, kind: str, addresses: Mapping[str, str]) -> None:
-    """Load a rule's scalars and compute its setup. addresses: expressions by input name."""
+    """Load a rule's scalars and compute its setup.
+
+    addresses: expressions by input name.
+    """
     for role in update.inputs.split():
         name = role.strip("*[]#")
         if role.endswith("#"):
@@ -257,7 +263,7 @@ def has_flag(update: Update, node: NodeSpec) -> bool:
     return bool(update.flag) and bool(node.attrs.get(update.flag, update.flag == "update_slots"))
 
 
-def takes_square_root(update: Update, node: NodeSpec, after_gradient: int = 0) -> bool:
+def has_square_root(update: Update, node: NodeSpec, after_gradient: int = 0) -> bool:
     """Return whether root(x) is a square root, as for the usual power.
 
     after_gradient: number of the node's inputs behind the gradient that the rule does not name.
@@ -283,7 +289,7 @@ def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
                     f"{node.op}: {role.strip('*[]#')} has shape {list(tensor.shape)}, the variable "
                     f"{list(var.shape)}"
                 )
-        flag, square_root = has_flag(update, node), takes_square_root(update, node)
+        flag, square_root = has_flag(update, node), has_square_root(update, node)
         source = update_source(name, update, kind, flag, square_root)
         words: tuple[Word, ...] = (var.size, *(Pointer("in", i) for i in range(len(roles))))
         moved = var.nbytes * (2 * written + sum(1 for r in roles if r.endswith("[]")))

@@ -18,8 +18,8 @@ from tfjit.kernels.cpu.elementwise.optimizer_updates import (
     array_names,
     body_lines,
     has_flag,
+    has_square_root,
     input_names,
-    takes_square_root,
     write_body,
     write_scalars,
     written_names,
@@ -59,8 +59,7 @@ def sparse_update_source(
         write_share(s)
         written = written_names(update)
         at_index = [plain for plain in array_names(update) if plain not in written]
-        arrays = [[(plain, dtype) for plain in names] for names in (written, at_index)]
-        with each_row(s, 1, *arrays, single):
+        with each_row(s, 1, [(x, dtype) for x in written], [(x, dtype) for x in at_index], single):
             write_body(s, update, body_lines(update, kind, flag, square_root), repeats=True)
         with s.block("if stop < total:"):
             s.line("fail(args, 1, report)")
@@ -86,7 +85,7 @@ def _build(name: str, update: Update, node: NodeSpec) -> NativeCall:
     for role, number in zip(roles, numbers, strict=True):
         if role.strip("*[]") == role and node.inputs[number].shape != ():
             raise Unsupported(f"{node.op}: {role.strip('#')} is no scalar")
-    flag, square_root = has_flag(update, node), takes_square_root(update, node, 1)
+    flag, square_root = has_flag(update, node), has_square_root(update, node, 1)
 
     def write(index: str, single: bool) -> KernelSource:
         return sparse_update_source(name, kind, flag, index, single, square_root)
@@ -99,8 +98,10 @@ def _build(name: str, update: Update, node: NodeSpec) -> NativeCall:
 
 
 def _builder(name: str) -> Callable[[NodeSpec], NativeCall]:
-    update = UPDATES[name]
-    return lambda node: _build(name, update, node)
+    def build(node: NodeSpec) -> NativeCall:
+        return _build(name, UPDATES[name], node)
+
+    return build
 
 
 for _name in SPARSE:

@@ -1,4 +1,4 @@
-"""Build reductions of sorted segments of rows, and the gradients of those by index.
+"""Build reductions of sorted segments of rows, and their gradients.
 
 The number of segments is the first dim of the output: it is known where the caller knows the
 output's shape.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
@@ -24,6 +24,7 @@ from tfjit.kernels.registry import (
     Pointer,
     TensorSpec,
     Unsupported,
+    Word,
     native,
 )
 from tfjit.kernels.source import KernelSource, Source
@@ -41,7 +42,10 @@ _KIND: Final = "InvalidArgumentError"
 
 
 class _Values(str):
-    """A message with {0}, {1} and {2}: numbers, whose address is the detail."""
+    """A message with {0}, {1} and {2}.
+
+    The detail is the address of these numbers.
+    """
 
     def format(self, *args: object, **kwargs: object) -> str:
         """Return the message for `detail`."""
@@ -61,7 +65,10 @@ def _write_failure(s: Source, code: int, values: Sequence[str] = ()) -> None:
 
 
 def _write_scan(s: Source, pointer: str, count: str, limit: str) -> None:
-    """Set `wrong` to the place of the first number outside [0, limit), or to the count."""
+    """Set `wrong` to the place of the first number outside [0, limit).
+
+    It is the count where there is none.
+    """
     s.line("bad = 0")
     with s.block(f"for u in range({count}):"):
         s.line(f"k = int(ld({pointer}, u))")
@@ -187,7 +194,7 @@ def _reduction(
     moved = (total * inner * data.dtype.size) + out.nbytes + ids.nbytes
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(moved) + _ROW_NS * total
     at = [Pointer("in", 0), Pointer("in", 2 if indices else 1), Pointer("out", 0)]
-    words = (total, inner, out.shape[0], data.shape[0], Pointer("temp", 0), *at,
+    words: tuple[Word, ...] = (total, inner, out.shape[0], data.shape[0], Pointer("temp", 0), *at,
              *([Pointer("in", 1)] if indices else []))  # fmt: skip
     tail = "possibly because 'segment_ids' input is not sorted."
     errors = {
@@ -289,11 +296,11 @@ def _sparse_segment_grad(spec: NodeSpec) -> NativeCall:
     )
     kind = spec.op.removeprefix("SparseSegment").removesuffix("Grad")
     inner, total, segments = prod(dy.shape[1:]), ids.shape[0], dy.shape[0]
-    moved: Any = 3 * (total * inner * dy.dtype.size) + out.nbytes + 2 * ids.nbytes
+    moved = 3 * (total * inner * dy.dtype.size) + out.nbytes + 2 * ids.nbytes
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(moved) + _ROW_NS * total
     chunks = _split(dy.dtype.size, cost, inner)
     counts = 8 * segments if kind != "Sum" else 0
-    words = (
+    words: tuple[Word, ...] = (
         total, inner, segments, out.shape[0], Pointer("temp", 0), Pointer("temp", 1), counts,
         Pointer("in", 0), Pointer("in", 2), Pointer("in", 1), Pointer("out", 0),
     )  # fmt: skip

@@ -10,13 +10,13 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, TensorSpec, Unsupported, Word
-from tfjit.kernels.source import Source
+from tfjit.kernels.source import KernelSource, Source
 
 INDEX: Final = {"int32": "i32", "int64": "i64"}
 """Kinds of index tensors, by dtype."""
@@ -25,7 +25,7 @@ _HEAD: Final = ("total", "inner", "rows", "by_column", "report", "indices")
 _COLUMN_BYTES: Final = 512
 """Least bytes of a row of which each thread gets some columns."""
 _ROW_BYTES: Final = 64
-"""Least bytes of a row of which each thread gets those in its range.
+"""Least bytes of rows that threads share by ranges.
 
 Each thread reads all indices, and the branch on their rows is hard to predict: shorter rows are not
 worth that.
@@ -61,9 +61,10 @@ class IndexMessage(str):
 
 
 def place_text(flat: int, shape: Sequence[int]) -> str:
-    """Return the place of element `flat`, "1,2" for a matrix, "" for a scalar.
+    """Return the place of an element, as in "1,2".
 
-    The first dim is not asked for: in a generic variant it may be that of another size.
+    It is empty for a scalar. The first dim is not asked for: in a generic variant it may be that of
+    another size.
     """
     place: list[int] = []
     for dim in reversed(shape[1:]):
@@ -77,9 +78,10 @@ def _words(address: int, count: int) -> list[int]:
 
 
 def write_head(s: Source, index: str, depth: int, arrays: Sequence[str]) -> None:
-    """Name the argument words; find `stop`, the place of the first bad index.
+    """Name the argument words and check the indices.
 
-    `stop` is `total`, the number of index vectors, where all are in range. Words: index vectors,
+    `stop` is the place of the first index out of range, or else `total`, the number of index
+    vectors. Words: index vectors,
     elements of a row, rows, whether chunks share columns, report memory, indices, the `depth`
     limits, and the arrays: the address of array `x` is `x_at`.
     """
@@ -112,7 +114,10 @@ def _write_index(s: Source, depth: int) -> None:
 
 
 def write_share(s: Source) -> None:
-    """Name the chunk's rows [`lo`, `hi`) and its columns, `width` from `first` on."""
+    """Name the rows and columns of the chunk.
+
+    They are the rows [`lo`, `hi`), and `width` columns from `first` on.
+    """
     for name, value in (("lo", "0"), ("hi", "rows"), ("first", "0"), ("width", "inner")):
         s.line(f"{name} = {value}")
     with s.block("if by_column != 0:"):
@@ -125,12 +130,17 @@ def write_share(s: Source) -> None:
 
 @contextmanager
 def each_row(
-    s: Source, depth: int, at_row: Sequence[tuple[str, DType]], at_index: Sequence[tuple[str, DType]], single: bool
-) -> Iterator[None]:  # fmt: skip
-    """Write the loop over the indices before `stop`, and over the elements `i` of the row.
+    s: Source,
+    depth: int,
+    at_row: Sequence[tuple[str, DType]],
+    at_index: Sequence[tuple[str, DType]],
+    single: bool,
+) -> Iterator[None]:
+    """Write the loops over the indices and over the elements of rows.
 
-    at_row: arrays with a row for each value of an index; at_index: with a row for each index. The
-    pointer to a row of array `x` is `x_p`. single: a row is one element.
+    The indices are those before `stop`, the elements are `i`. at_row: arrays with a row for each
+    value of an index; at_index: with a row for each index. The pointer to a row of array `x` is
+    `x_p`. single: a row is one element.
     """
     with s.block("for u in range(stop):"):
         _write_index(s, depth)
@@ -159,7 +169,7 @@ def write_imports(s: Source, title: str) -> None:
         s.line(line)
 
 
-Writer = Callable[[str, bool], Any]
+Writer = Callable[[str, bool], KernelSource]
 
 
 def index_kind(indices: TensorSpec) -> str:
@@ -170,9 +180,18 @@ def index_kind(indices: TensorSpec) -> str:
 
 
 def rows_call(
-    write: Writer, target: TensorSpec, indices: TensorSpec, index_input: int, arrays: Sequence[Pointer], text: str,
-    *, vectors: bool = False, traffic: int = 3, element_ns: float = 0.0, more: Sequence[tuple[int, str]] = (),
-) -> NativeCall:  # fmt: skip
+    write: Writer,
+    target: TensorSpec,
+    indices: TensorSpec,
+    index_input: int,
+    arrays: Sequence[Pointer],
+    text: str,
+    *,
+    vectors: bool = False,
+    traffic: int = 3,
+    element_ns: float = 0.0,
+    more: Sequence[tuple[int, str]] = (),
+) -> NativeCall:
     """Return the call of a kernel that updates rows of a target.
 
     write: returns the source for an index kind and whether a row is one element. arrays: pointers

@@ -49,8 +49,10 @@ class _Locked(NodeRunner):
     def __init__(self, runner: NodeRunner) -> None:
         self._runner = runner
 
-    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
-        with inputs[0].lock:
+    def run(self, context: StepContext, inputs: Sequence[object], frame: str) -> Sequence[object]:
+        variable = inputs[0]
+        assert isinstance(variable, Variable)
+        with variable.lock:
             return self._runner.run(context, inputs, frame)
 
     def after_fork(self) -> None:

@@ -134,7 +134,7 @@ class Instruction:
 
     @property
     def locks_variable(self) -> bool:
-        """Return whether its kernel runs with the lock of its variable, input 0."""
+        """Return whether its kernel runs with its variable's lock held."""
         is_update = self.node.has_trait(ASSIGN_ADD) or updates_rows_locked(self.node)
         return is_update and self.inputs[0].variable is not None
 

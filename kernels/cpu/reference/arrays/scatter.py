@@ -45,7 +45,10 @@ def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _scatter_rows(inputs: Arrays, kind: str, by_zero: str = "") -> None:
-    """Update rows of input 0. by_zero: the error of a zero divisor, if that is one."""
+    """Update rows of input 0.
+
+    by_zero: the error of a zero divisor, if that is one.
+    """
     ref, indices, updates = inputs
     if by_zero and (updates == 0).any():
         invalid(by_zero)

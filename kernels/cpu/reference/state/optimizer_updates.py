@@ -357,7 +357,10 @@ def _sparse_apply(update: Update, node: NodeSpec, inputs: Arrays) -> None:
 
 
 def _distinct(indices: np.ndarray) -> list[np.ndarray]:
-    """Return places of distinct indices: those of first occurrences, of second ones, and so on."""
+    """Return sets of places whose indices are distinct.
+
+    They are the places of first occurrences, of second ones, and of further ones.
+    """
     if not indices.size:
         return []
     order = stable_order(indices)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
-from tests.kernels.cpu.reference.state.test_optimizer_updates import FLAGS, arguments
 from tests.kernels.launching import KernelError, run_native, tensor
+from tests.kernels.optimizer_inputs import FLAGS, arguments
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.kernels.cpu.elementwise.optimizer_updates import UPDATES
