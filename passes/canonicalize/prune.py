@@ -18,7 +18,7 @@ def prune(graph: DataflowGraph, ctx: PassContext) -> None:
     the former producers of the fed tensor.
     """
     keep = ancestors(graph, [SINK])
-    dropped = [name for name in graph.nodes if name not in keep and name != SOURCE]
+    dropped = [name for name in graph if name not in keep and name != SOURCE]
     graph.remove_nodes_from(dropped)
     if dropped:
         ctx.log("", f"{len(dropped)} nodes dropped")

@@ -163,7 +163,7 @@ class GroupMaker:
                 data["src_output"]
                 for consumer in consumers
                 if consumer not in inside and self.graph.has_node(name)
-                for data in self.graph.get_edge_data(name, consumer, default={}).values()
+                for data in self.graph._succ[name].get(consumer, {}).values()
                 if data["src_output"] >= 0
             }
             found += [(name, output) for output in sorted(used)]

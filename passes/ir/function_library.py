@@ -170,7 +170,7 @@ def settle(graph: DataflowGraph, ends: Sequence[str], keep: Sequence[str] = ()) 
     for name in ends:
         graph.add_control_edge(name, SINK)
     needed = ancestors(graph, [SINK]) | {SOURCE} | set(keep)
-    graph.remove_nodes_from([name for name in graph.nodes if name not in needed])
+    graph.remove_nodes_from([name for name in graph if name not in needed])
     for node in graph.op_nodes():
         groups = node.attrs.get("_class", ())
         if any(group.startswith(b"loc:@") and group[5:].decode() not in graph for group in groups):

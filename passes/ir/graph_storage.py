@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, KeysView
 from typing import Any, Final
 
-import networkx as nx
-
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
+from tfjit.passes.ir.networkx_base import NetworkxGraph
 from tfjit.passes.ir.node import CONTROL, SINK, SOURCE, Edge, Node
 
 _EDGE_DATA: Final[dict[tuple[int, int], dict[str, int]]] = {}
@@ -32,7 +31,7 @@ def edge_data(src_output: int, dst_input: int) -> dict[str, int]:
     return found
 
 
-class GraphStorage(nx.MultiDiGraph):
+class GraphStorage(NetworkxGraph):
     """Nodes by name and edges by both ends, with ids and counts.
 
     Node keys are node names, and `graph.node(name)` is the `Node`. The key of an edge is its id;
@@ -114,6 +113,18 @@ class GraphStorage(nx.MultiDiGraph):
     def changes(self) -> int:
         """Return a count that grows with each change of the graph."""
         return self._next_node_id + self._next_edge_id + self._removals
+
+    def has_node(self, n: object) -> bool:
+        """Return whether there is a node of that name."""
+        return n in self._node
+
+    def successors(self, n: str) -> Iterator[str]:
+        """Yield the nodes behind the edges out of a node; `_SINK` may be one."""
+        return iter(self._succ[n])
+
+    def predecessors(self, n: str) -> Iterator[str]:
+        """Yield the nodes before the edges into a node; `_SOURCE` may be one."""
+        return iter(self._pred[n])
 
     def inputs(self, name: str) -> list[tuple[str, int]]:
         """Return (source node, output) of each data input, in order."""
@@ -357,7 +368,8 @@ class GraphStorage(nx.MultiDiGraph):
 
     def _forget_all(self) -> None:
         """Drop every node and edge."""
-        self.clear()
+        for part in (self._node, self._succ, self._pred, self.graph):
+            part.clear()
         self._sources.clear()
         self._op_counts.clear()
         self.forget_order()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework import settings
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError, OpError
+from tfjit.passes.ir.networkx_base import adopt_networkx
 from tfjit.passes.manager.pass_registry import PASSES, SHAPES, PassInfo
 from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
 from tfjit.passes.text.text_format import print_graph
@@ -239,7 +240,11 @@ class PassManager:
         began = time.perf_counter()
         try:
             if applies:
-                function = info.function() if info is not None and isinstance(step, Step) else step
+                if info is not None and isinstance(step, Step):
+                    function = info.function()
+                else:
+                    adopt_networkx()  # a user's pass may ask for the graph's class
+                    function = step
                 assert callable(function)
                 function(graph, ctx)
         except InternalError as error:

@@ -84,7 +84,7 @@ class CostModel:
         first = 0
         for partition in partitions:
             graph = partition.graph
-            nodes = sorted((graph.node(name) for name in graph.nodes), key=lambda node: node.id)
+            nodes = sorted((graph.node(name) for name in graph), key=lambda node: node.id)
             ids = {node.name: first + position for position, node in enumerate(nodes)}
             for node in nodes:
                 self._fill_node(cost_graph.node.add(), partition.device, node, ids)
