@@ -8,9 +8,9 @@ pack constants and choose between templates.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -165,6 +165,7 @@ InitialState = Callable[[NodeSpec], np.ndarray]
 _BUILDERS: dict[str, Builder] = {}
 _REFERENCES: dict[str, Reference] = {}
 _INITIAL_STATES: dict[str, InitialState] = {}
+_LOADED: Final[set[str]] = set()  # families whose references are imported
 
 
 def native(*op_types: str) -> Callable[[Builder], Builder]:
@@ -223,6 +224,8 @@ def unregister(op_type: str) -> None:
 
 def find_initial_state(op_type: str) -> InitialState | None:
     """Return the maker of an op type's persistent state, or None."""
+    if op_type not in _INITIAL_STATES:
+        _load_references(op_type)
     return _INITIAL_STATES.get(op_type)
 
 
@@ -247,6 +250,23 @@ def find_reference(op_type: str) -> Reference | None:
     """Return the reference kernel of an op type, or None."""
     found = _REFERENCES.get(op_type)
     if found is None:
-        importlib.import_module("tfjit.kernels.cpu.reference")
+        _load_references(op_type)
         found = _REFERENCES.get(op_type)
     return found
+
+
+def _load_references(op_type: str) -> None:
+    """Import the references of the op type's family, once.
+
+    The references of all families cost more than a small graph.
+    """
+    family = op_type if op_type in ("_Fused", "_Loop") else op_registry.family_name(op_type)
+    if family and family not in _LOADED:
+        importlib.import_module("tfjit.kernels.cpu.reference").load(family)
+        _LOADED.add(family)
+
+
+def reference_types() -> Iterable[str]:
+    """Return every op type with a reference, of all families."""
+    importlib.import_module("tfjit.kernels.cpu.reference").load_all()
+    return _REFERENCES.keys()

@@ -16,6 +16,7 @@ from tfjit.framework.scalar.elementwise import TABLE
 from tfjit.kernels import registry as kernels
 from tfjit.ops.autodiff import backprop, not_differentiable
 from tfjit.ops.core.families import FAMILIES
+from tfjit.runtime import op_kernels
 from tfjit.runtime.kernel_api import op_kernel
 
 # Modules that serve other families than the one they are named for: module -> (families, reason).
@@ -97,12 +98,11 @@ def modules(kind: str) -> dict[str, str]:
     if kind == "gradient":
         return gradient_modules()
     if kind == "reference":
-        kernels.find_reference("")
-        return {op: module_of(kernel) for op, kernel in kernels._REFERENCES.items()}
+        return {op: module_of(kernels._REFERENCES[op]) for op in kernels.reference_types()}
     if kind == "native":
         kernels.find_native("")
         return {op: module_of(builder) for op, builder in kernels._BUILDERS.items()}
-    op_kernel._load()
+    op_kernels.load_all()
     made = {op: kernel.compute for op, kernel in op_kernel._KERNELS.items()}
     return {op: module_of(function) for op, function in (made | op_kernel._MAKERS).items()}
 
@@ -136,6 +136,18 @@ def test_each_template_is_used() -> None:
     assert set(TEMPLATES) <= used
     for module, (families, reason) in TEMPLATES.items():
         assert reason and families != {module.rpartition(".")[2].removesuffix("_ops")}, module
+
+
+def test_modules_of_runtime_kernels_are_listed() -> None:
+    """A family's kernels are imported by the list, when a node of the family asks."""
+    room = Path(op_kernels.__file__).parent
+    found = {".".join(path.relative_to(room).with_suffix("").parts) for path in room.glob("*/*.py")}
+    found = {name for name in found if not name.endswith(("__init__", "signatures"))}
+    listed = {module for modules in op_kernels._MODULES.values() for module in modules}
+    assert found == listed
+    for op_type, module in modules("runtime").items():
+        name = module.removeprefix("runtime.op_kernels.")
+        assert name in op_kernels._MODULES[registry._families[op_type]], op_type
 
 
 def test_references_of_templates_are_rows() -> None:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +61,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     Other processes see the old file or the whole new one. Raises OSError.
     """
+    import tempfile  # it imports four more modules, and first results write nothing
+
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

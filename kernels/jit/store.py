@@ -34,7 +34,6 @@ from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomi
 from tfjit.kernels.jit.precompiled import Precompiled
 from tfjit.kernels.jit.progress import CompileCounts, CompileProgress
 from tfjit.kernels.jit.target import available_cpus
-from tfjit.kernels.jit.worker import Worker
 from tfjit.kernels.source import KernelSource
 
 log = logging.getLogger("tfjit.cache")
@@ -484,6 +483,8 @@ class KernelStore:
                 else self._wanted_workers
             )
             if worker is None or (worker.in_flight and len(self._workers) < worker_limit):
+                from tfjit.kernels.jit.worker import Worker
+
                 worker = Worker(self._on_answer, self._on_end)
                 self._workers.append(worker)
             if len(worker.in_flight) >= _IN_FLIGHT:

@@ -39,7 +39,8 @@ class DataflowGraph(GraphStorage):
     def __init__(self, incoming_graph_data: Any = None, **attr: Any) -> None:
         super().__init__(**attr)
         self._name_counter = 0
-        self.versions: Any = None  # the GraphDef's VersionDef, passed on unread
+        # producer, min_consumer and bad_consumers of the GraphDef, passed on unread
+        self.versions: tuple[int, int, tuple[int, ...]] | None = None
         self._functions: FunctionLibrary | None = None
         self._twin: Graph | None = None  # the framework Graph in which extensions are checked
         self.extracted_for: Any = None  # the RunSpec that `prune.extract` copied this graph for
@@ -93,7 +94,7 @@ class DataflowGraph(GraphStorage):
         """
         made = cls()
         made.add_operations(graph.get_operations())
-        made.versions = graph.graph_def_versions
+        made.versions = graph.version_numbers
         made.functions.merge(graph.functions.values(), graph.function_gradients)
         return made
 

@@ -220,6 +220,15 @@ def named_functions(node: Node) -> list[tuple[str, FuncRef]]:
     return found
 
 
+def _own_message(message: Any) -> Any:
+    """Return a FunctionDef of our own messages; TensorFlow's are converted."""
+    from tfjit.protos import function_pb2
+
+    if isinstance(message, function_pb2.FunctionDef):
+        return message
+    return function_pb2.FunctionDef.FromString(_serialized(message))
+
+
 def _serialized(message: Any) -> bytes:
     serialized: bytes = message.SerializeToString(deterministic=True)
     return serialized
@@ -265,19 +274,13 @@ class FunctionLibrary:
         Raises InvalidArgumentError when another function has the name of one, or when a function
         has another gradient.
         """
-        from tfjit.protos import function_pb2
-
         new: dict[str, Any] = {}
         for message in functions:
             name = message.signature.name
             known = self._defs.get(name) or new.get(name)
             if known is message:
                 continue
-            ours = (
-                message
-                if isinstance(message, function_pb2.FunctionDef)
-                else function_pb2.FunctionDef.FromString(_serialized(message))
-            )
+            ours = _own_message(message)
             if known is None:
                 new[name] = ours
             elif _serialized(known) != _serialized(ours):

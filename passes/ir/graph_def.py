@@ -174,7 +174,8 @@ def graph_def(graph: DataflowGraph) -> Message:
     for node in sorted(graph.op_nodes(), key=lambda node: node.id):
         fill_node_def(proto.node.add(), node)
     if graph.versions is not None:
-        proto.versions.MergeFromString(graph.versions.SerializeToString())
+        proto.versions.producer, proto.versions.min_consumer, refused = graph.versions
+        proto.versions.bad_consumers.extend(refused)
     fill_library(proto.library, graph)
     return proto
 
@@ -253,7 +254,7 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
     for op in made:
         if op.name in written:
             op._set_device(written[op.name])
-    graph.versions = twin.graph_def_versions
+    graph.versions = twin.version_numbers
     graph.functions.merge(message.library.function, message.library.gradient)
     return add_operations(graph, made)
 

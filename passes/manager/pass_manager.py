@@ -17,8 +17,6 @@ from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.ir.networkx_base import adopt_networkx
 from tfjit.passes.manager.pass_registry import PASSES, SHAPES, PassInfo
-from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
-from tfjit.passes.text.text_format import print_graph
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
@@ -311,6 +309,9 @@ class PassManager:
         """
         if self.folder is None:
             return
+        from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
+        from tfjit.passes.text.text_format import print_graph
+
         self.folder.mkdir(parents=True, exist_ok=True)
         place = where.rpartition("/device:")[2].replace(":", "_").replace("/", ".")
         path = self.folder / f"{self.dumped:02}_{name}{'_' + place if place else ''}.txt"

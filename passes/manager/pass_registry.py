@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
+from tfjit.framework.op_defs.op_traits import CASE, ENTER, EXIT, IF, MERGE, WHILE
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
@@ -63,6 +63,10 @@ def _has_loops(graph: DataflowGraph) -> bool:
     return graph.has_trait(WHILE)
 
 
+def _has_v1_control_flow(graph: DataflowGraph) -> bool:
+    return graph.has_trait(ENTER | EXIT | MERGE)
+
+
 def _has_regions(graph: DataflowGraph) -> bool:
     return graph.has_trait(WHILE | IF | CASE)
 
@@ -84,7 +88,9 @@ PASSES: Final[dict[str, PassInfo]] = {
         PassInfo("infer_shapes", "analysis.shape_inference", required=True),
         PassInfo("strip_debug", "canonicalize.strip_debug", "debug_stripper", at_l0=True),
         PassInfo("replicate_constants", "partitioning.replicate_constants", at_l0=True),
-        PassInfo("functionalize", "control_flow.functionalize", "loop"),
+        PassInfo(
+            "functionalize", "control_flow.functionalize", "loop", when=_has_v1_control_flow
+        ),
         PassInfo("trim_bodies", "control_flow.prune_captures", "loop"),
         PassInfo("simplify", "canonicalize.canonicalize", "arithmetic"),
         PassInfo("fold_constants", "canonicalize.fold_constants", "constfold"),

@@ -19,7 +19,6 @@ from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.host_memory import input_on_host, output_on_host
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Edge, Node
 from tfjit.passes.manager.pass_context import PassContext
-from tfjit.passes.partitioning.distribute_loops import add_control_loops, colocate_control_flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,11 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
     if len({node.assigned_device for node in graph.op_nodes()}) > 1 and graph.has_trait(
         CONTROL_FLOW
     ):
+        from tfjit.passes.partitioning.distribute_loops import (
+            add_control_loops,
+            colocate_control_flow,
+        )
+
         colocate_control_flow(graph)
         loop_waits = add_control_loops(graph, new_name)
     locate = ctx.options.location or _device_of

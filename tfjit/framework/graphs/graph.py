@@ -111,11 +111,15 @@ class Graph(GraphScopes):
         """VersionDef: producer and consumers."""
         from tfjit.protos import versions_pb2
 
+        producer, min_consumer, bad_consumers = self.version_numbers
         return versions_pb2.VersionDef(
-            producer=self._producer,
-            min_consumer=self._min_consumer,
-            bad_consumers=self._bad_consumers,
+            producer=producer, min_consumer=min_consumer, bad_consumers=bad_consumers
         )
+
+    @property
+    def version_numbers(self) -> tuple[int, int, tuple[int, ...]]:
+        """The fields of `graph_def_versions`: producer, min_consumer, bad_consumers."""
+        return self._producer, self._min_consumer, tuple(self._bad_consumers)
 
     @property
     def finalized(self) -> bool:

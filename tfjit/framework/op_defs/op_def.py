@@ -491,10 +491,18 @@ class OpRegistry:
         """Return the op's shape function, or None."""
         return self._shape_fns.get(op_type)
 
+    def family_name(self, op_type: str) -> str:
+        """Return the module of `tfjit.ops` that declares the op.
+
+        "" for an op of the user's, and for a type that is not registered.
+        """
+        known = op_type in self._ops or self.lookup(op_type) is not None
+        return self._families.get(op_type, "") if known else ""
+
     def family(self, op_type: str) -> OpFamily | None:
         """Return the family that declares the op, or None."""
-        name = self._families.get(op_type) if self.lookup(op_type) is not None else None
-        if name is None:
+        name = self.family_name(op_type)
+        if not name:
             return None
         module = importlib.import_module(f"tfjit.ops.{name}")
         subject = (module.__doc__ or name).strip().splitlines()[0].rstrip(".")

@@ -7,6 +7,7 @@ from typing import Final
 
 FAMILIES: Final = (
     "arrays.array",
+    "arrays.transfer",
     "control_flow.control_flow",
     "arithmetic.elementwise",
     "layers.activation",
@@ -19,7 +20,6 @@ FAMILIES: Final = (
     "arithmetic.reduction",
     "arrays.movement",
     "arrays.space",
-    "arrays.transfer",
     "state.variable",
     "random_values.stateful_random",
     "arrays.indexing",

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_traits import CALLS_PYTHON
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -114,9 +116,11 @@ class RuntimeKernel:
 KernelMaker = Callable[["Node"], RuntimeKernel]
 
 
-_loaded = False
+_loaded: Final[set[str]] = set()  # families whose kernels are imported
 _KERNELS: dict[str, RuntimeKernel] = {}
 _MAKERS: dict[str, KernelMaker] = {}
+VARIANT_OPS: Final = frozenset({"AddN", "ZerosLike"})
+"""Ops with a runtime kernel for variants alone."""
 _VARIANT_KERNELS: dict[str, RuntimeKernel] = {}
 
 
@@ -167,6 +171,7 @@ def variant_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
 
     def register(compute: SyncKernel) -> SyncKernel:
         for op_type in op_types:
+            assert op_type in VARIANT_OPS
             _VARIANT_KERNELS[op_type] = RuntimeKernel(compute)
         return compute
 
@@ -179,19 +184,23 @@ def _add(op_type: str, kernel: RuntimeKernel) -> None:
     _KERNELS[op_type] = kernel
 
 
-def _load() -> None:
-    """Import the modules that register the kernels."""
-    global _loaded
+def _load(op_type: str) -> None:
+    """Import the modules that register the kernels of the op type's family."""
+    _load_family(registry.family_name(op_type))
+
+
+def _load_family(family: str) -> None:
     # import_module of a loaded module takes a microsecond, and every node asks
-    if not _loaded:
-        importlib.import_module("tfjit.runtime.op_kernels")
-        _loaded = True
+    if family not in _loaded:
+        importlib.import_module("tfjit.runtime.op_kernels").load(family)
+        _loaded.add(family)
 
 
 def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
     """Return the runtime kernel of a node, or None."""
-    _load()
-    if node.op in _VARIANT_KERNELS and node.has_variant:
+    _load(node.op)
+    if node.op in VARIANT_OPS and node.has_variant:
+        _load_family("variants")
         return _VARIANT_KERNELS[node.op]
     maker = _MAKERS.get(node.op)
     return maker(node) if maker is not None else _KERNELS.get(node.op)
@@ -199,8 +208,16 @@ def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
 
 def has_runtime_kernel(op_type: str) -> bool:
     """Return whether any node of that type has a runtime kernel."""
-    _load()
-    return op_type in _KERNELS or op_type in _MAKERS or op_type in _VARIANT_KERNELS
+    _load(op_type)
+    return op_type in _KERNELS or op_type in _MAKERS or op_type in VARIANT_OPS
+
+
+def starts_stage(op_type: str) -> bool:
+    """Return whether a run of such a node may be split into stages.
+
+    The reasons are waiting and the user's Python.
+    """
+    return is_blocking(op_type) or registry.has_trait(op_type, CALLS_PYTHON)
 
 
 def is_blocking(op_type: str) -> bool:
@@ -208,6 +225,6 @@ def is_blocking(op_type: str) -> bool:
 
     Of a node that runs functions, its kernel tells whether these may wait.
     """
-    _load()
+    _load(op_type)
     kernel = _KERNELS.get(op_type)
     return kernel is not None and kernel.blocking

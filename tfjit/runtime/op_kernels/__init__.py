@@ -1,9 +1,52 @@
 """Implement ops that need the session: variables, queues, readers, functions.
 
-In: an OpContext and inputs. Out: outputs, at once or through a callback. Importing the room
-registers every kernel. Not in here: state that outlives a run, which stands in `resources`.
+In: an OpContext and inputs. Out: outputs, at once or through a callback. `load` registers the
+kernels of one family. Not in here: state that outlives a run, which stands in `resources`.
 """
 
-# ruff: noqa: F401  (imported modules register their functions)
+import importlib
+from typing import Final
 
-from tfjit.runtime.op_kernels import containers, control_flow, io, state
+_MODULES: Final = {
+    "arrays.array": ("io.transfer_ops",),
+    "arrays.session_handle": ("io.session_handle_ops",),
+    "arrays.transfer": ("io.transfer_ops",),
+    "containers.optional": ("containers.optional_ops",),
+    "containers.tensor_array": ("containers.tensor_array_ops",),
+    "containers.tensor_list": ("containers.tensor_list_ops", "containers.variant_ops"),
+    "containers.tensor_map": ("containers.tensor_map_ops",),
+    "control_flow.control_flow": ("control_flow.control_flow_ops",),
+    "control_flow.functional": ("control_flow.functional_ops", "control_flow.map_defun"),
+    "control_flow.py_func": ("control_flow.py_func",),
+    "random_values.rng": ("state.rng_ops",),
+    "records.io": ("io.io_ops",),
+    "records.reader": ("io.reader_ops",),
+    "state.accumulator": ("state.accumulator_ops",),
+    "state.barrier": ("state.barrier_ops",),
+    "state.lookup": ("io.lookup_ops",),
+    "state.queue": ("state.queue_ops",),
+    "state.stack": ("state.stack_ops",),
+    "state.staging": ("state.staging_ops",),
+    "state.variable": ("state.variable_ops",),
+}
+"""Op family -> the modules that register its kernels.
+
+A family that is not listed has none.
+"""
+
+_VARIANTS: Final = "containers.variant_ops"
+
+
+def load(family: str) -> None:
+    """Import the kernels of an op family; "variants" for those of variants alone."""
+    for module in (_VARIANTS,) if family == "variants" else _MODULES.get(family, ()):
+        importlib.import_module(f"{__name__}.{module}")
+
+
+def load_all() -> None:
+    """Import the kernels of all families."""
+    for family in _MODULES:
+        load(family)
+
+
+__all__ = ["load", "load_all"]

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import settings
-from tfjit.framework.op_defs.op_def import registry
-from tfjit.framework.op_defs.op_traits import CALLS_PYTHON, VARIABLE
+from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.runtime.executor.dataflow_executor import copy_out
 from tfjit.runtime.lowering.lowering import Lowered, NotStatic
 from tfjit.runtime.plan.plan import Plan
@@ -205,7 +204,7 @@ def staged_plan(
 ) -> StagedPlan | None:
     """Return the plan of a run that is worth splitting, else None.
 
-    The caller holds the graph's lock.
+    The caller holds the graph's lock, and has found an op that may start a stage.
     """
     from tfjit.passes.ir.run_spec import RunSpec
     from tfjit.passes.partitioning.split_dynamic import MAX_SPLITS, sized_by_values, split_again
@@ -214,8 +213,6 @@ def staged_plan(
 
     graph = session.graph
     assert graph is not None
-    if not any(is_blocking(op) or registry.has_trait(op, CALLS_PYTHON) for op in graph.op_types):
-        return None
     stages, why = split_stages(
         graph,
         RunSpec(feeds, fetches, targets),

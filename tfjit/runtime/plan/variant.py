@@ -25,7 +25,6 @@ from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, NotStatic
-from tfjit.runtime.lowering.verifier import verify_lowered
 from tfjit.runtime.plan import first_run, plan_warm_start, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
@@ -38,7 +37,6 @@ from tfjit.runtime.schedule.kernel_selection import (
     select_kernels,
     sources,
 )
-from tfjit.runtime.step.dumps import dump_kernels, dump_lowered, dump_step
 from tfjit.runtime.step.step import Reroute, Step
 from tfjit.runtime.step.step_osr import TierUp, TierUpWatch, is_restartable
 
@@ -283,6 +281,8 @@ class Variant:
         made = add_member_calls(self.lowered, _lacks)
         store.load_present(sources(made))
         if made and self.report is not None and self.report.folder is not None:
+            from tfjit.runtime.step.dumps import dump_kernels
+
             dump_kernels(self.report.folder, self.lowered.instructions)
 
     def _arrived(self) -> int:
@@ -318,8 +318,12 @@ class Variant:
                 self.dynamic_reason = str(why)
             else:
                 if settings.flag("TFJIT_VERIFY"):
+                    from tfjit.runtime.lowering.verifier import verify_lowered
+
                     verify_lowered(self.lowered)
                 if self.report.folder is not None:
+                    from tfjit.runtime.step.dumps import dump_lowered
+
                     dump_lowered(self.report.folder, self.lowered)
         if self.dynamic_reason:
             settings.say(
@@ -397,6 +401,8 @@ class Variant:
                 return
             self.calls = select_kernels(self.lowered, self.plan.session.split_threads)
         if self.report is not None and self.report.folder is not None:
+            from tfjit.runtime.step.dumps import dump_kernels, dump_lowered
+
             dump_lowered(self.report.folder, self.lowered)
             dump_kernels(self.report.folder, self.lowered.instructions)
 
@@ -407,6 +413,8 @@ class Variant:
         folder = self.report.folder if self.report is not None else None
         step = Step(self.lowered, replace(env, dump_folder=folder), self.plan.name)
         if folder is not None:
+            from tfjit.runtime.step.dumps import dump_step
+
             dump_step(folder, step)
         if settings.logs("kernels"):
             self._say_kernels(step)

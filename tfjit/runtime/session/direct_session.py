@@ -31,14 +31,12 @@ from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
 from tfjit.runtime.kernel_api.kernel_query import has_kernel
-from tfjit.runtime.kernel_api.op_kernel import StepContext
+from tfjit.runtime.kernel_api.op_kernel import StepContext, starts_stage
 from tfjit.runtime.op_kernels.state import variable_ops
 from tfjit.runtime.plan import plan_warm_start, upgrades
 from tfjit.runtime.plan.fast_path import plan_runner
-from tfjit.runtime.plan.pipelined_plan import staged_plan
 from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.plan.plan_cache_budget import VariantBudget
-from tfjit.runtime.profiling.step_observer import StepObserver
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 from tfjit.runtime.session import rewriter_config, session_config
 from tfjit.runtime.session.callables import Callables
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PassOptions, PipelineReport, RunSpec
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.profiling.stages import PlanStages
+    from tfjit.runtime.profiling.step_observer import StepObserver
 
 log = logging.getLogger("tfjit.session")
 
@@ -137,7 +136,11 @@ class DirectSession(SessionInterface):
         self._pass_options: PassOptions | None = None
         fork_safety.hold(self.graph_lock, fork_safety.PLACED_GRAPH)
         fork_safety.watch(self)
-        self.observer = StepObserver.for_session(self)
+        self.observer: StepObserver | None = None
+        if config is not None:
+            from tfjit.runtime.profiling.step_observer import StepObserver
+
+            self.observer = StepObserver.for_session(self)
 
     # life
 
@@ -175,7 +178,7 @@ class DirectSession(SessionInterface):
                 super().extend_from(graph, version)
                 return
             # checked when they were made, so neither a message nor a second check is needed
-            mine.versions = graph.graph_def_versions
+            mine.versions = graph.version_numbers
             mine.functions.merge(graph.functions.values(), graph.function_gradients)
             add_and_change(
                 mine, graph.operations_after(version), graph.operations_changed_after(version)
@@ -495,13 +498,12 @@ class DirectSession(SessionInterface):
     ) -> Plan:
         if self.straight_line and self.stages and not connections:
             with self.graph_lock:
-                staged = (
-                    staged_plan(self, feeds, fetches, targets, dtypes)
-                    if self.graph is not None
-                    else None
-                )
-            if staged is not None:
-                return staged
+                if self.graph is not None and any(map(starts_stage, self.graph.op_types)):
+                    from tfjit.runtime.plan.pipelined_plan import staged_plan
+
+                    staged = staged_plan(self, feeds, fetches, targets, dtypes)
+                    if staged is not None:
+                        return staged
         return Plan(self, feeds, fetches, targets, dtypes, connections)
 
     def _feed_dtypes(
@@ -572,8 +574,6 @@ class DirectSession(SessionInterface):
         pool_index: int = 0,
         connections: tuple[tuple[str, str], ...] = (),
     ) -> Runner:
-        from tfjit.protos import RunOptions
-
         self.check_open()
         if len(set(feeds)) != len(feeds):
             twice = next(name for name in feeds if list(feeds).count(name) > 1)
@@ -583,6 +583,8 @@ class DirectSession(SessionInterface):
             self.config is not None and self.config.operation_timeout_in_ms > 0
         ):
             if connections or pool_index:
+                from tfjit.protos import RunOptions
+
                 options = RunOptions(inter_op_thread_pool=pool_index)
                 return self.runner_with_options(feeds, fetches, targets, options, connections)
             # every step has its own deadline, or is counted
