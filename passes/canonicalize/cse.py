@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,9 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import NEVER_EVALUATED
 from tfjit.framework.types.shape import TensorShape
 from tfjit.framework.types.tensors import OpaqueTensor
+from tfjit.kernels.ir.kernel_keys import UNREAD_ATTRS
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.manager.pass_context import PassContext
-
-_IGNORED: Final = frozenset(
-    {"_output_shapes", "_class", "_has_manual_control_dependencies", "_XlaHasReferenceVars"}
-)
-
 
 def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> None:
     """Replace equal nodes by the first of them.
@@ -61,7 +57,7 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
                 sorted(
                     (key, hashable(value))
                     for key, value in node.attrs.items()
-                    if key not in _IGNORED
+                    if key not in UNREAD_ATTRS
                 )
             ),
         )

@@ -249,9 +249,7 @@ class _Fuser:
             )
         template = self.rules.template_of(kind)
         if not plain or template is None or not template.accepts_plain:
-            self.maker.check(
-                self.maker.make([*producer.members, *consumer.members], kind, anchor, trial=True)[0]
-            )
+            self.maker.require_accepted([*producer.members, *consumer.members], kind, anchor)
         merged = clusters.merge(producer, consumer, level, covered_uses)
         merged.kind, merged.space, merged.anchor, merged.axes = kind, space, anchor, axes
         why = " that reads the same" if siblings else ""
@@ -344,9 +342,7 @@ class _Fuser:
                 template = self.rules.template_of(cluster.kind)
                 plain = cluster.kind == "loop" and not cluster.moves
                 if not plain or template is None or not template.accepts_plain:
-                    self.maker.check(
-                        self.maker.make(members, cluster.kind, cluster.anchor, trial=True)[0]
-                    )
+                    self.maker.require_accepted(members, cluster.kind, cluster.anchor)
             except Unsupported as refused:
                 self.ctx.log(members[-1], f"group given up: {refused}")
                 continue

@@ -12,10 +12,13 @@ from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT, REDUCTION
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, FusedGroup, Member, Ref
+from tfjit.kernels.ir.kernel_keys import attrs_key, constants_key
 from tfjit.kernels.ir.op_forms import BIAS, PARAMETERS
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
     from tfjit.passes.fusion.clusters import Clusters
@@ -43,6 +46,9 @@ class GroupMaker:
         self._specs: dict[str, NodeSpec] = {}
         self._tensors: dict[tuple[DType, Shape], TensorSpec] = {}
         self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
+        self._numbers: dict[str, int] = {}  # node -> number that nodes alike share
+        self._forms: dict[Hashable, int] = {}  # what nodes alike have in common -> their number
+        self._accepted: set[Hashable] = set()  # keys of groups that their template accepts
 
     def tensor(self, name: str, output: int) -> TensorSpec:
         """Return dtype and shape of a tensor; unknown sizes are UNKNOWN."""
@@ -196,6 +202,51 @@ class GroupMaker:
             ):
                 return False
         return elementwise.lookup(spec.op) is not None or spec.op in BIAS
+
+    def require_accepted(self, members: Sequence[str], kind: str, anchor: str) -> None:
+        """Raise Unsupported where the template of the kind refuses the members' group.
+
+        Groups of nodes alike, wired alike, are checked once: a graph repeats its cells and layers.
+        """
+        key = self._key(members, kind, anchor)
+        if key not in self._accepted:
+            self.check(self.make(members, kind, anchor, trial=True)[0])
+            self._accepted.add(key)
+
+    def _key(self, members: Sequence[str], kind: str, anchor: str) -> Hashable:
+        """Return a key of the members' group that does not name the nodes."""
+        ordered = sorted(members, key=self.clusters.position.__getitem__)
+        inside = {name: k for k, name in enumerate(ordered)}
+        inputs: dict[tuple[str, int], int] = {}
+        wires: list[int | tuple[int, int]] = [inside.get(anchor, 0)]
+        for name in ordered:
+            wires.append(self._number(name))
+            constants = self._specs[name].constants
+            for k, source in enumerate(self.clusters.sources[name]):
+                member = inside.get(source[0])
+                if member is not None:
+                    wires.append((member, source[1]))
+                elif k in constants:
+                    wires.append(-1)
+                else:
+                    wires.append(-2 - inputs.setdefault(source, len(inputs)))
+        outputs = self._outputs(ordered, inside, ())
+        return kind, tuple(wires), tuple([(inside[name], output) for name, output in outputs])
+
+    def _number(self, name: str) -> int:
+        """Return the number that a node shares with nodes alike."""
+        found = self._numbers.get(name)
+        if found is None:
+            spec = self.spec(name)
+            form = (
+                spec.op,
+                attrs_key(spec.attrs),
+                spec.inputs,
+                spec.outputs,
+                constants_key(spec.constants),
+            )
+            found = self._numbers[name] = self._forms.setdefault(form, len(self._forms))
+        return found
 
     def check(self, group: FusedGroup) -> None:
         """Raise Unsupported where the template of the group's kind refuses the group."""

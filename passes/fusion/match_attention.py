@@ -47,7 +47,7 @@ def find_attention(
             if members is None:
                 continue
             try:
-                maker.check(maker.make(members, "attention", name, trial=True)[0])
+                maker.require_accepted(members, "attention", name)
             except Unsupported as refused:
                 ctx.log(name, f"no attention: {refused}")
                 continue

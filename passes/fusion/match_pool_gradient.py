@@ -46,7 +46,7 @@ def find_pool_gradients(
         if len(members) == 1:
             continue
         try:
-            maker.check(maker.make(members, "pool_gradient", name, trial=True)[0])
+            maker.require_accepted(members, "pool_gradient", name)
         except Unsupported as refused:
             ctx.log(name, f"stays apart from {members[1]}: {refused}")
             continue

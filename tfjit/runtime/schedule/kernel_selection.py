@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter
+from tfjit.kernels.ir.kernel_keys import attrs_key, constants_key, signature
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 from tfjit.runtime.lowering.lowering import compilable, native_call
 from tfjit.runtime.schedule.loop_parallelization import calls_of, find_splits
@@ -225,7 +226,7 @@ def _spec_key(spec: NodeSpec) -> Hashable:
     known = _known_key(spec)
     if known is None or spec.op == "_Fused" or spec.op == "_Loop":
         return None
-    return spec.op, _attrs(spec.attrs), spec.inputs, spec.outputs, known
+    return spec.op, attrs_key(spec.attrs), spec.inputs, spec.outputs, known
 
 
 def _group_key(form: str, group: FusedGroup, spec: NodeSpec) -> Hashable:
@@ -238,39 +239,7 @@ def _known_key(spec: NodeSpec) -> Hashable:
     """Return the known inputs as a key, None if one is large."""
     if any(value.nbytes > _KEY_BYTES or value.dtype == object for value in spec.constants.values()):
         return None
-    return tuple(
-        (k, value.dtype.str, value.shape, value.tobytes())
-        for k, value in sorted(spec.constants.items())
-    )
-
-
-def signature(group: FusedGroup) -> Hashable:
-    """Return the signature of a group.
-
-    Groups of one signature share a kernel. Such groups have the same members, wired alike, over
-    tensors of the same dtypes and shapes.
-    """
-    members = tuple(
-        (m.spec.op, _attrs(m.spec.attrs), m.inputs, m.spec.outputs) for m in group.members
-    )
-    return (
-        group.kind,
-        members,
-        group.inputs,
-        group.outputs,
-        tuple((c.dtype.str, c.tobytes()) for c in group.constants),
-    )
-
-
-def _attrs(attrs: Any) -> Hashable:
-    return tuple(sorted((name, _attr_text(value)) for name, value in attrs.items()))
-
-
-def _attr_text(value: Any) -> str:
-    # the text of a large array leaves out elements
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype.str} {value.shape} {value.tobytes()!r}"
-    return repr(value)
+    return constants_key(spec.constants)
 
 
 def is_small(backend: Backend, group: FusedGroup) -> bool:
@@ -335,6 +304,5 @@ __all__ = [
     "is_small",
     "select_kernels",
     "select_some",
-    "signature",
     "sources",
 ]
