@@ -19,6 +19,7 @@ from tfjit.kernels.source import KernelSource
 _SIZES: Final = (
     (300, 40, 60),  # rows, inner size, columns
     (300, 300, 4),
+    (300, 400, 300),  # a transposed A is transposed first
     (2, 40, 60),  # B is read in place
     (300, 40, 1),
     (1, 40, 60),

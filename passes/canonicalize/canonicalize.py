@@ -20,6 +20,7 @@ from tfjit.passes.canonicalize.decompose_batch_norm_training import (
 )
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
+from tfjit.passes.canonicalize.sum_products import sum_products
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.manager.pass_context import PassContext
@@ -46,7 +47,8 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: every value bit by bit, names of fetched nodes, control edges (the consumers of a dropped
     node wait for its control inputs), and the reads of reference variables. Batch norm is an
     exception: it becomes reductions and elementwise operations. So are products that read a
-    transposed operand in its place, and those of Einsum: their sums may be rounded at other places.
+    transposed operand in its place, those of Einsum, and sums of products that become one: their
+    sums may be rounded at other places.
     Needs: `infer_shapes` for the rules on shapes.
     """
     for name in yielding(graph.topological_order()):
@@ -397,6 +399,7 @@ def _table() -> dict[str, tuple[Rule, ...]]:
     add(_pad_nothing, "Pad", "PadV2", "MirrorPad")
     add(_concat_one, "Concat", "ConcatV2")
     add(_sum_of_one, "AddN", "AccumulateNV2")
+    add(sum_products, "AddN", "AccumulateNV2")
     add(_reduce_nothing, "Mean", "Sum", "Prod", "Max", "Min", "All", "Any")
     add(lower_einsum, "Einsum")
     add(absorb_transposes, *PRODUCTS)

@@ -219,6 +219,11 @@ def matmul_cases() -> tuple[Case, ...]:
         for tb in (False, True)
         for dtype in ("float32", "float64")
     ]
+    # A is transposed first
+    found += [
+        Case("MatMul", ((k, m), (k, 260)), {"transpose_a": True}, dtype)
+        for m, k, dtype in ((70, 389, "float32"), (512, 800, "float32"), (9, 400, "float64"))
+    ]
     found += [Case("MatMul", s) for s in (((0, 3), (3, 4)), ((2, 0), (0, 4)), ((2, 3), (3, 0)))]
     found += [
         Case("BatchMatMulV2", ((2, 3, 5, 7), (2, 3, 7, 4))),

@@ -18,7 +18,7 @@ from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
 from tfjit.kernels.cpu.gemm.macro_kernel import (
     part_table,
     write_chunk_bounds,
-    write_panels,
+    write_panels_of_lines,
     write_words,
 )
 from tfjit.kernels.cpu.gemm.matmul import matmul_call, operand_pointers, product_ns, traffic
@@ -131,7 +131,7 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
             text.write_block_start(s)
             s.line("a_at = a_band")
             s.line("b_at = b")
-            write_panels(s, lines=True)
+            write_panels_of_lines(s)
             text.write_block(s)
             s.line("unit += count")
     return KernelSource(s.text(), title=f"conv2d{text.title} {tile.kind}", module=__name__)

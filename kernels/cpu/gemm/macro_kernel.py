@@ -63,33 +63,52 @@ def write_chunk_bounds(s: Source, tile: Tile, units: str) -> None:
         write_chunk_range(s, units, "unit", "last_unit")
 
 
-def write_panels(s: Source, lines: bool = False) -> None:
-    """Append the inner loops: panels, parts of the sum, then tiles.
+def write_panels(s: Source) -> None:
+    """Append the inner loops of a product: parts of the sum, panels, then tiles.
 
-    Tiles tile_first..tile_last cover the rows. lines: the rows come in `count` lines (output rows
-    of a convolution), a_line and c_line bytes apart; a panel passes over all of them while it is in
-    cache.
+    Tiles tile_first..tile_last cover the rows. A part of those rows stays in the second-level cache
+    while all panels pass over it.
+    """
+    with s.block("for part in range(parts):"):
+        _write_part(s)
+        with s.block("for p in range(last_panel - first_panel):"):
+            _write_panel(s)
+            s.line("b_part = b_panel + part_first * row_bytes")
+            _write_tiles(s, "a_panel", "c_panel")
+
+
+def write_panels_of_lines(s: Source) -> None:
+    """Append the inner loops of a convolution: panels, parts of the sum, lines, then tiles.
+
+    The rows come in `count` lines (output rows), a_line and c_line bytes apart. A panel passes over
+    all of them while it is in cache.
     """
     with s.block("for p in range(last_panel - first_panel):"):
-        s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
-        s.line("a_panel = a_at + word(entry, 0)")
-        s.line("b_panel = b_at + word(entry, 1)")
-        s.line("c_panel = c_at + word(entry, 2)")
-        s.line("ncols = word(entry, 4)")
-        s.line("row_bytes = word(entry, 5)")
-        s.line("wide = word(entry, 7) != 0")
-        s.line("tall_tile = tall_wide if wide else tall_narrow")
-        s.line("low_tile = low_wide if wide else low_narrow")
+        _write_panel(s)
         with s.block("for part in range(parts):"):
-            s.line("offsets = word(part_table, 4 * part)")
-            s.line("segments = word(part_table, 4 * part + 1)")
-            s.line("k = word(part_table, 4 * part + 2)")
-            s.line("b_part = b_panel + word(part_table, 4 * part + 3) * row_bytes")
-            if lines:
-                with s.block("for line in range(count):"):
-                    _write_tiles(s, "a_panel + line * a_line", "c_panel + line * c_line")
-            else:
-                _write_tiles(s, "a_panel", "c_panel")
+            _write_part(s)
+            s.line("b_part = b_panel + part_first * row_bytes")
+            with s.block("for line in range(count):"):
+                _write_tiles(s, "a_panel + line * a_line", "c_panel + line * c_line")
+
+
+def _write_panel(s: Source) -> None:
+    s.line(f"entry = panel_table + (first_panel + p) * {8 * PANEL_WORDS}")
+    s.line("a_panel = a_at + word(entry, 0)")
+    s.line("b_panel = b_at + word(entry, 1)")
+    s.line("c_panel = c_at + word(entry, 2)")
+    s.line("ncols = word(entry, 4)")
+    s.line("row_bytes = word(entry, 5)")
+    s.line("wide = word(entry, 7) != 0")
+    s.line("tall_tile = tall_wide if wide else tall_narrow")
+    s.line("low_tile = low_wide if wide else low_narrow")
+
+
+def _write_part(s: Source) -> None:
+    s.line("offsets = word(part_table, 4 * part)")
+    s.line("segments = word(part_table, 4 * part + 1)")
+    s.line("k = word(part_table, 4 * part + 2)")
+    s.line("part_first = word(part_table, 4 * part + 3)")
 
 
 def _write_tiles(s: Source, a: str, c: str) -> None:

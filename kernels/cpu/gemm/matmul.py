@@ -37,6 +37,7 @@ from tfjit.kernels.cpu.gemm.packing import (
     pack_at_run_time,
     plan_in_place,
     plan_panels,
+    transpose_at_run_time,
 )
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
@@ -70,6 +71,10 @@ _C_BLOCK_BYTES: Final = 32 << 10
 _BLOCK_TILES: Final = 16
 # With fewer row tiles, chunks take panels instead; fewer panels make uneven chunks.
 _SPLIT_ROWS_FROM: Final = 8
+# From this depth and width on, a transposed A is transposed first: its rows lie far apart, and the
+# micro-kernels would read them once for each panel of B.
+_TRANSPOSE_DEPTH: Final = 384
+_TRANSPOSE_COLUMNS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,9 @@ def add_product(
         limit = min(row_limit(tile, spec.a_row, transposed), row_limit(tile, spec.n * size))
     rows = cover(spec.m, limit, even=True)
     matrices = len(spec.a_offsets)
-    depth = max(plan.depth, 1)
+    parts = depth_blocks(len(spec.segments), spec.k)
+    # the terms of the longest part
+    depth = maximum(1, parts[0][1] * parts[0][3])
     block = minimum(
         maximum(1, _A_BLOCK_BYTES // (depth * size * rows.height)),
         maximum(_BLOCK_TILES, _C_BLOCK_BYTES // (spec.n * size * rows.height)),
@@ -188,7 +195,6 @@ def add_product(
     if repeat > 1 and block < rows.count:  # a block should hold whole runs of rows
         whole_runs = -(-block * rows.height // repeat) * repeat // rows.height
         block = maximum(1, minimum(rows.count, whole_runs))
-    parts = depth_blocks(len(spec.segments), spec.k)
     matrix_bytes = plan.depth * spec.n * size if plan.form == "in place" else plan.nbytes
     words: tuple[Word, ...] = (
         matrices,
@@ -302,7 +308,10 @@ def batch_matmul_call(
         strides = (n * size, size) if not adj_y else (size, k * size)
         layout = MatrixLayout(1, 0, k, *strides, matrices=y_count, matrix_bytes=k * n * size)
         packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
-    a_row, a_step = (k * size, size) if not adj_x else (size, m * size)
+    a, (a_row, a_step) = Pointer("in", 0), (k * size, size) if not adj_x else (size, m * size)
+    if adj_x and x_numbers.size == 1 and k >= _TRANSPOSE_DEPTH and n >= _TRANSPOSE_COLUMNS:
+        a, a_row = transpose_at_run_time(call, a, k, m, size)
+        a_step = size
     x_bytes = m * k * size if x_numbers.size > 1 else 0
     spec = MatMulSpec(
         m,
@@ -313,7 +322,7 @@ def batch_matmul_call(
         tuple(int(i) * x_bytes for i in x_numbers),
         tuple(int(i) for i in y_numbers),
     )
-    add_product(call, spec, plan, packed, table, text, Pointer("in", 0), operand_pointers(inputs))
+    add_product(call, spec, plan, packed, table, text, a, operand_pointers(inputs))
     return call.finish(traffic(inputs, text, products), 2 * products * k)
 
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from tfjit.kernels.codegen import transpose_text
 from tfjit.kernels.cpu.gemm.micro_kernels import (
     DOT_HEIGHT,
     IN_PLACE_HEIGHT,
@@ -400,6 +401,58 @@ def pack_at_run_time(
     text = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
     call.launch(Launch(text, words, chunks=chunk_count(cost, units), cost_ns=cost))
     return target
+
+
+_AREA: Final = 64  # columns and rows of A that are transposed at a time
+
+
+@functools.cache
+def transpose_source(size: int) -> KernelSource:
+    """Write the transpose of a matrix.
+
+    A unit of work is _AREA columns of the source. Words: source, bytes from row to row of the
+    source, rows, columns, target, bytes from row to row of the target.
+    """
+    s = Source()
+    s.line(f"# transpose, {size} bytes an element")
+    s.line("from tfjit.kernels.codegen.intrinsics import word")
+    s.line(transpose_text.IMPORT)
+    with s.block("def kernel(args, chunk, nchunks):"):
+        names = ("source", "source_step", "rows", "columns", "target", "target_step")
+        for i, name in enumerate(names):
+            s.line(f"{name} = word(args, {i + 2})")
+        s.line(f"units = (columns + {_AREA - 1}) // {_AREA}")
+        s.line("first = units * chunk // nchunks")
+        with s.block("for unit in range(units * (chunk + 1) // nchunks - first):"):
+            s.line(f"column = (first + unit) * {_AREA}")
+            s.line(f"width = min({_AREA}, columns - column)")
+            with s.block(f"for area in range((rows + {_AREA - 1}) // {_AREA}):"):
+                s.line(f"row = area * {_AREA}")
+                s.line(f"count = min({_AREA}, rows - row)")
+                s.line(f"to = target + column * target_step + row * {size}")
+                s.line(f"of = source + row * source_step + column * {size}")
+                transpose_text.write_transpose(
+                    s, size, "to", "target_step", "of", "source_step", "width", "count"
+                )
+    return KernelSource(s.text(), title=f"transpose {8 * size} bits", module=__name__)
+
+
+def transpose_at_run_time(
+    call: CallBuilder, source: Pointer, rows: int, columns: int, size: int
+) -> tuple[Pointer, int]:
+    """Add the launch that transposes a matrix.
+
+    Return the address of the transpose and the bytes from row to row. Its rows lie apart by an odd
+    number of cache lines, so that equal columns of several rows share the first-level cache.
+    """
+    lines = -(-rows * size // 64)
+    step = 64 * (lines + 1 - lines % 2)
+    target = call.temp(columns * step)
+    cost = cost_model.FIXED_NS + 0.3 * rows * columns
+    words = (source, columns * size, rows, columns, target, step)
+    chunks = chunk_count(cost, -(-columns // _AREA))
+    call.launch(Launch(transpose_source(size), words, chunks=chunks, cost_ns=cost))
+    return target, step
 
 
 def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int, int, int]]:
