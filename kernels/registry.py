@@ -112,7 +112,8 @@ class Launch:
     words: argument block from word 2 on (0 and 1 are status and detail). chunks: the number of
     chunks that the work may usefully be cut into; 1 = never cut. cost_ns: predicted time on one
     thread. errors: status code -> (exception class name in framework.errors, message with
-    {detail}); empty = cannot fail.
+    {detail}); empty = cannot fail. fills: the temporary that the launch computes from the node's
+    inputs alone, and that the call's other launches only read; None for other launches.
     """
 
     source: KernelSource
@@ -121,6 +122,7 @@ class Launch:
     chunks: int = 1
     cost_ns: float = 1000.0
     errors: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    fills: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -399,7 +399,8 @@ def pack_at_run_time(
         ),
     )
     text = pack_rows_source(plan.tile) if by_rows else pack_source(plan.tile)
-    call.launch(Launch(text, words, chunks=chunk_count(cost, units), cost_ns=cost))
+    chunks = chunk_count(cost, units)
+    call.launch(Launch(text, words, chunks=chunks, cost_ns=cost, fills=target.index))
     return target
 
 
@@ -451,7 +452,8 @@ def transpose_at_run_time(
     cost = cost_model.FIXED_NS + 0.3 * rows * columns
     words = (source, columns * size, rows, columns, target, step)
     chunks = chunk_count(cost, -(-columns // _AREA))
-    call.launch(Launch(transpose_source(size), words, chunks=chunks, cost_ns=cost))
+    source_text = transpose_source(size)
+    call.launch(Launch(source_text, words, chunks=chunks, cost_ns=cost, fills=target.index))
     return target, step
 
 

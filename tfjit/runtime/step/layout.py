@@ -21,6 +21,7 @@ from tfjit.runtime.schedule.liveness import Liveness
 from tfjit.runtime.schedule.loop_parallelization import calls_of
 from tfjit.runtime.step.arena import SHARED_BYTES, Arena, Placement
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
+from tfjit.runtime.step.shared_packing import SharedPacking
 
 if TYPE_CHECKING:
     from tfjit.runtime.lowering.row_splits import RowSplit, ShardProgram
@@ -141,10 +142,12 @@ class Layout:
         self.schedule = horizontal_batching.plan(lowered, self.calls, self._bundle_threads)
         self.liveness = Liveness(lowered, self.schedule, self.calls)
         self._last = self.liveness.last
+        self._packing = SharedPacking(lowered, self.liveness)
         self._place_buffers()
         # An in-place chain is listed under several values but is one interval.
-        intervals = {id(life): life for life in self.buffers.values()}
-        self.arena_bytes = lay_out([*intervals.values(), *self._temps.values()])
+        # So is a temporary that several instructions share.
+        intervals = {id(life): life for life in (*self.buffers.values(), *self._temps.values())}
+        self.arena_bytes = lay_out([*intervals.values()])
         self._build_segments()
 
     def _choose(self) -> None:
@@ -213,6 +216,8 @@ class Layout:
             for instruction in members:
                 if id(instruction) in self.calls:
                     self._place_outputs(position, instruction, fetched_roots, given)
+                    self._place_temps(position, instruction)
+            self._packing.passed(members)
 
     def _place_outputs(
         self,
@@ -236,8 +241,15 @@ class Layout:
             given.append(life)
             life.last = self._last[value.index]
             self.buffers[value.index] = life
-        for i, nbytes in enumerate(self.calls[id(instruction)].temp_bytes):
-            self._temps[id(instruction), i] = Interval(nbytes, position, position)
+
+    def _place_temps(self, position: int, instruction: Instruction) -> None:
+        call = self.calls[id(instruction)]
+        temps = {
+            i: Interval(nbytes, position, position) for i, nbytes in enumerate(call.temp_bytes)
+        }
+        temps |= self._packing.visit(position, instruction, call, temps)
+        for i, life in temps.items():
+            self._temps[id(instruction), i] = life
 
     def _reused(
         self, position: int, instruction: Instruction, output: int, fetched_roots: set[int]
@@ -335,8 +347,10 @@ class Layout:
         call = self.calls[id(instruction)]
         self.constants.extend(call.constants)
         owned = []
-        for launch in call.launches:
+        for number, launch in enumerate(call.launches):
             yield_interpreter()
+            if (id(instruction), number) in self._packing.skipped:
+                continue
             block = len(self.words)
             self.words.extend((0,) * STATUS_WORDS)
             for word in launch.words:
