@@ -28,8 +28,7 @@ def attrs_key(attrs: Mapping[str, Any]) -> Hashable:
 def constants_key(constants: Mapping[int, np.ndarray]) -> Hashable:
     """Return a key of known inputs by index; their values are part of it."""
     return tuple(
-        (k, value.dtype.str, value.shape, value.tobytes())
-        for k, value in sorted(constants.items())
+        (k, value.dtype.str, value.shape, value.tobytes()) for k, value in sorted(constants.items())
     )
 
 

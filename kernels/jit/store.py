@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfjit.framework import settings
 from tfjit.kernels.jit import loader
@@ -35,6 +36,9 @@ from tfjit.kernels.jit.precompiled import Precompiled
 from tfjit.kernels.jit.progress import CompileCounts, CompileProgress
 from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.source import KernelSource
+
+if TYPE_CHECKING:
+    from tfjit.kernels.jit.worker import Worker
 
 log = logging.getLogger("tfjit.cache")
 

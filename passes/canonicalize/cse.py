@@ -16,6 +16,7 @@ from tfjit.kernels.ir.kernel_keys import UNREAD_ATTRS
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.manager.pass_context import PassContext
 
+
 def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> None:
     """Replace equal nodes by the first of them.
 

@@ -63,8 +63,8 @@ def sum_products(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
             origin=origin,
             output_shapes=shape,
         )
-        attrs = {**node.attrs, "N": 1 + len(rest)}
-        graph.change_op(node.name, node.op, [(made.name, 0), *rest], attrs)
+        count = {**node.attrs, "N": 1 + len(rest)}
+        graph.change_op(node.name, node.op, [(made.name, 0), *rest], count)
     else:
         graph.change_op(
             node.name,

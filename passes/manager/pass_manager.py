@@ -242,8 +242,8 @@ class PassManager:
                     function = info.function()
                 else:
                     adopt_networkx()  # a user's pass may ask for the graph's class
+                    assert not isinstance(step, Step)
                     function = step
-                assert callable(function)
                 function(graph, ctx)
         except InternalError as error:
             raise InternalError(

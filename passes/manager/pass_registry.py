@@ -88,9 +88,7 @@ PASSES: Final[dict[str, PassInfo]] = {
         PassInfo("infer_shapes", "analysis.shape_inference", required=True),
         PassInfo("strip_debug", "canonicalize.strip_debug", "debug_stripper", at_l0=True),
         PassInfo("replicate_constants", "partitioning.replicate_constants", at_l0=True),
-        PassInfo(
-            "functionalize", "control_flow.functionalize", "loop", when=_has_v1_control_flow
-        ),
+        PassInfo("functionalize", "control_flow.functionalize", "loop", when=_has_v1_control_flow),
         PassInfo("trim_bodies", "control_flow.prune_captures", "loop"),
         PassInfo("simplify", "canonicalize.canonicalize", "arithmetic"),
         PassInfo("fold_constants", "canonicalize.fold_constants", "constfold"),

@@ -76,15 +76,15 @@ def test_the_same_bytes_are_packed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "calls",
+    "call",
     [
-        lambda name: packing_call(),  # other sizes, say
-        lambda name, call=packing_call(fills=None): call,
-        lambda name, call=packing_call(nbytes=MAX_BYTES + 1): call,
+        None,  # other sizes, say: each instruction has its own call
+        packing_call(fills=None),
+        packing_call(nbytes=MAX_BYTES + 1),
     ],
 )
-def test_other_calls_share_nothing(calls: Any) -> None:
-    assert shared(PRODUCTS, calls)[0] == []
+def test_other_calls_share_nothing(call: Any) -> None:
+    assert shared(PRODUCTS, lambda name: call or packing_call())[0] == []
 
 
 def test_members_of_a_bundle_pack_for_themselves() -> None:

@@ -1,4 +1,4 @@
-"""Split a run at the nodes whose output sizes depend on values."""
+"""Split a run at the nodes of unknown output sizes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _next_split(plan: Plan, spec: RunSpec) -> tuple[set[str], RunSpec | None]:
 
 
 def _sampled(graph: DataflowGraph, inferred: DataflowGraph, spec: RunSpec, stage: Stage) -> RunSpec:
-    """Return the spec of a stage whose unknown sizes are samples.
+    """Return the spec of a stage with samples of unknown sizes.
 
     inferred: the run's graph behind the passes.
     """

@@ -37,7 +37,7 @@ MAX_SHAPES: Final = 16
 Values of further shapes run node by node.
 """
 _MAX_COUNTED: Final = 1000
-"""Number of shape tuples whose requests are counted, at most."""
+"""Number of shape tuples with a count of requests, at most."""
 
 
 class StagePlan(Plan):

@@ -214,7 +214,7 @@ class _Order:
                 yield_interpreter()
                 name = (scope, node)
                 self._waiting.setdefault(name, 0)
-                followers = [(scope, follower) for follower in graph.successors(node)]
+                followers: list[_Key] = [(scope, follower) for follower in graph.successors(node)]
                 self._after[name] = followers
                 for follower in followers:
                     self._waiting[follower] = self._waiting.get(follower, 0) + 1

@@ -16,8 +16,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.kernels.ir.kernel_keys import attrs_key, constants_key, signature
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
