@@ -94,8 +94,8 @@ end:
 def crc32c_function() -> Callable[[memoryview, int], int] | None:
     """Return (contiguous bytes, checksum of the bytes before) -> checksum.
 
-    None on a processor without the instruction. The first call imports llvmlite; the function
-    releases the GIL.
+    None on a processor without the instruction, and where the function is not on disk and there is
+    no compiler. The function releases the GIL.
     """
     if not _loaded:
         with fork_lock():  # a text is loaded once a process, whichever threads ask
@@ -108,13 +108,17 @@ _loaded: list[Callable[[memoryview, int], int] | None] = []
 
 
 def _load() -> Callable[[memoryview, int], int] | None:
+    from tfjit.kernels.jit.loader import NoCompiler
     from tfjit.kernels.jit.store import store
     from tfjit.kernels.jit.target import host
 
     feature, instruction = _INSTRUCTIONS.get(platform.machine().lower(), ("", ""))
-    if not feature or f"+{feature}" not in host().flags.split(","):
+    if not feature or feature not in host().features:
         return None
-    address = store.load_ir(instruction + _LOOPS, ("tfjit_crc32c",))["tfjit_crc32c"]
+    try:
+        address = store.load_ir(instruction + _LOOPS, ("tfjit_crc32c",))["tfjit_crc32c"]
+    except NoCompiler:
+        return None
     advance = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)(
         address
     )

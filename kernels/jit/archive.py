@@ -37,18 +37,21 @@ class DamagedArchive(Exception):
 
 
 class Archive:
-    """Read kernels from one archive file by key.
+    """Read kernels from one archive by key.
 
     The index is read at once, an object when it is asked for. Safe to use from any thread.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, begin: int = 0) -> None:
         """Read the index of the archive at `path`.
 
-        Raises OSError when the file cannot be read, DamagedArchive when it is no archive.
+        begin: place of the archive in the file. Raises OSError when the file cannot be read,
+        DamagedArchive when it is no archive.
         """
         self.path = path
+        self._begin = begin
         with path.open("rb") as file:
+            file.seek(begin)
             head = file.read(_START + _NUMBERS.size)
             if len(head) < _START + _NUMBERS.size or not head.startswith(_MAGIC):
                 raise DamagedArchive(f"{path} is no archive of this version")
@@ -76,7 +79,7 @@ class Archive:
             return None
         at, size = place
         with self.path.open("rb") as file:
-            file.seek(at)
+            file.seek(self._begin + at)
             data = file.read(size)
         try:
             unpack = zlib.decompressobj(zdict=self._dictionary)

@@ -112,15 +112,21 @@ def _version(package: str) -> str:
 def environment() -> str:
     """Return all that decides object code besides texts and imports.
 
-    The hash of the compiler's source stands in for tfjit's version.
+    The hash of the compiler's source stands in for tfjit's version. Raises NoCompiler where Numba
+    or llvmlite is missing.
     """
+    from tfjit.kernels.jit import loader, target
+
+    loader.require_llvm()
     import llvmlite.binding as llvm
 
-    from tfjit.kernels.jit import target
-
-    host = target.host()
+    cpu = target.code_target()
+    try:
+        numba_version = _version("numba")
+    except ModuleNotFoundError as error:  # also of a package's metadata
+        raise loader.NoCompiler(f"there is no compiler ({error}): install numba") from None
     versions = (
-        _version("numba"),
+        numba_version,
         _version("llvmlite"),
         llvm.llvm_version_info,
         sys.version_info[:2],
@@ -130,8 +136,8 @@ def environment() -> str:
         (
             versions,
             llvm.get_process_triple(),
-            host.name,
-            host.flags,
+            cpu.name,
+            cpu.flags,
             module_hash("tfjit.kernels.jit.compiler"),
         )
     )
@@ -155,20 +161,24 @@ def _named(*parts: object) -> str:
 
 
 def cache_key(source: KernelSource) -> str:
-    """Return the name of a kernel in the disk cache."""
+    """Return the name of a kernel in the disk cache. Raises NoCompiler."""
     return _named(*_contents(source), environment())
 
 
 def text_key(text: str, *more: object) -> str:
-    """Return the key of an object compiled from a text without imports."""
+    """Return the key of an object compiled from a text without imports. Raises NoCompiler."""
     return _named(text, more, environment())
+
+
+def compiler_digest() -> str:
+    """Return the hash of the compiler's sources, which archives depend on."""
+    return module_hash("tfjit.kernels.jit.compiler")
 
 
 @functools.cache
 def _archive(level: str) -> tuple[str, ...]:
     """Return all that decides an archive's code besides texts and imports."""
-    compiler = module_hash("tfjit.kernels.jit.compiler")
-    return _FORMAT, level, platform.machine().lower(), sys.platform, compiler
+    return _FORMAT, level, platform.machine().lower(), sys.platform, compiler_digest()
 
 
 def precompiled_key(source: KernelSource, level: str) -> str:

@@ -50,7 +50,7 @@ def numba_target() -> dict[str, str]:
 
     The target is the CPU of cpu_features. Numba must not be imported yet.
     """
-    cpu = target.host()
+    cpu = target.code_target()
     return {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.flags}
 
 

@@ -1,14 +1,16 @@
 """Load object code into this process, and compile LLVM IR text.
 
-llvmlite is imported on first use, Numba never.
+`elf_loader.py` loads the objects of x86-64; LLVM loads others. llvmlite is imported when it is
+needed, Numba never.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfjit.kernels.jit import elf_loader
 from tfjit.kernels.jit.object_file import ObjectFile, undefined_symbols
 
 if TYPE_CHECKING:
@@ -22,9 +24,24 @@ class MissingSymbol(Exception):
     """
 
 
+class NoCompiler(Exception):
+    """This process has no compiler: Numba or llvmlite is not installed, or cannot be imported."""
+
+
+def require_llvm() -> None:
+    """Import llvmlite. Raises NoCompiler when that fails."""
+    try:
+        import llvmlite.binding  # noqa: F401
+    except ImportError as error:
+        raise NoCompiler(
+            f"there is no compiler ({error}): install numba, or run a pack, which needs none"
+        ) from None
+
+
 # one engine: loading is serial, and nothing may fork while a thread is inside LLVM
 _lock = threading.RLock()
 _engine: Any = None
+_symbols: dict[str, int] = {}  # those that `add_symbol` has defined
 
 
 def initialize_llvm() -> None:
@@ -43,7 +60,7 @@ def target_machine(optimization: int = 3) -> llvm.TargetMachine:
     from tfjit.kernels.jit import target as cpu_features
 
     initialize_llvm()
-    cpu = cpu_features.host()
+    cpu = cpu_features.code_target()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(
         cpu=cpu.name,
@@ -72,30 +89,54 @@ def load(obj: ObjectFile) -> dict[str, int]:
 
     Raises MissingSymbol when the process lacks a function that the object calls.
     """
-    import llvmlite.binding as llvm
-
     with _lock:
-        engine = _get_engine()
-        missing = [name for name in obj.needs if not llvm.address_of_symbol(name)]
-        if missing:
-            raise MissingSymbol(", ".join(missing))
-        engine.add_object_file(llvm.ObjectFileRef.from_data(obj.code))
-        engine.finalize_object()
-        addresses = {
-            entry: int(engine.get_function_address(symbol)) for entry, symbol in obj.symbols.items()
-        }
+        addresses = _load_elf(obj) if elf_loader.is_for_here(obj.code) else None
+        if addresses is None:
+            addresses = _load_by_llvm(obj)
     lost = [entry for entry, address in addresses.items() if not address]
     if lost:
         raise MissingSymbol(f"object code lacks its own entries {', '.join(lost)}")
     return addresses
 
 
-def add_symbol(name: str, address: int) -> None:
-    """Define a symbol for object code at an address."""
+def _load_elf(obj: ObjectFile) -> dict[str, int] | None:
+    """Load an object without LLVM; None where only LLVM can."""
+    found = {name: _symbols.get(name) or elf_loader.address_of(name) for name in obj.needs}
+    _check_needs(found)
+    try:
+        return elf_loader.load(obj.code, obj.symbols, found)
+    except elf_loader.Unsupported:
+        return None
+
+
+def _check_needs(found: Mapping[str, int]) -> None:
+    missing = [name for name, address in found.items() if not address]
+    if missing:
+        raise MissingSymbol(", ".join(missing))
+
+
+def _load_by_llvm(obj: ObjectFile) -> dict[str, int]:
+    try:
+        require_llvm()
+    except NoCompiler as error:
+        raise MissingSymbol(str(error)) from None
     import llvmlite.binding as llvm
 
-    with _lock:
+    engine = _get_engine()
+    for name, address in _symbols.items():
         llvm.add_symbol(name, address)
+    _check_needs({name: llvm.address_of_symbol(name) for name in obj.needs})
+    engine.add_object_file(llvm.ObjectFileRef.from_data(obj.code))
+    engine.finalize_object()
+    return {
+        entry: int(engine.get_function_address(symbol)) for entry, symbol in obj.symbols.items()
+    }
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Define a symbol for object code at an address."""
+    with _lock:
+        _symbols[name] = address
 
 
 def emit(
@@ -121,8 +162,10 @@ def compile_ir(text: str, functions: Sequence[str]) -> ObjectFile:
     """Compile LLVM assembly without a target triple.
 
     functions: names of its C functions, unique in the process. Only a few cheap passes run: for
-    hand-written text the whole pipeline costs ten times as much and gains nothing.
+    hand-written text the whole pipeline costs ten times as much and gains nothing. Raises
+    NoCompiler.
     """
+    require_llvm()
     import llvmlite.binding as llvm
 
     with _lock:

@@ -1,7 +1,7 @@
-"""Find kernels in the archive that belongs to this machine's CPU.
+"""Find kernels in the archives that belong to this machine's CPU.
 
-Nothing is read before the first question: a process that finds all its kernels in the disk cache
-reads no archive.
+One is installed with tfjit; packs bring others. The installed one is not read before the first
+question: a process that finds all its kernels in the disk cache reads none.
 """
 
 from __future__ import annotations
@@ -26,10 +26,61 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "precompile"
 """The folder of the archives that are installed with tfjit."""
 
 
-class Precompiled:
-    """Find kernels in the archive of this CPU's highest level.
+class Archives:
+    """Find kernels in archives, the newest first, and name them by their keys.
 
-    Levels without an archive are passed over. Safe to use from any thread.
+    Packs bring theirs while the process runs. Safe to use from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._archives: tuple[tuple[str, Archive], ...] = ()
+
+    def add(self, level: str, archive: Archive) -> None:
+        """Add the archive of a level, which this CPU has."""
+        self._archives = ((level, archive), *self._archives)
+
+    def _all(self) -> tuple[tuple[str, Archive], ...]:
+        """Return the archives with their levels."""
+        return self._archives
+
+    def key(self, source: KernelSource) -> str:
+        """Return the key of a kernel in an archive, or ""."""
+        keys = ((precompiled_key(source, level), archive) for level, archive in self._all())
+        return next((key for key, archive in keys if key in archive), "")
+
+    def has_archive(self) -> bool:
+        """Return whether this CPU has an archive."""
+        return bool(self._all())
+
+    def holds(self, key: str) -> bool:
+        """Return whether an archive has an object of that key."""
+        return any(key in archive for _, archive in self._all())
+
+    def text_key(self, text: str, functions: Sequence[str]) -> str:
+        """Return the key of compiled LLVM assembly in an archive, or ""."""
+        keys = (
+            (precompiled_text_key(text, functions, level), archive)
+            for level, archive in self._all()
+        )
+        return next((key for key, archive in keys if key in archive), "")
+
+    def read(self, key: str) -> ObjectFile | None:
+        """Return the object of a key; None where missing or damaged."""
+        for _, archive in self._all():
+            try:
+                found = archive.read(key)
+            except (OSError, DamagedObject) as error:
+                settings.say("cache", "%s: kernel %s is compiled: %s", archive.path, key, error)
+                continue
+            if found is not None:
+                return found
+        return None
+
+
+class Precompiled(Archives):
+    """Find kernels in the installed archive of this CPU's highest level.
+
+    Levels without an archive are passed over.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -37,74 +88,36 @@ class Precompiled:
 
         TFJIT_PRECOMPILED=0 hides the installed ones.
         """
+        super().__init__()
         self._folder = folder
         self._lock = threading.Lock()
-        self._opened: tuple[str, Archive] | None = None
         self._known = False
 
-    def _open(self) -> tuple[str, Archive] | None:
-        """Return the level and the archive, or None."""
+    def _all(self) -> tuple[tuple[str, Archive], ...]:
         with self._lock:
             if not self._known:
                 self._known = True
-                self._opened = self._find()
-            return self._opened
+                self._archives = self._find()
+            return self._archives
 
-    def _find(self) -> tuple[str, Archive] | None:
+    def _find(self) -> tuple[tuple[str, Archive], ...]:
         folder = self._folder
         if folder is None:
             with settings.using(os.environ):
                 if not settings.flag("TFJIT_PRECOMPILED"):
-                    return None
+                    return ()
             folder = FOLDER
-        # The look at the CPU imports LLVM.
         if not any(folder.glob(f"*{SUFFIX}")):
-            return None
+            return ()
         for level in target.levels_here():
             path = folder / f"{level}{SUFFIX}"
             try:
-                return level, Archive(path)
+                return ((level, Archive(path)),)
             except FileNotFoundError:
                 continue
             except (OSError, DamagedArchive) as error:
                 log.warning("tfjit: precompiled kernels are not used: %s", error)
-        return None
-
-    def key(self, source: KernelSource) -> str:
-        """Return the key of a kernel in the archive, or ""."""
-        opened = self._open()
-        if opened is None:
-            return ""
-        key = precompiled_key(source, opened[0])
-        return key if key in opened[1] else ""
-
-    def has_archive(self) -> bool:
-        """Return whether this CPU has an archive."""
-        return self._open() is not None
-
-    def holds(self, key: str) -> bool:
-        """Return whether the archive has an object of that key."""
-        opened = self._open()
-        return opened is not None and key in opened[1]
-
-    def text_key(self, text: str, functions: Sequence[str]) -> str:
-        """Return the key of compiled LLVM assembly in the archive, or ""."""
-        opened = self._open()
-        if opened is None:
-            return ""
-        key = precompiled_text_key(text, functions, opened[0])
-        return key if key in opened[1] else ""
-
-    def read(self, key: str) -> ObjectFile | None:
-        """Return the object of a key; None where missing or damaged."""
-        opened = self._open()
-        if opened is None:
-            return None
-        try:
-            return opened[1].read(key)
-        except (OSError, DamagedObject) as error:
-            settings.say("cache", "%s: kernel %s is compiled: %s", opened[1].path, key, error)
-            return None
+        return ()
 
     def reset_lock(self) -> None:
         """Replace the lock in a forked child; another thread may hold it."""

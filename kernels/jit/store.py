@@ -1,7 +1,7 @@
 """Hold the compiled kernels of this process: KernelSource -> addresses.
 
-A kernel comes from memory, the disk cache, the archive of precompiled kernels (precompiled.py) or
-the compiler process. `store.lookup(source)` is a dictionary look-up. `store.request(sources)`
+A kernel comes from memory, a pack, the disk cache, the archive of precompiled kernels
+(precompiled.py) or the compiler process. `store.lookup(source)` is a dictionary look-up. `store.request(sources)`
 returns at once: a background thread loads kernels from disk, and worker processes
 (`kernels/jit/compiler.py`) compile the others in the background. `store.compile(sources)` waits.
 This process never imports Numba.
@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING
 
 from tfjit.framework import settings
 from tfjit.kernels.jit import loader
+from tfjit.kernels.jit.archive import Archive
 from tfjit.kernels.jit.cache_key import cache_key, text_key
 from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomically
-from tfjit.kernels.jit.precompiled import Precompiled
+from tfjit.kernels.jit.precompiled import Archives, Precompiled
 from tfjit.kernels.jit.progress import CompileCounts, CompileProgress
 from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.source import KernelSource
@@ -59,7 +60,7 @@ class CompileError(Exception):
 class Counters:
     """Counts of the store's work.
 
-    hits: loaded from disk, of them precompiled: from the archive; misses: not on disk; compiled,
+    hits: loaded from disk, of them precompiled: from an archive; misses: not on disk; compiled,
     refused: answers of workers; times in ms.
     """
 
@@ -117,8 +118,12 @@ class KernelStore:
         self._loaded: dict[KernelSource, dict[str, int]] = {}
         self._refused: dict[KernelSource, str] = {}
         self._withheld: set[KernelSource] = set()
+        self._packs = Archives()
         self._precompiled = Precompiled(archives)
-        self._generic: dict[KernelSource, str] = {}  # those from the archive, with their keys
+        self._generic: dict[KernelSource, str] = {}  # those from archives, with their keys
+        self._without_compiler = ""  # the reason, once it was met
+        self._recorded: dict[KernelSource, None] | None = None
+        self._recorded_ir: dict[tuple[str, tuple[str, ...]], None] = {}
         self.ir_keys: set[str] = set()  # names of the objects that `load_ir` has loaded
         self._reset()
 
@@ -154,6 +159,24 @@ class KernelStore:
                 log.warning("tfjit: compiled kernels are kept in memory only: %s", reason)
         return self._directory
 
+    def add_archive(self, level: str, archive: Archive) -> None:
+        """Serve kernels from a pack's archive, before the disk cache.
+
+        level: the archive's; this CPU has it.
+        """
+        self._packs.add(level, archive)
+
+    def record(self) -> None:
+        """Record the requested kernels from now on, in place of loading or compiling them.
+
+        For a process that finds out which kernels a graph needs: it runs on references.
+        """
+        self._recorded = {}
+
+    def recorded(self) -> tuple[list[KernelSource], list[tuple[str, tuple[str, ...]]]]:
+        """Return the recorded kernels, and the recorded (LLVM assembly, its functions)."""
+        return list(self._recorded or ()), list(self._recorded_ir)
+
     def lookup(self, source: KernelSource) -> dict[str, int] | None:
         """Return entry -> address if the kernel is loaded in this process."""
         return self._loaded.get(source)
@@ -161,7 +184,7 @@ class KernelStore:
     def is_generic(self, source: KernelSource) -> bool:
         """Return whether the kernel's code is for a level, not this CPU.
 
-        Such code comes from the archive of precompiled kernels.
+        Such code comes from an archive.
         """
         return source in self._generic
 
@@ -170,7 +193,9 @@ class KernelStore:
         return self._generic.get(source) or cache_key(source)
 
     def has_name(self, name: str) -> bool:
-        """Return whether cache or archive has a kernel of that name."""
+        """Return whether cache or an archive has a kernel of that name."""
+        if self._packs.holds(name):
+            return True
         directory = self.directory
         if directory is not None and (directory / f"{os.path.basename(name)}.o").exists():
             return True
@@ -178,7 +203,9 @@ class KernelStore:
 
     def has_kernels(self) -> bool:
         """Return whether any kernel is loaded, on disk or precompiled."""
-        if self._loaded or self._precompiled.has_archive():
+        if self._recorded is not None:
+            return False
+        if self._loaded or self._packs.has_archive() or self._precompiled.has_archive():
             return True
         directory = self.directory
         if directory is None:
@@ -243,20 +270,34 @@ class KernelStore:
         Returns whether all are loaded.
         """
         wanted = list(dict.fromkeys(sources))
-        directory = self.directory
         for source in wanted:
-            if source in self._loaded or source in self._refused:
+            if source in self._loaded or source in self._refused or self._recorded is not None:
                 continue
-            key = cache_key(source)
-            cached = directory is not None and (directory / f"{key}.o").exists()
-            if not cached and not self._precompiled.key(source):
-                continue
+            key = ""
+            if not self._packs.key(source):
+                key = self._cache_key(source)
+                if not self._is_cached(key) and not self._precompiled.key(source):
+                    continue
             with self._lock:
                 claimed = bool(self._claim([source]))
             if claimed and not self._load_from_disk(source, key):
                 with self._lock:
                     self._pending.pop(source, None)
         return all(source in self._loaded for source in wanted)
+
+    def _cache_key(self, source: KernelSource) -> str:
+        """Return the kernel's name in the disk cache; "" without a compiler."""
+        if self._without_compiler:
+            return ""
+        try:
+            return cache_key(source)
+        except loader.NoCompiler as error:
+            self._without_compiler = str(error)
+            return ""
+
+    def _is_cached(self, key: str) -> bool:
+        directory = self.directory if key else None
+        return directory is not None and (directory / f"{key}.o").exists()
 
     # the caller holds the lock
     def _claim(self, sources: Iterable[KernelSource]) -> list[KernelSource]:
@@ -291,10 +332,18 @@ class KernelStore:
         """Return function -> address for LLVM assembly.
 
         It is compiled here (tens of ms) unless the disk has it. A text is to be loaded once a
-        process, and its functions need unique names.
+        process, and its functions need unique names. Raises NoCompiler where it has to be compiled
+        and cannot be.
         """
-        key = text_key(text, sorted(functions))
-        path = self.directory / f"{key}.o" if self.directory else None
+        if self._recorded is not None:
+            self._recorded_ir[text, tuple(functions)] = None
+        packed = self._load_archived_ir(self._packs, text, functions)
+        if packed is not None:
+            return packed
+        key, path = "", None
+        with contextlib.suppress(loader.NoCompiler):
+            key = text_key(text, sorted(functions))
+            path = self.directory / f"{key}.o" if self.directory else None
         if path is not None:
             try:
                 addresses = loader.load(ObjectFile.decode(path.read_bytes()))
@@ -304,21 +353,31 @@ class KernelStore:
                 pass  # not on disk yet
             except (DamagedObject, loader.MissingSymbol) as error:
                 settings.say("cache", "%s is compiled again: %s", path, error)
-        ready_key = self._precompiled.text_key(text, functions)
-        ready = self._precompiled.read(ready_key) if ready_key else None
+        ready = self._load_archived_ir(self._precompiled, text, functions)
         if ready is not None:
-            try:
-                addresses = loader.load(ready)
-                self.ir_keys.add(ready_key)
-                return addresses
-            except loader.MissingSymbol as error:
-                settings.say("cache", "the precompiled %s does not load: %s", functions[0], error)
+            return ready
         obj = loader.compile_ir(text, functions)
         if path is not None:
             with contextlib.suppress(OSError):
                 write_atomically(path, obj.encode())
         self.ir_keys.add(key)
         return loader.load(obj)
+
+    def _load_archived_ir(
+        self, archives: Archives, text: str, functions: Sequence[str]
+    ) -> dict[str, int] | None:
+        """Load compiled LLVM assembly from archives, or return None."""
+        key = archives.text_key(text, functions)
+        ready = archives.read(key) if key else None
+        if ready is None:
+            return None
+        try:
+            addresses = loader.load(ready)
+        except loader.MissingSymbol as error:
+            settings.say("cache", "the precompiled %s does not load: %s", functions[0], error)
+            return None
+        self.ir_keys.add(key)
+        return addresses
 
     def compile(
         self,
@@ -365,29 +424,47 @@ class KernelStore:
     def _load_or_queue(self, sources: list[KernelSource]) -> None:
         for source in sources:
             try:
-                key = cache_key(source)
+                if self._recorded is not None:
+                    self._recorded[source] = None
+                    self._settle(source)
+                    continue
+                key = "" if self._packs.key(source) else self._cache_key(source)
+                if self._load_from_disk(source, key):
+                    continue
+                if settings.text("TFJIT_JIT") == "off":
+                    self._settle(source)
+                    continue
+                key = key or self._cache_key(source)
+                if not key:
+                    told = bool(self._refused)
+                    self._refuse(source, self._without_compiler, quiet=told)
+                    continue
                 with self._lock:
                     self._pending[source] = key
                     self._by_key[key] = source
-                if not self._load_from_disk(source, key):
-                    self._enqueue(key)
+                self._enqueue(key)
             # An unexpected failure settles the kernel, or its users would wait for ever.
             except Exception as error:
                 self._refuse(source, f"{type(error).__name__}: {error}")
 
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
-        """Load a kernel from disk cache or archive.
+        """Load a kernel from a pack, the disk cache or the installed archive.
 
-        Returns whether one of them has it.
+        key: its name in the disk cache, or "". Returns whether one of them has it.
         """
-        if self._load_cached(source, key) or self._load_precompiled(source):
+        if (
+            self._load_archived(source, self._packs)
+            or self._load_cached(source, key)
+            or self._load_archived(source, self._precompiled)
+        ):
             self.counters.hits += 1
             return True
+        settings.say("cache", "%s is not on disk", source.title or "a kernel")
         self.counters.misses += 1
         return False
 
     def _load_cached(self, source: KernelSource, key: str) -> bool:
-        directory = self.directory
+        directory = self.directory if key else None
         if directory is None:
             return False
         path = directory / f"{key}.o"
@@ -408,11 +485,10 @@ class KernelStore:
             return False
         return True
 
-    def _load_precompiled(self, source: KernelSource) -> bool:
-        key = self._precompiled.key(source)
-        obj = self._precompiled.read(key) if key else None
+    def _load_archived(self, source: KernelSource, archives: Archives) -> bool:
+        key = archives.key(source)
+        obj = archives.read(key) if key else None
         if obj is None:
-            settings.say("cache", "%s is not on disk", source.title or "a kernel")
             return False
         self._generic[source] = key  # before waiting callers see it as loaded
         try:
@@ -467,9 +543,6 @@ class KernelStore:
         self._settle(source, reason=message)
 
     def _enqueue(self, key: str) -> None:
-        if settings.text("TFJIT_JIT") == "off":
-            self._settle(self._by_key[key])
-            return
         with self._lock:
             self._queue.append(key)
             self._dispatch()

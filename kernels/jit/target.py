@@ -1,7 +1,8 @@
 """Describe the CPU that kernels are compiled for.
 
-The description has name, instruction sets, vector width, registers and caches. The CPU is the host,
-or a level of x86-64 below it that TFJIT_CPU names. It decides tiles and is part of cache keys.
+The description has instruction sets, vector width, registers and caches, and decides tiles; LLVM's
+name and feature string of the CPU are part of cache keys. The CPU is the host, or a level of x86-64
+below it that TFJIT_CPU names. Only LLVM's words for it need llvmlite, which compiling needs too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -22,16 +24,14 @@ _X86: Final = ("x86_64", "amd64")
 
 @dataclass(frozen=True, slots=True)
 class CpuFeatures:
-    """Properties of a CPU that code generation depends on.
+    """Properties of a CPU that generated texts depend on.
 
-    name: LLVM's name of the CPU or level. flags: LLVM's feature string. isa: "avx512", "avx2",
-    "neon" or "generic". vector_bytes: of one register. vector_registers: architectural count.
-    l1_bytes, l2_bytes: data caches of one core. l3_bytes: of the whole chip, shared (0 when there
-    is none).
+    features: by LLVM's names. isa: "avx512", "avx2", "neon" or "generic". vector_bytes: of one
+    register. vector_registers: architectural count. l1_bytes, l2_bytes: data caches of one core.
+    l3_bytes: of the whole chip, shared (0 when there is none).
     """
 
-    name: str
-    flags: str
+    features: frozenset[str]
     isa: str
     vector_bytes: int
     vector_registers: int
@@ -42,6 +42,14 @@ class CpuFeatures:
     def lanes(self, itemsize: int) -> int:
         """Return the number of `itemsize`-byte elements in a vector register."""
         return self.vector_bytes // itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTarget:
+    """The CPU as LLVM is told of it. flags: LLVM's feature string."""
+
+    name: str
+    flags: str
 
 
 def classify(machine: str, enabled: frozenset[str]) -> tuple[str, int, int]:
@@ -98,14 +106,81 @@ LEVELS: Final = tuple(_ADDED)
 _TUNING: Final = {"avx512": ",-prefer-256-bit"}
 
 
+# Linux's names of features for which LLVM has others, or several
+_LINUX_NAMES: Final = {
+    "abm": ("lzcnt",),
+    "bmi1": ("bmi",),
+    "lahf_lm": ("sahf",),
+    "pni": ("sse3",),
+    "sse4_1": ("sse4.1",),
+    "sse4_2": ("sse4.2", "crc32"),
+}
+_CPU_INFO: Final = Path("/proc/cpuinfo")
+_FIRST_CPU: Final = 1 << 14  # bytes; the kernel writes one processor after the other
+
+
+def linux_features(text: str) -> frozenset[str]:
+    """Return the features of the first processor, by LLVM's names.
+
+    text: the beginning of /proc/cpuinfo on x86-64. Features that the levels do not ask for keep
+    Linux's names.
+    """
+    line = next((line for line in text.split("\n") if line.startswith("flags")), "")
+    names = line.partition(":")[2].split()
+    return frozenset(chain.from_iterable(_LINUX_NAMES.get(name, (name,)) for name in names))
+
+
+@functools.cache
+def present_features() -> frozenset[str]:
+    """Return the features of the process's CPU, by LLVM's names.
+
+    Linux tells those that the system lets programs use. Elsewhere llvmlite is imported.
+    """
+    if platform.machine().lower() in _X86:
+        try:
+            with _CPU_INFO.open() as file:
+                found = linux_features(file.read(_FIRST_CPU))
+        except OSError:
+            found = frozenset()
+        if found:
+            return found
+    import llvmlite.binding as llvm
+
+    from tfjit.kernels.jit.loader import fork_lock
+
+    with fork_lock():
+        features = llvm.get_host_cpu_features()
+    return frozenset(feature for feature, on in features.items() if on)
+
+
+_limit = ""  # the level that `limit_to` has set
+
+
 @functools.cache
 def level() -> str:
-    """Return the level that TFJIT_CPU names, "" for the host.
+    """Return the level that TFJIT_CPU names or `limit_to` has set, "" for the host.
 
     A process keeps its first answer.
     """
+    if _limit:
+        return _limit
     with settings.using(os.environ):
         return settings.text("TFJIT_CPU")
+
+
+def limit_to(name: str) -> bool:
+    """Hold this process to a level of its CPU, as TFJIT_CPU does.
+
+    Returns False, and changes nothing, if kernels of another width may have been made already.
+    """
+    global _limit
+    if classify(platform.machine().lower(), level_features(name))[0] == _host_isa():
+        return True
+    if host.cache_info().currsize:
+        return False
+    _limit = name
+    level.cache_clear()
+    return True
 
 
 def level_features(name: str) -> frozenset[str]:
@@ -116,13 +191,13 @@ def level_features(name: str) -> frozenset[str]:
     return frozenset(enabled)
 
 
-def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset[str]:
+def features_of_level(name: str, present: Collection[str]) -> frozenset[str]:
     """Return the features of an x86-64 level, by LLVM's names.
 
-    Raises ValueError when the host lacks one of them: its kernels could not run here.
+    present: those of the host. Raises ValueError when it lacks one: kernels could not run here.
     """
     enabled = level_features(name)
-    missing = sorted(feature for feature in enabled if not host_features.get(feature, False))
+    missing = sorted(enabled.difference(present))
     if missing:
         raise ValueError(
             f"TFJIT_CPU={name!r}: this CPU lacks {', '.join(missing)}. Unset it, or name a lower "
@@ -131,6 +206,7 @@ def features_of_level(name: str, host_features: Mapping[str, bool]) -> frozenset
     return enabled
 
 
+_described_level = ""  # the level that `describe_as` or `compile_for` has set
 _compiled_level = ""  # the level that `compile_for` has set
 
 
@@ -141,67 +217,101 @@ def compile_for(name: str) -> None:
     `host`. Raises ValueError on a machine of another architecture.
     """
     global _compiled_level
+    describe_as(name)
+    _compiled_level = name
+    code_target.cache_clear()
+
+
+def describe_as(name: str) -> None:
+    """Make `host` describe a level of x86-64, which the machine may lack.
+
+    For a process that makes texts of kernels and compiles none of them: code for its own use is
+    compiled for its own CPU. Raises ValueError on a machine of another architecture.
+    """
+    global _described_level
     if platform.machine().lower() not in _X86:
         raise ValueError(f"{name} is no level of a {platform.machine()} CPU")
-    _compiled_level = name
+    _described_level = name
     host.cache_clear()
 
 
 def levels_here() -> tuple[str, ...]:
     """Return the levels that this process may run code of, highest first.
 
-    TFJIT_CPU limits them. Imports llvmlite.
+    TFJIT_CPU limits them.
     """
     if platform.machine().lower() not in _X86:
         return ()
-    import llvmlite.binding as llvm
-
-    from tfjit.kernels.jit.loader import fork_lock
-
-    with fork_lock():
-        features = llvm.get_host_cpu_features()
     highest = LEVELS.index(level()) + 1 if level() else len(LEVELS)
     return tuple(
         name
         for name in reversed(LEVELS[:highest])
-        if all(features.get(feature, False) for feature in level_features(name))
+        if level_features(name) <= present_features()
     )
+
+
+def _host_features() -> frozenset[str]:
+    """Return the features that texts may use."""
+    if _described_level:
+        return level_features(_described_level)
+    if level():
+        return features_of_level(level(), present_features())
+    return present_features()
+
+
+def _host_isa() -> str:
+    return classify(platform.machine().lower(), _host_features())[0]
 
 
 @functools.cache
 def host() -> CpuFeatures:
-    """Return the CPU that this process compiles for.
+    """Return the CPU that this process makes texts for.
+
+    It is the process's own CPU, limited to TFJIT_CPU, or the level that `compile_for` or
+    `describe_as` has set. Raises ValueError when the CPU is below TFJIT_CPU.
+    """
+    features = _host_features()
+    isa, width, registers = classify(platform.machine().lower(), features)
+    l1, l2, l3 = cache_sizes()
+    return CpuFeatures(features, isa, width, registers, l1, l2, l3)
+
+
+@functools.cache
+def code_target() -> CodeTarget:
+    """Return the CPU that LLVM compiles for in this process.
 
     It is the process's own CPU, limited to TFJIT_CPU, or the level that `compile_for` has set.
     Imports llvmlite. Raises ValueError when the CPU is below TFJIT_CPU.
     """
-    import llvmlite.binding as llvm
-
-    from tfjit.kernels.jit.loader import fork_lock
-
-    with fork_lock():
-        features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
-    enabled, flags = (
-        frozenset(feature for feature, on in features.items() if on),
-        features.flatten(),
-    )
     held = _compiled_level or level()
     if held:
-        enabled = level_features(held) if _compiled_level else features_of_level(held, features)
-        name, flags = held, ",".join(f"+{feature}" for feature in sorted(enabled))
-    isa, width, registers = classify(platform.machine().lower(), enabled)
-    flags += _TUNING.get(isa, "")
-    l1, l2, l3 = cache_sizes()
-    return CpuFeatures(name, flags, isa, width, registers, l1, l2, l3)
+        name = held
+        enabled = (
+            level_features(held)
+            if _compiled_level
+            else features_of_level(held, present_features())
+        )
+        flags = ",".join(f"+{feature}" for feature in sorted(enabled))
+    else:
+        import llvmlite.binding as llvm
+
+        from tfjit.kernels.jit.loader import fork_lock
+
+        with fork_lock():
+            features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
+        flags = features.flatten()
+        enabled = frozenset(feature for feature, on in features.items() if on)
+    isa = classify(platform.machine().lower(), enabled)[0]
+    return CodeTarget(name, flags + _TUNING.get(isa, ""))
 
 
 def check_level() -> None:
     """Raise ValueError when TFJIT_CPU names no level of this CPU.
 
-    It may name no level at all, or one above this CPU. Imports llvmlite only when TFJIT_CPU is set.
+    It may name no level at all, or one above this CPU.
     """
     if level():
-        host()
+        _host_features()
 
 
 def available_cpus() -> int:

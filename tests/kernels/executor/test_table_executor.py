@@ -550,7 +550,7 @@ def test_walker_needs_no_numba(tmp_path: Path) -> None:
 
 def test_cpu_features(tmp_path: Path) -> None:
     host = cpu_features.host()
-    assert host.name and host.lanes(4) * 4 == host.vector_bytes
+    assert cpu_features.code_target().name and host.lanes(4) * 4 == host.vector_bytes
     assert host.l1_bytes >= 8 << 10 and host.l2_bytes >= host.l1_bytes
     assert cpu_features.classify("x86_64", frozenset({"avx512f", "avx512vl", "avx2", "fma"})) == (
         "avx512",
