@@ -57,7 +57,7 @@ ROOMS = {
         *("autodiff.arrays", "autodiff.layers", "autodiff.images", "autodiff.sparse"),
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
-    "client": ("session", "variables", "data", "rnn", "training", "saving", ""),
+    "client": ("session", "variables", "data", "rnn", "training", "saving", "packing", ""),
 }
 
 

@@ -1,6 +1,7 @@
-"""Compile the generic kernels for levels of x86-64 and write their archives.
+"""Compile kernels for levels of x86-64 and write their archives.
 
-Compiler processes for a level run no kernel: a machine makes archives for levels above its own.
+The kernels are the generic ones, or those of a pack. Compiler processes for a level run no kernel:
+a machine makes archives for levels above its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _NICE: Final = 10
 _BLOCK: Final = 8
 """Kernels that a process takes at a time."""
 Progress = Callable[[int, int], None]
+Text = tuple[str, tuple[str, ...]]
+Compiled = tuple[dict[str, ObjectFile], list[str], float]
+"""Kernels by key, reasons of those refused, processor seconds."""
 
 
 class Failed(Exception):
@@ -36,7 +40,7 @@ class Built:
     """The archive of one level.
 
     code_bytes: object code before compression. file_bytes: of the archive. cpu_s: processor time
-    of all processes.
+    of all processes. refused: titles of kernels that do not compile, which it lacks.
     """
 
     path: Path
@@ -44,6 +48,7 @@ class Built:
     code_bytes: int
     file_bytes: int
     cpu_s: float
+    refused: tuple[str, ...] = ()
 
 
 def build_archive(
@@ -52,32 +57,41 @@ def build_archive(
     processes: int,
     sources: Sequence[KernelSource] | None = None,
     progress: Progress = lambda done, total: None,
+    texts: Sequence[Text] = (),
+    block: int = _BLOCK,
 ) -> Built:
     """Compile kernels for a level and write `folder`/<level>.tfk in one atomic step.
 
-    sources: the kernels; all generic ones by default. progress: called with the numbers of compiled
-    and of all kernels. Raises Failed when one does not compile, OSError when the file cannot be
-    written.
+    sources: the kernels, of which some may be refused; all generic ones by default, of which none
+    may. texts: (LLVM assembly, its functions) beside those of the table executor. progress: called
+    with the numbers of compiled and of all kernels. block: kernels that a process takes at a time.
+    Raises Failed when one does not compile that has to, OSError when the file cannot be written.
     """
     objects: dict[str, ObjectFile] = {}
+    refused: list[str] = []
     cpu_s = 0.0
     with _pool(level, processes) as pool:
+        strict = sources is None
         if sources is None:
             sources = pool.submit(_enumerate).result()
-        blocks = [sources[at : at + _BLOCK] for at in range(0, len(sources), _BLOCK)]
-        waiting = [pool.submit(_compile_texts, level)]
-        waiting += [pool.submit(_compile, level, block) for block in blocks]
+        blocks = [sources[at : at + block] for at in range(0, len(sources), block)]
+        waiting = [pool.submit(_compile_texts, level, tuple(texts))]
+        waiting += [pool.submit(_compile, level, some) for some in blocks]
         total = len(sources)
         for future in waiting:
-            found, seconds = future.result()
+            found, failed, seconds = future.result()
+            if failed and strict:
+                raise Failed(failed[0])
             objects.update(found)
+            refused += failed
             cpu_s += seconds
             progress(min(len(objects), total), total)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{level}{SUFFIX}"
     size = write_archive(path, objects)
     path.chmod(0o644)
-    return Built(path, len(objects), sum(len(o.code) for o in objects.values()), size, cpu_s)
+    code_bytes = sum(len(obj.code) for obj in objects.values())
+    return Built(path, len(objects), code_bytes, size, cpu_s, tuple(refused))
 
 
 @contextmanager
@@ -105,25 +119,25 @@ def _enumerate() -> tuple[KernelSource, ...]:
     return generic_kernels()
 
 
-def _compile_texts(level: str) -> tuple[dict[str, ObjectFile], float]:
-    """Compile the table executor with the thread pool."""
+def _compile_texts(level: str, texts: Sequence[Text]) -> Compiled:
+    """Compile the table executor with the thread pool, and other assembly."""
     from tfjit.kernels.precompile.generic_kernels import machine_texts
 
     start = time.process_time()
     found = {
         precompiled_text_key(text, functions, level): loader.compile_ir(text, functions)
-        for text, functions in machine_texts()
+        for text, functions in dict.fromkeys((*machine_texts(), *texts))
     }
-    return found, time.process_time() - start
+    return found, [], time.process_time() - start
 
 
-def _compile(level: str, sources: Sequence[KernelSource]) -> tuple[dict[str, ObjectFile], float]:
-    """Compile kernels; return them by key, and the processor time."""
+def _compile(level: str, sources: Sequence[KernelSource]) -> Compiled:
+    """Compile kernels of which some may be refused."""
     from tfjit.kernels.jit import compiler
 
     start = time.process_time()
     os.environ.update(compiler.numba_target())  # before anything imports Numba
-    found = {}
+    found, refused = {}, []
     for source in sources:
         key = precompiled_key(source, level)
         unique = f"tfjit_{key[:24]}"
@@ -133,6 +147,7 @@ def _compile(level: str, sources: Sequence[KernelSource]) -> tuple[dict[str, Obj
             )
         except Exception as error:  # Numba or the text may raise anything
             name = source.title or source.digest[:12]
-            raise Failed(f"{name} for {level}: {type(error).__name__}: {error}") from None
+            refused.append(f"{name} for {level}: {type(error).__name__}: {error}")
+            continue
         found[key] = obj
-    return found, time.process_time() - start
+    return found, refused, time.process_time() - start

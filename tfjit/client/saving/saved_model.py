@@ -509,24 +509,37 @@ def _initialize(sess: SessionLike, meta: Message, folder: str, scope: str | None
     def scoped(name: str) -> str:
         return f"{scope}/{name}" if scope else name
 
-    feeds = {}
-    for asset in _assets(meta):
-        feeds[scoped(asset.tensor_info.name)] = os.path.join(
-            folder, constants.ASSETS_DIRECTORY, asset.filename
-        )
-    operation = None
-    if _INIT_SIGNATURE in meta.signature_def:
-        operation = graph.as_graph_element(
-            scoped(meta.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE].name)
-        )
-    for key in (_MAIN_OP, _LEGACY_INIT_OP):
-        if operation is None and key in meta.collection_def:
-            names = meta.collection_def[key].node_list.value
-            if len(names) != 1:
-                raise RuntimeError(f"Expected exactly one SavedModel init op. Found: {list(names)}")
-            operation = graph.as_graph_element(scoped(names[0]))
-    if operation is not None:
+    feeds = {
+        scoped(tensor): os.path.join(folder, constants.ASSETS_DIRECTORY, filename)
+        for tensor, filename in asset_files(meta).items()
+    }
+    name = initializer_of(meta)
+    if name:
+        operation = graph.as_graph_element(scoped(name))
         sess.run(getattr(operation, "op", operation), feeds)
+
+
+def initializer_of(meta: Message) -> str:
+    """Return the name of a meta graph's initialisation, of an operation or its output; or "".
+
+    Raises RuntimeError when it names several.
+    """
+    if _INIT_SIGNATURE in meta.signature_def:
+        found: str = meta.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE].name
+        return found
+    for key in (_MAIN_OP, _LEGACY_INIT_OP):
+        if key in meta.collection_def:
+            names = list(meta.collection_def[key].node_list.value)
+            if len(names) != 1:
+                raise RuntimeError(f"Expected exactly one SavedModel init op. Found: {names}")
+            only: str = names[0]
+            return only
+    return ""
+
+
+def asset_files(meta: Message) -> dict[str, str]:
+    """Return the file names of a meta graph's assets, by the tensor they are fed to."""
+    return {asset.tensor_info.name: asset.filename for asset in _assets(meta)}
 
 
 def _assets(meta: Message) -> Iterator[Any]:

@@ -23,6 +23,7 @@ from tfjit.client.session.graph_sources import (
     extend_session,
     graph_from,
     interactive_config,
+    pack_path,
     to_config,
 )
 from tfjit.client.session.run_entries import (
@@ -103,8 +104,9 @@ class BaseSession(SessionBase):
     """A session over one graph.
 
     target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef
-    message, its bytes, or a path to one; None takes the default graph: tfjit's own, or TensorFlow's
-    if that has operations, tfjit's has none and no `as_default` block of a tfjit graph is open.
+    message, its bytes, a path to one, or a path to a pack (`tfjit pack`), which brings kernels,
+    variables and tables; None takes the default graph: tfjit's own, or TensorFlow's if that has
+    operations, tfjit's has none and no `as_default` block of a tfjit graph is open.
     config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for
     settings that a config lacks (env, session_resource, custom_kernel_creator); `target` and
     `config` win over its own where they are given. Raises NotFoundError when no session factory
@@ -142,6 +144,13 @@ class BaseSession(SessionBase):
         self._target = (
             None if target is None else target.encode() if isinstance(target, str) else target
         )
+        packed = pack_path(graph)
+        if packed is not None:
+            from tfjit.client.session import packed_session
+
+            pack = packed_session.opened(packed)
+            options = packed_session.with_files(options, pack)
+            graph = packed_session.graph_def_of(pack)
         self._graph = graph_from(graph)
         join_tensorflow(BaseSession)
         self._config = to_config(config if config is not None else options.config)
@@ -164,6 +173,8 @@ class BaseSession(SessionBase):
         self._closed = False
         self._variables = options.env.variables
         watch_for_forks(self._extend_lock, self._graph)
+        if packed is not None:
+            packed_session.start(self, pack)
 
     @property
     def graph(self) -> Any:

@@ -3,7 +3,7 @@
 The record lies beside the kernels in the disk cache. It names the plan's kernels and the time that
 the compiled step took to build. A process that finds the record and the kernels serves the first
 run by compiled code. The record is a hint: a wrong one costs the time of building calls, never a
-value.
+value. A pack brings the fingerprints of its plans: their first runs always wait for compiled code.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 MAX_NODES: Final = 20_000
 """Largest number of nodes of a recorded plan: the fingerprint costs 2 us a node."""
+
+
+_packed: Final[set[str]] = set()
+_recorded: set[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,34 @@ def _path(key: str, suffix: str = "plan") -> Path | None:
     return store.directory / f"{key}.{suffix}" if store.directory is not None else None
 
 
+def add_packed(keys: Iterable[str]) -> None:
+    """Let the plans of these fingerprints run compiled from their first run.
+
+    Their kernels are in a pack, which the store has.
+    """
+    _packed.update(keys)
+
+
+def record() -> None:
+    """Record the fingerprints of plans from now on, for a pack."""
+    global _recorded
+    _recorded = set()
+
+
+def recorded() -> frozenset[str]:
+    """Return the recorded fingerprints."""
+    return frozenset(_recorded or ())
+
+
 def read(key: str) -> PlanRecord | None:
     """Return the record of that fingerprint, or None.
 
     A record counts only if all its kernels are still on disk, in the cache or the archive.
     """
+    if _recorded is not None:
+        _recorded.add(key)
+    if key in _packed:
+        return PlanRecord((), compiled_ms=0.0, slow_ms=float("inf"))
     path = _path(key)
     if path is None:
         return None
@@ -89,7 +116,7 @@ def read(key: str) -> PlanRecord | None:
 
 def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms: float) -> None:
     """Record a plan after all its kernels are loaded; ignore write errors."""
-    path = _path(key)
+    path = _path(key) if key not in _packed else None
     if path is None:
         return
     record = PlanRecord(
@@ -122,4 +149,15 @@ def write_splits(key: str, splits: Sequence[Iterable[str]]) -> None:
             write_atomically(path, json.dumps([sorted(names) for names in splits]).encode())
 
 
-__all__ = ["MAX_NODES", "PlanRecord", "fingerprint", "read", "read_splits", "write", "write_splits"]
+__all__ = [
+    "MAX_NODES",
+    "PlanRecord",
+    "add_packed",
+    "fingerprint",
+    "read",
+    "read_splits",
+    "record",
+    "recorded",
+    "write",
+    "write_splits",
+]

@@ -1,0 +1,162 @@
+"""Record in fresh processes which kernels the runs of a pack need, and check finished packs.
+
+A recording process opens a session over the pack's model, as its users do, and makes texts for one
+level of x86-64. It runs no compiled code of that level, which its CPU may lack: a run that is one
+step is only lowered, and any other runs on reference kernels.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tfjit.client.session.session import Session
+    from tfjit.kernels.source import KernelSource
+
+_REPEATS: Final = 3
+"""Runs in which a dataflow executor has asked for all kernels: it does when shapes recur."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run to be packed.
+
+    feeds: by tensor name, a shape or the .npy file of a value. fetches: names of tensors and
+    operations.
+    """
+
+    feeds: Mapping[str, tuple[int, ...] | Path]
+    fetches: tuple[str, ...]
+
+    def __str__(self) -> str:
+        feeds = ", ".join(f"{name}={given}" for name, given in self.feeds.items())
+        return f"{', '.join(self.fetches)}{f' for {feeds}' if feeds else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The needs of runs.
+
+    runs: (shape by feed, reason why it is no single step) of each. sources: kernels. texts: (LLVM
+    assembly, its functions). plans: fingerprints.
+    """
+
+    runs: tuple[tuple[dict[str, tuple[int, ...]], str], ...]
+    sources: tuple[KernelSource, ...]
+    texts: tuple[tuple[str, tuple[str, ...]], ...]
+    plans: tuple[str, ...]
+
+
+class RunFailed(Exception):
+    """A requested run does not work; the message names it and the reason."""
+
+
+def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
+    """Return the needs of the requested runs of a pack without kernels.
+
+    To be called in a process of its own, before anything makes a text. Raises RunFailed.
+    """
+    from tfjit.kernels.jit import target
+    from tfjit.kernels.jit.store import store
+    from tfjit.runtime.plan import plan_warm_start
+
+    os.environ["TFJIT_JIT"] = "lazy"
+    target.describe_as(level)
+    store.record()
+    with _session(path) as session:
+        plan_warm_start.record()
+        runs = tuple(_record_run(session, request) for request in requests)
+        plans = tuple(sorted(plan_warm_start.recorded()))
+    sources, texts = store.recorded()
+    return Recorded(runs, tuple(sources), tuple(texts), plans)
+
+
+def _record_run(session: Session, request: RunRequest) -> tuple[dict[str, tuple[int, ...]], str]:
+    """Let one run ask for its kernels; return its feeds' shapes, and why it is no single step."""
+    with _named(request):
+        lowered = session.lower(list(request.fetches), _shapes(request))
+        if not lowered.dynamic_reason:
+            lowered.compile()
+            return lowered.feed_shapes, ""
+        values = feed_values(session, request, lowered.feed_shapes)
+        for _ in range(_REPEATS):
+            session.run(list(request.fetches), values)
+            session.wait_until_compiled()
+        return lowered.feed_shapes, lowered.dynamic_reason
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The kernels of a pack's runs in a fresh process: loaded ones, missing ones."""
+
+    loaded: int
+    missing: int
+
+
+def check(path: Path, requests: Sequence[RunRequest]) -> Checked:
+    """Run a finished pack and count its kernels.
+
+    To be called in a process of its own. Raises RunFailed.
+    """
+    from tfjit.kernels.jit.store import store
+
+    os.environ |= {"TFJIT_JIT": "lazy", "TFJIT_PRECOMPILED": "0"}
+    with _session(path) as session:
+        for request in requests:
+            with _named(request):
+                lowered = session.lower(list(request.fetches), _shapes(request))
+                values = feed_values(session, request, lowered.feed_shapes)
+                for _ in range(_REPEATS if lowered.dynamic_reason else 1):
+                    session.run(list(request.fetches), values)
+                    session.wait_until_compiled()
+    counters = store.snapshot()
+    return Checked(counters.hits, counters.misses)
+
+
+def feed_values(
+    session: Session, request: RunRequest, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the values of a run's feeds: those of files, and zeros of the shapes."""
+    values = {}
+    for name, shape in shapes.items():
+        given = request.feeds.get(name)
+        if isinstance(given, Path):
+            values[name] = np.load(given, allow_pickle=False)
+            continue
+        dtype = session.graph.get_tensor_by_name(name).dtype
+        if dtype.name == "string":
+            values[name] = np.full(shape, b"", object)
+        else:
+            values[name] = np.zeros(shape, dtype.as_numpy_dtype)
+    return values
+
+
+def _shapes(request: RunRequest) -> dict[str, Any]:
+    from tfjit.framework.types.shape import TensorShape
+
+    return {
+        name: np.load(given, allow_pickle=False) if isinstance(given, Path) else TensorShape(given)
+        for name, given in request.feeds.items()
+    }
+
+
+def _session(path: Path) -> Session:
+    from tfjit.client.session.session import Session
+
+    return Session(graph=path)
+
+
+@contextmanager
+def _named(request: RunRequest) -> Iterator[None]:
+    """Raise any failure as RunFailed: errors of the graph do not travel between processes."""
+    try:
+        yield
+    except Exception as error:
+        raise RunFailed(f"{request}: {type(error).__name__}: {error}") from None

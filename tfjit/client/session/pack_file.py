@@ -1,0 +1,258 @@
+"""Read and write packs: a model with its plans and compiled kernels in one file.
+
+A pack is a ZIP file of uncompressed entries:
+
+    tfjit_pack.json         the manifest: versions, runs, levels, size and SHA-256 of each entry
+    model.pb                the GraphDef or MetaGraphDef
+    variables/, assets/     of a SavedModel
+    kernels/<level>.tfk     an archive of kernels (kernels/jit/archive.py) for a level of x86-64
+
+The digests find damage. They are no signature: the machine code of a pack is run, so a pack has to
+be trusted as a library is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tfjit.framework import errors
+from tfjit.kernels.jit.archive import SUFFIX, Archive, DamagedArchive
+
+PACK_SUFFIX: Final = ".tfjit"
+MODEL: Final = "model.pb"
+_MANIFEST: Final = "tfjit_pack.json"
+_FORMAT: Final = 1
+_LOCAL: Final = struct.Struct("<26xHH")  # lengths of name and extra field in a local header
+_MANIFEST_BYTES: Final = 64 << 20
+_DATE: Final = (1980, 1, 1, 0, 0, 0)  # equal contents make equal files
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRun:
+    """A run that the pack holds a plan of.
+
+    feeds: shape by tensor name. fetches: names of tensors and operations. dynamic_reason: why the
+    dataflow executor runs it node by node, "" for a run that is one step.
+    """
+
+    feeds: Mapping[str, tuple[int, ...]]
+    fetches: tuple[str, ...]
+    dynamic_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartupRun:
+    """A run that makes a new session ready: it restores variables or fills tables.
+
+    target: the operation. files: entry (or prefix of entries) by the string tensor that it is fed
+    to.
+    """
+
+    target: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLevel:
+    """The kernels for one level of x86-64.
+
+    kernels: their number. plans: fingerprints of the plans that they serve. refused: titles of the
+    kernels that cannot be compiled, which references serve.
+    """
+
+    kernels: int
+    plans: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The contents of a pack.
+
+    tfjit: the version that wrote it. compiler: the digest of its compiler's sources. system,
+    machine: as the kernels' ABI has them. kind: "GraphDef", "MetaGraphDef" or "SavedModel". levels:
+    by name.
+    """
+
+    tfjit: str
+    compiler: str
+    system: str
+    machine: str
+    kind: str
+    runs: tuple[PackedRun, ...] = ()
+    startup: tuple[StartupRun, ...] = ()
+    levels: Mapping[str, PackedLevel] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a pack: its place in the file, its size in bytes, its digest."""
+
+    begin: int
+    size: int
+    sha256: str
+
+
+class PackFile:
+    """A pack that is open for reading.
+
+    Its manifest is read at once, an entry when it is asked for. Safe to use from any thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the manifest of the pack at `path`.
+
+        Raises OSError when the file cannot be read, InvalidArgumentError when it is no pack, is cut
+        off, or has a format of another version.
+        """
+        self.path = path.absolute()
+        self.size_bytes = path.stat().st_size
+        try:
+            with zipfile.ZipFile(path) as file:
+                infos = {info.filename: info for info in file.infolist()}
+                if _MANIFEST not in infos:
+                    raise _invalid(f"{path} is a ZIP file and no pack of tfjit.")
+                if infos[_MANIFEST].file_size > _MANIFEST_BYTES:
+                    raise _invalid(f"{path} is a damaged pack: its manifest is too large.")
+                content = json.loads(file.read(_MANIFEST))
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
+            raise _invalid(f"{path} is a damaged or truncated pack: {error}.") from None
+        try:
+            if int(content["format"]) != _FORMAT:
+                raise _invalid(
+                    f"{path} is a pack of format {content['format']}, and tfjit reads format "
+                    f"{_FORMAT} here: pack the model again."
+                )
+            self.manifest = _manifest(content)
+            self.entries = {
+                str(name): self._entry(infos[name], str(entry["sha256"]), int(entry["bytes"]))
+                for name, entry in content["entries"].items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
+            raise _invalid(
+                f"{path} is a damaged pack: {type(error).__name__} in its manifest: {error}."
+            ) from None
+        missing = [archive_name(level) for level in self.manifest.levels]
+        missing = [name for name in (MODEL, *missing) if name not in self.entries]
+        if missing:
+            raise _invalid(f"{path} is a damaged pack: it lacks {', '.join(missing)}.")
+
+    def _entry(self, info: zipfile.ZipInfo, digest: str, size: int) -> Entry:
+        """Return the place of an entry. Raises ValueError when it cannot be right."""
+        with self.path.open("rb") as file:
+            file.seek(info.header_offset)
+            name_bytes, extra_bytes = _LOCAL.unpack(file.read(_LOCAL.size))
+        begin = info.header_offset + _LOCAL.size + name_bytes + extra_bytes
+        stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == size
+        if not stored or begin + size > self.size_bytes:
+            raise ValueError(f"{info.filename} has another form or size")
+        return Entry(begin, size, digest)
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of an entry.
+
+        Raises KeyError without one of that name, OSError when the file cannot be read,
+        DataLossError when the bytes do not match their digest.
+        """
+        entry = self.entries[name]
+        with self.path.open("rb") as file:
+            file.seek(entry.begin)
+            data = file.read(entry.size)
+        if hashlib.sha256(data).hexdigest() != entry.sha256:
+            raise errors.DataLossError(
+                None, None, f"{self.path}: {name} does not match its digest: the pack is damaged."
+            )
+        return data
+
+    def archive(self, level: str) -> Archive:
+        """Return the kernels for a level.
+
+        Raises KeyError for another level, OSError, DataLossError when they do not match their
+        digest.
+        """
+        name = archive_name(level)
+        self.read(name)
+        try:
+            return Archive(self.path, self.entries[name].begin)
+        except DamagedArchive as error:
+            raise errors.DataLossError(None, None, str(error)) from None
+
+
+def archive_name(level: str) -> str:
+    """Return the name of the entry with a level's kernels."""
+    return f"kernels/{level}{SUFFIX}"
+
+
+def write_pack(path: Path, manifest: Manifest, entries: Mapping[str, bytes | Path]) -> int:
+    """Write a pack in one atomic step; return its size in bytes.
+
+    entries: content, or the file that holds it, by name. Raises OSError.
+    """
+    listed: dict[str, dict[str, Any]] = {}
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as file:
+            for name, content in sorted(entries.items()):
+                digest, size = hashlib.sha256(), 0
+                with file.open(zipfile.ZipInfo(name, _DATE), "w", force_zip64=True) as target:
+                    for block in _blocks(content):
+                        target.write(block)
+                        digest.update(block)
+                        size += len(block)
+                listed[name] = {"bytes": size, "sha256": digest.hexdigest()}
+            text = json.dumps({"format": _FORMAT, **asdict(manifest), "entries": listed}, indent=1)
+            file.writestr(zipfile.ZipInfo(_MANIFEST, _DATE), text)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return path.stat().st_size
+
+
+def _blocks(content: bytes | Path) -> Any:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while block := file.read(1 << 22):
+            yield block
+
+
+def _manifest(content: Mapping[str, Any]) -> Manifest:
+    """Return the manifest in parsed JSON. Raises KeyError, TypeError, ValueError."""
+    return Manifest(
+        *(str(content[name]) for name in ("tfjit", "compiler", "system", "machine", "kind")),
+        runs=tuple(
+            PackedRun(
+                {str(name): tuple(map(int, shape)) for name, shape in run["feeds"].items()},
+                tuple(map(str, run["fetches"])),
+                str(run["dynamic_reason"]),
+            )
+            for run in content["runs"]
+        ),
+        startup=tuple(
+            StartupRun(
+                str(run["target"]), {str(name): str(file) for name, file in run["files"].items()}
+            )
+            for run in content["startup"]
+        ),
+        levels={
+            str(name): PackedLevel(
+                int(level["kernels"]),
+                tuple(map(str, level["plans"])),
+                tuple(map(str, level["refused"])),
+            )
+            for name, level in content["levels"].items()
+        },
+    )
+
+
+def _invalid(text: str) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(None, None, text)
