@@ -1,6 +1,6 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | inspect | passes | config | warm | demo`, and `tfjit
+The commands are `tfjit run | explain | inspect | pack | passes | config | warm | demo`, and `tfjit
 script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
@@ -17,19 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfjit import __version__
+from tfjit.arguments import (
+    UsageError,
+    feeds_of,
+    fetches_of,
+    read_model_of,
+    shapes_of,
+    tensor_name,
+)
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
-
     from tfjit.client.session.model_file import ModelFile
-
-
-class UsageError(Exception):
-    """The command line asks for something that cannot be meant."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -124,7 +126,10 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
-    model = "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), or the folder of a SavedModel"
+    model = (
+        "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), the folder of a SavedModel, or a "
+        "pack (.tfjit)"
+    )
 
     def several(sub: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
         """Add an option that takes several values and may be repeated."""
@@ -175,6 +180,45 @@ def _parser() -> argparse.ArgumentParser:
         "inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model."
     )
     inspect.add_argument("model", metavar="MODEL", help=model)
+
+    pack = command(
+        "pack",
+        _pack,
+        "Write a model with its plans and compiled kernels into one file, from which "
+        "tfjit.Session(graph=FILE) starts at compiled speed, without Numba and a cache.",
+    )
+    pack.add_argument("model", metavar="MODEL", help=model)
+    several(
+        pack,
+        "--feed",
+        "NAME=SIZES",
+        "a shape of the tensor NAME, as in images:0=1,8,8,1, or FILE.npy, a value; several for one "
+        "NAME make several plans",
+    )
+    several(
+        pack,
+        "--fetch",
+        "NAME",
+        "tensor to compute, or operation to run (default: the outputs of the signature)",
+    )
+    pack.add_argument(
+        "--signature",
+        metavar="NAME",
+        default="",
+        help="of a SavedModel: its names are those of feeds and fetches (default: the only one, or "
+        "serving_default)",
+    )
+    several(
+        pack,
+        "--cpu",
+        "LEVEL",
+        "level of x86-64 that runs it: x86-64-v2, -v3 (AVX2) or -v4 (AVX-512); several for several "
+        "machines (default: the highest of this CPU)",
+    )
+    pack.add_argument("-o", "--out", metavar="FILE", type=Path, required=True, help="the pack")
+    pack.add_argument(
+        "--processes", metavar="N", type=int, default=0, help="compilers at a time (default: cores)"
+    )
 
     config = command(
         "config", _config, "Show the effect of each field of ConfigProto and RunOptions."
@@ -238,20 +282,26 @@ def _passes(args: argparse.Namespace) -> int:
 def _inspect(args: argparse.Namespace) -> int:
     from tfjit.inspection import inspect_model
 
-    print(inspect_model(_read_model(args.model)))
+    print(inspect_model(read_model_of(args.model)))
     return 0
+
+
+def _pack(args: argparse.Namespace) -> int:
+    from tfjit.pack_command import pack
+
+    return pack(args)
 
 
 def _run(args: argparse.Namespace) -> int:
     from tfjit.protos import ConfigProto, OptimizerOptions, RunMetadata, RunOptions
 
-    fetches = _fetches(args.fetch)
-    feeds = _feeds(args.feed)
+    fetches = fetches_of(args.fetch)
+    feeds = feeds_of(args.feed)
     if args.out is not None:
         _writable_folder(args.out)
     if args.trace is not None and not args.trace.parent.is_dir():
         raise UsageError(f"--trace {args.trace}: there is no folder {args.trace.parent}")
-    model = _read_model(args.model)
+    model = read_model_of(args.model)
     config = options = metadata = None
     if args.trace is not None:
         # A timeline of the reference kernels, which serve while others compile, would show kernels
@@ -260,9 +310,9 @@ def _run(args: argparse.Namespace) -> int:
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
         options, metadata = RunOptions(trace_level=RunOptions.FULL_TRACE), RunMetadata()
     with _progress(f"running {model.path.name}"), _opened(model, config) as session:
-        named = {_tensor_name(model, name): value for name, value in feeds.items()}
+        named = {tensor_name(model, name): value for name, value in feeds.items()}
         values = session.run(
-            [_tensor_name(model, name) for name in fetches],
+            [tensor_name(model, name) for name in fetches],
             named,
             options=options,
             run_metadata=metadata,
@@ -283,14 +333,14 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    fetches = _fetches(args.fetch)
-    shapes = _shapes(args.shape)
-    feeds = _feeds(args.feed)
-    model = _read_model(args.model)
+    fetches = fetches_of(args.fetch)
+    shapes = shapes_of(args.shape)
+    feeds = feeds_of(args.feed)
+    model = read_model_of(args.model)
     with _progress(f"explaining {model.path.name}"), _opened(model) as session:
-        wanted = [_tensor_name(model, name) for name in fetches]
+        wanted = [tensor_name(model, name) for name in fetches]
         sizes, values = (
-            {_tensor_name(model, name): value for name, value in given.items()}
+            {tensor_name(model, name): value for name, value in given.items()}
             for given in (shapes, feeds)
         )
         explanation = session.explain(wanted, sizes or None, args.measure, values or None)
@@ -361,17 +411,6 @@ def _demo(args: argparse.Namespace) -> int:
     return run_demo(seconds=args.seconds, tensorflow=not args.no_tensorflow)
 
 
-def _read_model(name: str) -> ModelFile:
-    from tfjit.client.session.model_file import read_model
-
-    try:
-        return read_model(name)
-    except FileNotFoundError:
-        raise UsageError(f"there is no file or folder {name}") from None
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
-
-
 @contextlib.contextmanager
 def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
     """Open a session over a model.
@@ -380,8 +419,9 @@ def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
     """
     import tfjit
 
-    if model.kind != "SavedModel":
-        with tfjit.Session(graph=model.graph_def, config=config) as session:
+    if model.pack is not None or model.kind != "SavedModel":
+        graph = model.graph_def if model.pack is None else model.path
+        with tfjit.Session(graph=graph, config=config) as session:
             yield session
         return
     from tfjit.client.saving import saved_model
@@ -389,102 +429,6 @@ def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
     with tfjit.Graph().as_default(), tfjit.Session(config=config) as session:
         saved_model.load(session, model.tags, model.path.parent)
         yield session
-
-
-def _tensor_name(model: ModelFile, name: str) -> str:
-    """Return the name of a tensor or operation.
-
-    `name` may also be a name of the model's only signature, or of "serving_default".
-    """
-    key = name.removesuffix(":0")
-    signatures = model.signatures
-    signature = signatures.get("serving_default") or (
-        next(iter(signatures.values())) if len(signatures) == 1 else None
-    )
-    if signature is None or any(node.name == key for node in model.graph_def.node):
-        return name
-    for side in (signature.inputs, signature.outputs):
-        if key in side:
-            found: str = side[key].name
-            return found
-    return name
-
-
-def _fetches(names: Sequence[str]) -> list[str]:
-    """Return the fetches without repetitions, in order."""
-    if not names:
-        raise UsageError(
-            "nothing to fetch: name at least one tensor, as in --fetch probs:0 (`tfjit inspect "
-            "MODEL` lists them)"
-        )
-    return list(dict.fromkeys(names))
-
-
-def _split(argument: str, option: str, form: str) -> tuple[str, str]:
-    name, equals, value = argument.partition("=")
-    if not equals or not name or not value:
-        raise UsageError(f"{option} {argument}: expected {form}")
-    return name if ":" in name else f"{name}:0", value
-
-
-def _feeds(arguments: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return tensor name -> array, from NAME=FILE.npy and NAME=FILE.npz:ARRAY."""
-    feeds: dict[str, Any] = {}
-    for argument in arguments:
-        name, file = _split(argument, "--feed", "NAME=FILE.npy or NAME=FILE.npz:ARRAY")
-        if name in feeds:
-            raise UsageError(f"--feed {argument}: {name} is fed twice")
-        feeds[name] = _load(file, f"--feed {argument}")
-    return feeds
-
-
-def _load(file: str, option: str) -> np.ndarray[Any, Any]:
-    """Return the array in FILE.npy or FILE.npz:ARRAY. Nothing is unpickled."""
-    import numpy as np
-
-    path, array = file, ""
-    if not Path(file).exists() and ".npz:" in file:
-        path, _, array = file.rpartition(":")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise UsageError(f"{option}: there is no file {path}") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"{option}: {path} is not an array that NumPy wrote: {error}") from None
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded as archive:
-        if not array and len(archive.files) == 1:
-            array = archive.files[0]
-        if array not in archive.files:
-            found = ", ".join(archive.files)
-            raise UsageError(
-                f"{option}: {path} holds several arrays ({found}); name one of them, as in "
-                f"{path}:{archive.files[0]}"
-            )
-        value: np.ndarray[Any, Any] = archive[array]
-        return value
-
-
-def _shapes(arguments: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return tensor name -> shape, from NAME=1,8,8,1.
-
-    "NAME=scalar" is the empty shape.
-    """
-    shapes = {}
-    for argument in arguments:
-        name, text = _split(argument, "--shape", "NAME=SIZES, as in images:0=1,8,8,1")
-        try:
-            sizes = () if text == "scalar" else tuple(int(size) for size in text.split(","))
-        except ValueError:
-            raise UsageError(
-                f"--shape {argument}: sizes are whole numbers with commas between, or the word "
-                "scalar"
-            ) from None
-        if any(size < 0 for size in sizes):
-            raise UsageError(f"--shape {argument}: sizes are not negative")
-        shapes[name] = sizes
-    return shapes
 
 
 def _writable_folder(folder: Path) -> None:

@@ -64,9 +64,7 @@ class _Pages:
         """Return the address of writable zeroed pages for `size` bytes. Raises OSError."""
         size = -(-size // _PAGE) * _PAGE
         if size > self._left:
-            chunk = mmap.mmap(
-                -1, max(size, _CHUNK_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            )
+            chunk = mmap.mmap(-1, max(size, _CHUNK_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             self._chunks.append(chunk)
             self._begin = ctypes.addressof(ctypes.c_char.from_buffer(chunk))
             self._left = len(chunk)
@@ -104,9 +102,7 @@ def is_for_here(code: bytes) -> bool:
     )
 
 
-def load(
-    code: bytes, symbols: Mapping[str, str], externals: Mapping[str, int]
-) -> dict[str, int]:
+def load(code: bytes, symbols: Mapping[str, str], externals: Mapping[str, int]) -> dict[str, int]:
     """Load an object; return the address of each entry, 0 for one that it lacks.
 
     symbols: entry -> symbol. externals: addresses of the functions that it calls. The code stays
@@ -119,13 +115,9 @@ def load(
         raise Unsupported(f"the object is malformed: {error}") from None
 
 
-def _load(
-    code: bytes, symbols: Mapping[str, str], externals: Mapping[str, int]
-) -> dict[str, int]:
+def _load(code: bytes, symbols: Mapping[str, str], externals: Mapping[str, int]) -> dict[str, int]:
     table, _, _, _, _, entry_size, count, _ = _HEADER.unpack_from(code, 0x28)
-    sections = [
-        _Section(_SECTION.unpack_from(code, table + i * entry_size)) for i in range(count)
-    ]
+    sections = [_Section(_SECTION.unpack_from(code, table + i * entry_size)) for i in range(count)]
     fixed = [s for s in sections if s.loaded and not s.flags & _WRITE]
     written = [s for s in sections if s.loaded and s.flags & _WRITE]
     end = _place(fixed, 0)

@@ -34,7 +34,7 @@ def require_llvm() -> None:
         import llvmlite.binding  # noqa: F401
     except ImportError as error:
         raise NoCompiler(
-            f"there is no compiler ({error}): install numba, or run a pack, which needs none"
+            f"there is no compiler ({error}): install numba, or pack the model with this run"
         ) from None
 
 

@@ -244,9 +244,7 @@ def levels_here() -> tuple[str, ...]:
         return ()
     highest = LEVELS.index(level()) + 1 if level() else len(LEVELS)
     return tuple(
-        name
-        for name in reversed(LEVELS[:highest])
-        if level_features(name) <= present_features()
+        name for name in reversed(LEVELS[:highest]) if level_features(name) <= present_features()
     )
 
 
@@ -287,9 +285,7 @@ def code_target() -> CodeTarget:
     if held:
         name = held
         enabled = (
-            level_features(held)
-            if _compiled_level
-            else features_of_level(held, present_features())
+            level_features(held) if _compiled_level else features_of_level(held, present_features())
         )
         flags = ",".join(f"+{feature}" for feature in sorted(enabled))
     else:

@@ -28,15 +28,15 @@ _REPEATS: Final = 3
 class RunRequest:
     """A run to be packed.
 
-    feeds: by tensor name, a shape or the .npy file of a value. fetches: names of tensors and
-    operations.
+    feeds: by tensor name, a shape or a value. fetches: names of tensors and operations.
     """
 
-    feeds: Mapping[str, tuple[int, ...] | Path]
+    feeds: Mapping[str, tuple[int, ...] | np.ndarray[Any, Any]]
     fetches: tuple[str, ...]
 
     def __str__(self) -> str:
-        feeds = ", ".join(f"{name}={given}" for name, given in self.feeds.items())
+        shapes = {name: getattr(given, "shape", given) for name, given in self.feeds.items()}
+        feeds = ", ".join(f"{name}={list(shape)}" for name, shape in shapes.items())
         return f"{', '.join(self.fetches)}{f' for {feeds}' if feeds else ''}"
 
 
@@ -123,12 +123,12 @@ def check(path: Path, requests: Sequence[RunRequest]) -> Checked:
 def feed_values(
     session: Session, request: RunRequest, shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the values of a run's feeds: those of files, and zeros of the shapes."""
+    """Return the values of a run's feeds: those requested, and zeros of the shapes."""
     values = {}
     for name, shape in shapes.items():
         given = request.feeds.get(name)
-        if isinstance(given, Path):
-            values[name] = np.load(given, allow_pickle=False)
+        if isinstance(given, np.ndarray):
+            values[name] = given
             continue
         dtype = session.graph.get_tensor_by_name(name).dtype
         if dtype.name == "string":
@@ -142,7 +142,7 @@ def _shapes(request: RunRequest) -> dict[str, Any]:
     from tfjit.framework.types.shape import TensorShape
 
     return {
-        name: np.load(given, allow_pickle=False) if isinstance(given, Path) else TensorShape(given)
+        name: TensorShape(given) if isinstance(given, tuple) else given
         for name, given in request.feeds.items()
     }
 

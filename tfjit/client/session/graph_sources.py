@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Message, Structure
 
 
-def pack_path(source: object) -> Path | None:
-    """Return the path of the pack that a graph argument names, or None.
-
-    A pack is a ZIP file, which no message is.
-    """
-    if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        if path.is_file():
-            with path.open("rb") as file:
-                return path if file.read(4) == b"PK\x03\x04" else None
-    return None
-
-
 def graph_from(source: object) -> Structure:
     """Return the graph of a session.
 

@@ -1,6 +1,6 @@
 """A model's message from a file or its bytes.
 
-A model is a GraphDef, a MetaGraphDef or a SavedModel, binary or (in a file) text.
+A model is a GraphDef, a MetaGraphDef or a SavedModel, binary or (in a file) text, or a pack of one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError, Message
 
+from tfjit.client.session.pack_file import PackFile, pack_path
 from tfjit.framework import errors
 from tfjit.protos import GraphDef, MetaGraphDef, SavedModel
 
@@ -23,13 +24,14 @@ class ModelFile:
     """A model as it stands in a file.
 
     kind: "GraphDef", "MetaGraphDef" or "SavedModel". message: the graph, or the chosen meta graph,
-    for a Session.
+    for a Session. pack: the pack that holds the model, if one does.
     """
 
     path: Path
     kind: str
     size_bytes: int
     message: GraphDef | MetaGraphDef
+    pack: PackFile | None = None
 
     @property
     def graph_def(self) -> GraphDef:
@@ -50,11 +52,11 @@ class ModelFile:
 
 
 def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
-    """Read the model in a file or a SavedModel's folder.
+    """Read the model in a file, a SavedModel's folder or a pack.
 
     Of a SavedModel's meta graphs, the one tagged "serve" is taken, else the first. faulty: as in
     `parse_model`. Raises FileNotFoundError when there is no such file, InvalidArgumentError when it
-    holds no model or only part of one.
+    holds no model or only part of one, DataLossError when it is a damaged pack.
     """
     path = Path(path)
     if path.is_dir():
@@ -68,6 +70,9 @@ def read_model(path: str | Path, *, faulty: bool = False) -> ModelFile:
                 None, None, f"{path} is a folder without saved_model.pb, so it is not a SavedModel."
             )
         path = inside[0]
+    if pack_path(path) is not None:
+        pack = PackFile(path)
+        return ModelFile(path, pack.manifest.kind, pack.size_bytes, pack.message(), pack)
     content = path.read_bytes()
     kind, message = (
         _parse_text(path, content)

@@ -15,20 +15,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
 import struct
-import zipfile
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
-from tfjit.kernels.jit.archive import SUFFIX, Archive, DamagedArchive
+from tfjit.framework.version import __version__
 
-PACK_SUFFIX: Final = ".tfjit"
+if TYPE_CHECKING:
+    import zipfile
+
+    from tfjit.framework.graphs.typing import Message
+    from tfjit.kernels.jit.archive import Archive
+
 MODEL: Final = "model.pb"
 _MANIFEST: Final = "tfjit_pack.json"
 _FORMAT: Final = 1
+_ZIP: Final = b"PK\x03\x04"
 _LOCAL: Final = struct.Struct("<26xHH")  # lengths of name and extra field in a local header
 _MANIFEST_BYTES: Final = 64 << 20
 _DATE: Final = (1980, 1, 1, 0, 0, 0)  # equal contents make equal files
@@ -100,6 +108,19 @@ class Entry:
     sha256: str
 
 
+def pack_path(source: object) -> Path | None:
+    """Return the path of the pack that a graph argument names, or None.
+
+    A pack is a ZIP file, which no message is. Raises OSError.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if path.is_file():
+            with path.open("rb") as file:
+                return path if file.read(len(_ZIP)) == _ZIP else None
+    return None
+
+
 class PackFile:
     """A pack that is open for reading.
 
@@ -112,6 +133,8 @@ class PackFile:
         Raises OSError when the file cannot be read, InvalidArgumentError when it is no pack, is cut
         off, or has a format of another version.
         """
+        import zipfile
+
         self.path = path.absolute()
         self.size_bytes = path.stat().st_size
         try:
@@ -150,7 +173,7 @@ class PackFile:
             file.seek(info.header_offset)
             name_bytes, extra_bytes = _LOCAL.unpack(file.read(_LOCAL.size))
         begin = info.header_offset + _LOCAL.size + name_bytes + extra_bytes
-        stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == size
+        stored = info.compress_type == 0 and info.file_size == size
         if not stored or begin + size > self.size_bytes:
             raise ValueError(f"{info.filename} has another form or size")
         return Entry(begin, size, digest)
@@ -171,12 +194,29 @@ class PackFile:
             )
         return data
 
+    def message(self) -> Message:
+        """Return the GraphDef or MetaGraphDef.
+
+        Raises OSError, DataLossError when it is damaged.
+        """
+        from google.protobuf.message import DecodeError
+
+        from tfjit.protos import GraphDef, MetaGraphDef
+
+        kind: Any = GraphDef if self.manifest.kind == "GraphDef" else MetaGraphDef
+        try:
+            return kind.FromString(self.read(MODEL))
+        except DecodeError as error:
+            raise errors.DataLossError(None, None, f"{self.path}: {MODEL}: {error}") from None
+
     def archive(self, level: str) -> Archive:
         """Return the kernels for a level.
 
         Raises KeyError for another level, OSError, DataLossError when they do not match their
         digest.
         """
+        from tfjit.kernels.jit.archive import Archive, DamagedArchive
+
         name = archive_name(level)
         self.read(name)
         try:
@@ -184,10 +224,30 @@ class PackFile:
         except DamagedArchive as error:
             raise errors.DataLossError(None, None, str(error)) from None
 
+    def fitting_level(self) -> tuple[str, str]:
+        """Return the level whose kernels fit this process, or "" and the reason why none does."""
+        from tfjit.kernels.jit import target
+        from tfjit.kernels.jit.cache_key import compiler_digest
+
+        packed = self.manifest
+        here = (sys.platform, platform.machine().lower())
+        if (packed.system, packed.machine) != here:
+            return "", f"they are for {packed.system} on {packed.machine}, not {' on '.join(here)}"
+        if packed.tfjit != __version__:
+            return "", f"they were compiled by tfjit {packed.tfjit}, and this is {__version__}"
+        if packed.compiler != compiler_digest():
+            return "", f"they were compiled by other sources of tfjit {__version__}"
+        levels = target.levels_here()
+        found = next((level for level in levels if level in packed.levels), "")
+        if found:
+            return found, ""
+        wanted = ", ".join(sorted(packed.levels))
+        return "", f"they are for {wanted}, and this process has {', '.join(levels) or 'no level'}"
+
 
 def archive_name(level: str) -> str:
     """Return the name of the entry with a level's kernels."""
-    return f"kernels/{level}{SUFFIX}"
+    return f"kernels/{level}.tfk"
 
 
 def write_pack(path: Path, manifest: Manifest, entries: Mapping[str, bytes | Path]) -> int:
@@ -195,6 +255,8 @@ def write_pack(path: Path, manifest: Manifest, entries: Mapping[str, bytes | Pat
 
     entries: content, or the file that holds it, by name. Raises OSError.
     """
+    import zipfile
+
     listed: dict[str, dict[str, Any]] = {}
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -216,7 +278,7 @@ def write_pack(path: Path, manifest: Manifest, entries: Mapping[str, bytes | Pat
     return path.stat().st_size
 
 
-def _blocks(content: bytes | Path) -> Any:
+def _blocks(content: bytes | Path) -> Iterator[bytes]:
     if isinstance(content, bytes):
         yield content
         return

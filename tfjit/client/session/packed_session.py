@@ -11,19 +11,14 @@ import fnmatch
 import io
 import logging
 import os
-import platform
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from tfjit.client.session.pack_file import MODEL, PackFile, archive_name
-from tfjit.framework import errors
+from tfjit.client.session.pack_file import PackFile, archive_name
 from tfjit.framework.env import FileSystem
-from tfjit.framework.version import __version__
 from tfjit.kernels.jit import target
-from tfjit.kernels.jit.cache_key import compiler_digest
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.plan import plan_warm_start
 
@@ -56,40 +51,8 @@ def opened(path: Path) -> PackFile:
 
 def graph_def_of(pack: PackFile) -> Message:
     """Return the GraphDef of a pack. Raises DataLossError when it is damaged."""
-    message = model_of(pack)
+    message = pack.message()
     return message.graph_def if message.DESCRIPTOR.name == "MetaGraphDef" else message
-
-
-def model_of(pack: PackFile) -> Message:
-    """Return the GraphDef or MetaGraphDef of a pack. Raises DataLossError when it is damaged."""
-    from google.protobuf.message import DecodeError
-
-    from tfjit.protos import GraphDef, MetaGraphDef
-
-    content = pack.read(MODEL)
-    kind: Any = GraphDef if pack.manifest.kind == "GraphDef" else MetaGraphDef
-    try:
-        return kind.FromString(content)
-    except DecodeError as error:
-        raise errors.DataLossError(None, None, f"{pack.path}: {MODEL}: {error}") from None
-
-
-def fitting_level(pack: PackFile) -> tuple[str, str]:
-    """Return the level whose kernels fit this process, or "" and the reason why none does."""
-    manifest = pack.manifest
-    here = (sys.platform, platform.machine().lower())
-    if (manifest.system, manifest.machine) != here:
-        return "", f"they are for {manifest.system} on {manifest.machine}, not {' on '.join(here)}"
-    if manifest.tfjit != __version__:
-        return "", f"they were compiled by tfjit {manifest.tfjit}, and this is {__version__}"
-    if manifest.compiler != compiler_digest():
-        return "", f"the compiler of this tfjit {__version__} is another one"
-    levels = target.levels_here()
-    found = next((level for level in levels if level in manifest.levels), "")
-    if found:
-        return found, ""
-    wanted = ", ".join(sorted(manifest.levels)) or "no CPU"
-    return "", f"they are for {wanted}, and this process has {', '.join(levels) or 'no level'}"
 
 
 def use_kernels(pack: PackFile) -> str:
@@ -97,7 +60,9 @@ def use_kernels(pack: PackFile) -> str:
 
     Returns "", or the reason why they do not. Raises DataLossError when they are damaged.
     """
-    level, reason = fitting_level(pack)
+    if not pack.manifest.levels:
+        return ""
+    level, reason = pack.fitting_level()
     if reason:
         return reason
     if not target.limit_to(level):
@@ -219,9 +184,7 @@ class PackFiles(FileSystem):
 
 __all__ = [
     "PackFiles",
-    "fitting_level",
     "graph_def_of",
-    "model_of",
     "opened",
     "start",
     "use_kernels",

@@ -23,9 +23,9 @@ from tfjit.client.session.graph_sources import (
     extend_session,
     graph_from,
     interactive_config,
-    pack_path,
     to_config,
 )
+from tfjit.client.session.pack_file import pack_path
 from tfjit.client.session.run_entries import (
     Entry,
     Resolved,
