@@ -126,10 +126,8 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
-    model = (
-        "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), the folder of a SavedModel, or a "
-        "pack (.tfjit)"
-    )
+    source = "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), or the folder of a SavedModel"
+    model = f"{source}, or a pack"
 
     def several(sub: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
         """Add an option that takes several values and may be repeated."""
@@ -187,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         "Write a model with its plans and compiled kernels into one file, from which "
         "tfjit.Session(graph=FILE) starts at compiled speed, without Numba and a cache.",
     )
-    pack.add_argument("model", metavar="MODEL", help=model)
+    pack.add_argument("model", metavar="MODEL", help=source)
     several(
         pack,
         "--feed",

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tfjit.client.session.pack_file import archive_name
 from tfjit.framework.types.dtypes import as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tfjit.client.session.model_file import ModelFile
+    from tfjit.client.session.pack_file import PackFile
 
 _INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 _VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "TemporaryVariable"})
@@ -47,13 +49,17 @@ _EFFECT_PREFIXES = (
 def inspect_model(model: ModelFile) -> str:
     """Return a report of several lines on a model.
 
-    It has size, inputs, outputs, signatures, variables, constants, and the count of each op.
+    It has size, inputs, outputs, signatures, variables, constants, and the count of each op; of a
+    pack its plans and kernels, too. Raises DataLossError when an entry of a pack is damaged.
     """
     graph = model.graph_def
     functions = graph.library.function
     producer = graph.versions.producer or graph.version
-    lines = [
-        f"{model.path}: {model.kind}, {_bytes(model.size_bytes)}",
+    pack = model.pack
+    kind = model.kind if pack is None else f"pack of a {model.kind}"
+    lines = [f"{model.path}: {kind}, {_bytes(model.size_bytes)}"]
+    lines += [] if pack is None else [*_describe_pack(pack), ""]
+    lines += [
         f"{len(graph.node):,} nodes, {_edge_count(graph.node):,} edges, {len(functions):,} "
         f"functions, producer {producer}",
     ]
@@ -90,6 +96,34 @@ def inspect_model(model: ModelFile) -> str:
         ],
     )
     return "\n".join(lines)
+
+
+def _describe_pack(pack: PackFile) -> list[str]:
+    """Return lines on the versions, plans and kernels of a pack; check all its digests."""
+    packed = pack.manifest
+    for name in pack.entries:
+        pack.read(name)
+    level, reason = pack.fitting_level() if packed.levels else ("", "there are none")
+    fits = f"kernels for {level} serve this machine" if level else f"no kernels serve: {reason}"
+    lines = [
+        f"packed by tfjit {packed.tfjit} for {packed.system} on {packed.machine}; {fits}",
+        f"{len(pack.entries)} entries match their digests",
+    ]
+    plans = []
+    for run in packed.runs:
+        feeds = ", ".join(f"{name} {list(shape)}" for name, shape in run.feeds.items())
+        kind = f"  (node by node: {run.dynamic_reason})" if run.dynamic_reason else ""
+        plans.append(f"{', '.join(run.fetches)}{f' for {feeds}' if feeds else ''}{kind}")
+    lines += _section("Plans", plans, limit=20)
+    kernels = [
+        f"{name}  {part.kernels} in {_bytes(pack.entries[archive_name(name)].size)}"
+        + (f", {len(part.refused)} refused" if part.refused else "")
+        for name, part in packed.levels.items()
+    ]
+    lines += _section("Kernels", kernels)
+    others = [name for name in pack.entries if name.startswith(("variables/", "assets/"))]
+    rows = [f"{name}  {_bytes(pack.entries[name].size)}" for name in others]
+    return lines + _section("Files", rows, limit=20)
 
 
 def _section(title: str, rows: Sequence[str], limit: int | None = None) -> list[str]:
