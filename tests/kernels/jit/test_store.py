@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -19,7 +20,8 @@ import pytest
 from tests.kernels.jit.scaling import check, scale_by
 from tfjit.kernels.jit import cache_key as cache_key_module
 from tfjit.kernels.jit import loader, target
-from tfjit.kernels.jit.archive import write_archive
+from tfjit.kernels.jit import store as store_module
+from tfjit.kernels.jit.archive import Archive, write_archive
 from tfjit.kernels.jit.cache_key import cache_key, precompiled_key, precompiled_text_key
 from tfjit.kernels.jit.compiler import prune
 from tfjit.kernels.jit.object_file import (
@@ -530,3 +532,52 @@ def test_assembly_comes_from_the_archive(tmp_path: Path, monkeypatch: pytest.Mon
     address = store.load_ir(text, functions)[functions[0]]
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(37) == 42
     assert store.ir_keys == {key} and store.has_name(key)
+
+
+def test_an_added_archive_goes_first(
+    shared: KernelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that finds its kernels there has neither names of the disk cache nor a folder."""
+    source, other = scale_by(3), scale_by(60)
+    folder = archived(shared, source, tmp_path)
+    store = KernelStore(tmp_path / "cache", tmp_path / "none")
+    level = target.levels_here()[-1]
+    store.add_archive(level, Archive(folder / f"{level}.tfk"))
+
+    def fail(source: KernelSource) -> str:
+        raise loader.NoCompiler("there is no compiler")
+
+    monkeypatch.setattr(store_module, "cache_key", fail)
+    assert store.has_kernels() and store.load_present([source])
+    check(store, source, 3)
+    assert store.has_name(store.name_of(source)) and store.is_generic(source)
+    assert not (tmp_path / "cache").exists()
+    assert not store.load_present([other])
+
+
+@pytest.mark.refuses_kernel
+def test_without_a_compiler_missing_kernels_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(source: KernelSource) -> str:
+        raise loader.NoCompiler("there is no compiler")
+
+    monkeypatch.setattr(store_module, "cache_key", fail)
+    store = KernelStore(tmp_path / "cache", tmp_path / "none")
+    with caplog.at_level(logging.WARNING):
+        assert not store.load([scale_by(61), scale_by(62)])
+    assert len(store.refusals()) == 2 and not store._workers
+    assert caplog.text.count("there is no compiler") == 1
+
+
+def test_a_recording_store_loads_nothing(shared: KernelStore, tmp_path: Path) -> None:
+    source = scale_by(3)
+    store = KernelStore(tmp_path / "cache", archived(shared, source, tmp_path))
+    store.record()
+    assert not store.has_kernels() and not store.load_present([source])
+    store.request([source, source])
+    done = threading.Event()
+    store.when_ready([source], done.set)
+    assert done.wait(10) and store.settled([source]) and store.lookup(source) is None
+    assert store.recorded() == ([source], []) and not store.refusals()
+    store.close()

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -88,3 +89,58 @@ def test_a_level_above_the_cpu_is_refused() -> None:
 def test_unknown_levels_are_refused(root: Path) -> None:
     done = run({"TFJIT_CPU": "avx2"}, root, "-c", "import tfjit; tfjit.Session()")
     assert "TFJIT_CPU='avx2': expected one of x86-64-v2, x86-64-v3, x86-64-v4" in done.stderr
+
+
+@pytest.fixture
+def fresh_target(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that has made no kernels yet."""
+    if not target.levels_here():
+        pytest.skip("levels are of x86-64")
+    for name in ("_limit", "_described_level", "_compiled_level"):
+        monkeypatch.setattr(target, name, "")
+    cached = (target.host, target.level, target.code_target)
+    for function in cached:
+        function.cache_clear()
+    yield
+    monkeypatch.undo()
+    for function in cached:
+        function.cache_clear()
+
+
+def test_linux_features_have_the_names_of_llvm() -> None:
+    text = "processor\t: 0\nflags\t\t: pni sse4_1 sse4_2 abm bmi1 lahf_lm avx2\n\nflags: fma\n"
+    assert target.linux_features(text) == {
+        *("sse3", "sse4.1", "sse4.2", "crc32", "lzcnt", "bmi", "sahf", "avx2")
+    }
+    assert not target.linux_features("processor: 0\n")
+
+
+def test_linux_and_llvm_agree_on_the_levels() -> None:
+    import llvmlite.binding as llvm
+
+    present = target.present_features()
+    for feature, on in llvm.get_host_cpu_features().items():
+        if feature in target.level_features("x86-64-v4"):
+            assert (feature in present) == on, feature
+
+
+@pytest.mark.usefixtures("fresh_target")
+def test_texts_for_another_level() -> None:
+    """Code of the process itself is for its own CPU."""
+    own = target.code_target()
+    target.describe_as("x86-64-v4")
+    assert (target.host().isa, target.host().vector_bytes) == ("avx512", 64)
+    assert target.code_target() == own
+    target.compile_for("x86-64-v2")
+    assert target.host().isa == "generic" and target.code_target().name == "x86-64-v2"
+
+
+@pytest.mark.usefixtures("fresh_target")
+def test_a_process_is_limited_before_it_makes_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "present_features", lambda: target.level_features("x86-64-v4"))
+    monkeypatch.delenv("TFJIT_CPU", raising=False)
+    assert target.limit_to("x86-64-v4") and target.level() == ""
+    assert target.limit_to("x86-64-v3") and target.host().isa == "avx2"
+    assert target.levels_here() == ("x86-64-v3", "x86-64-v2")
+    assert target.limit_to("x86-64-v3") and not target.limit_to("x86-64-v2")
+    assert target.level() == "x86-64-v3"
