@@ -156,7 +156,9 @@ class KernelStore:
             self._directory, reason = _private_directory(parent.absolute())
             self._directory_known = True
             if reason:
-                log.warning("tfjit: compiled kernels are kept in memory only: %s", reason)
+                # a pack brings its kernels, and no directory is asked for
+                level = logging.DEBUG if self._packs.has_archive() else logging.WARNING
+                log.log(level, "tfjit: compiled kernels are kept in memory only: %s", reason)
         return self._directory
 
     def add_archive(self, level: str, archive: Archive) -> None:
