@@ -1,4 +1,4 @@
-"""Read the arguments that several commands of the command line take: models, feeds, fetches."""
+"""Read the arguments of several commands: models, feeds, fetches."""
 
 from __future__ import annotations
 
@@ -70,14 +70,17 @@ def fetches_of(names: Sequence[str]) -> list[str]:
 
 
 def split_argument(argument: str, option: str, form: str) -> tuple[str, str]:
-    """Return the tensor and the text of NAME=TEXT. Raises UsageError with the form."""
+    """Return the tensor and the text of NAME=TEXT.
+
+    Raises UsageError with the form.
+    """
     name, equals, value = argument.partition("=")
     if not equals or not name or not value:
         raise UsageError(f"{option} {argument}: expected {form}")
     return name if ":" in name else f"{name}:0", value
 
 
-def feeds_of(arguments: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+def feeds_of(arguments: Sequence[str]) -> dict[str, np.ndarray]:
     """Return tensor name -> array, from NAME=FILE.npy and NAME=FILE.npz:ARRAY."""
     feeds: dict[str, Any] = {}
     for argument in arguments:
@@ -88,7 +91,7 @@ def feeds_of(arguments: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
     return feeds
 
 
-def array_in(file: str, option: str) -> np.ndarray[Any, Any]:
+def array_in(file: str, option: str) -> np.ndarray:
     """Return the array in FILE.npy or FILE.npz:ARRAY. Nothing is unpickled.
 
     Raises UsageError, which names the option.
@@ -115,7 +118,7 @@ def array_in(file: str, option: str) -> np.ndarray[Any, Any]:
                 f"{option}: {path} holds several arrays ({found}); name one of them, as in "
                 f"{path}:{archive.files[0]}"
             )
-        value: np.ndarray[Any, Any] = archive[array]
+        value: np.ndarray = archive[array]
         return value
 
 

@@ -99,7 +99,10 @@ def inspect_model(model: ModelFile) -> str:
 
 
 def _describe_pack(pack: PackFile) -> list[str]:
-    """Return lines on the versions, plans and kernels of a pack; check all its digests."""
+    """Return lines on versions, plans and kernels of a pack.
+
+    All its digests are checked.
+    """
     packed = pack.manifest
     for name in pack.entries:
         pack.read(name)

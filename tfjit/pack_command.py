@@ -1,9 +1,9 @@
-"""Run `tfjit pack`: a model, its plans and its kernels into one file."""
+"""Run `tfjit pack`: write models, plans and kernels into one file."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.arguments import (
     UsageError,
@@ -60,11 +60,12 @@ def pack(args: argparse.Namespace) -> int:
             f"needs others, as in --feed NAME=FILE.npy."
         ) from None
     print(_report(packed))
-    return _warn(packed)
+    _warn(packed)
+    return 0
 
 
 def _levels(names: Sequence[str]) -> list[str]:
-    """Return the levels to pack for; by default the highest of this CPU."""
+    """Return the levels to pack for, by default this CPU's highest."""
     from tfjit.kernels.jit import target
 
     short = {level.rpartition("-")[2]: level for level in target.LEVELS}
@@ -96,7 +97,7 @@ def _requests(
             "nothing to fetch: name at least one tensor, as in --fetch probs:0 (`tfjit inspect "
             "MODEL` lists them)"
         )
-    given: dict[str, list[tuple[int, ...] | np.ndarray[Any, Any]]] = {}
+    given: dict[str, list[tuple[int, ...] | np.ndarray]] = {}
     for argument in feeds:
         name, text = split_argument(argument, "--feed", _FORM)
         sizes = sizes_of(text)
@@ -106,8 +107,9 @@ def _requests(
     uneven = next((name for name, values in given.items() if len(values) not in (1, count)), "")
     if uneven:
         raise UsageError(
-            f"--feed {uneven}: {len(given[uneven])} shapes, and another feed has {count}: the first "
-            "shapes of all feeds are one plan, the second ones the next; a single shape serves all"
+            f"--feed {uneven}: {len(given[uneven])} shapes, and another feed has {count}: the "
+            "first shapes of all feeds are one plan, the second ones the next; a single shape "
+            "serves all"
         )
     return [
         RunRequest(
@@ -128,8 +130,8 @@ def _report(packed: Packed) -> str:
     return "\n".join(lines)
 
 
-def _warn(packed: Packed) -> int:
-    """Name what will not run compiled, on stderr; return the exit code."""
+def _warn(packed: Packed) -> None:
+    """Name the kernels that the pack lacks, on stderr."""
     refused = [text for level in packed.manifest.levels.values() for text in level.refused]
     for text in refused:
         print(f"tfjit pack: left to its reference kernel: {text}", file=sys.stderr)
@@ -139,7 +141,6 @@ def _warn(packed: Packed) -> int:
             f"tfjit pack: a fresh process misses {missing} kernels, which it compiles itself",
             file=sys.stderr,
         )
-    return 0
 
 
 __all__ = ["pack"]

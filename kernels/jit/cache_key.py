@@ -166,7 +166,10 @@ def cache_key(source: KernelSource) -> str:
 
 
 def text_key(text: str, *more: object) -> str:
-    """Return the key of an object compiled from a text without imports. Raises NoCompiler."""
+    """Return the key of an object compiled from a text without imports.
+
+    Raises NoCompiler.
+    """
     return _named(text, more, environment())
 
 

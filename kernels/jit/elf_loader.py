@@ -2,7 +2,7 @@
 
 Kernels are compiled in LLVM's large code model, so their relocations are absolute addresses. An
 object's pages are writable while it is copied and relocated, then executable and no longer
-writable; data that it writes has pages of its own.
+writable; data that it writes has other pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import platform
 import struct
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 _MACHINE: Final = 62  # EM_X86_64
 _HEADER: Final = struct.Struct("<QIHHHHHH")  # from e_shoff on
@@ -34,11 +34,14 @@ _PAGE: Final = mmap.PAGESIZE
 
 
 class Unsupported(Exception):
-    """The object has a form that this loader does not know; LLVM's may."""
+    """The object has a form that only LLVM may know."""
 
 
 class _Section:
-    """A section of an object: its place in the file, and from the first page on."""
+    """A section of an object.
+
+    It has a place in the file, and one from the first page on.
+    """
 
     __slots__ = ("address", "align", "flags", "info", "kind", "link", "offset", "size")
 
@@ -78,7 +81,7 @@ _PAGES: Final = _Pages()
 
 
 @functools.cache
-def _library(name: str | None) -> Any:
+def _library(name: str | None) -> ctypes.CDLL:
     return ctypes.CDLL(name, use_errno=True)
 
 
@@ -93,7 +96,7 @@ def address_of(name: str) -> int:
 
 
 def is_for_here(code: bytes) -> bool:
-    """Return whether this loader knows the machine, the system and the file format."""
+    """Return whether this loader knows machine, system and file format."""
     return (
         sys.platform == "linux"
         and platform.machine() == "x86_64"
@@ -103,11 +106,11 @@ def is_for_here(code: bytes) -> bool:
 
 
 def load(code: bytes, symbols: Mapping[str, str], externals: Mapping[str, int]) -> dict[str, int]:
-    """Load an object; return the address of each entry, 0 for one that it lacks.
+    """Load an object; return the address of each entry.
 
-    symbols: entry -> symbol. externals: addresses of the functions that it calls. The code stays
-    for the life of the process. Raises Unsupported before anything is executable, OSError when the
-    system gives no memory.
+    The address is 0 for an entry that the object lacks. symbols: entry -> symbol. externals:
+    addresses of the functions that it calls. The code stays for the life of the process. Raises
+    Unsupported before anything is executable, OSError when the system gives no memory.
     """
     try:
         return _load(code, symbols, externals)
@@ -152,7 +155,7 @@ def _place(sections: list[_Section], at: int) -> int:
 def _addresses(
     code: bytes, sections: list[_Section], externals: Mapping[str, int], begin: int
 ) -> tuple[list[int], dict[str, int]]:
-    """Return the address of each symbol by number, and those of own symbols by name.
+    """Return addresses: of all symbols by number, of own ones by name.
 
     begin: address of the first page.
     """

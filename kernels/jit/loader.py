@@ -25,7 +25,7 @@ class MissingSymbol(Exception):
 
 
 class NoCompiler(Exception):
-    """This process has no compiler: Numba or llvmlite is not installed, or cannot be imported."""
+    """This process cannot import Numba or llvmlite, so it has no compiler."""
 
 
 def require_llvm() -> None:

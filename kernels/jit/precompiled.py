@@ -27,7 +27,7 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "precompile"
 
 
 class Archives:
-    """Find kernels in archives, the newest first, and name them by their keys.
+    """Find kernels in archives, the newest first.
 
     Packs bring theirs while the process runs. Safe to use from any thread.
     """

@@ -1,10 +1,10 @@
 """Hold the compiled kernels of this process: KernelSource -> addresses.
 
 A kernel comes from memory, a pack, the disk cache, the archive of precompiled kernels
-(precompiled.py) or the compiler process. `store.lookup(source)` is a dictionary look-up. `store.request(sources)`
-returns at once: a background thread loads kernels from disk, and worker processes
-(`kernels/jit/compiler.py`) compile the others in the background. `store.compile(sources)` waits.
-This process never imports Numba.
+(precompiled.py) or the compiler process. `store.lookup(source)` is a dictionary look-up.
+`store.request(sources)` returns at once: a background thread loads kernels from disk, and worker
+processes (`kernels/jit/compiler.py`) compile the others in the background. `store.compile(sources)`
+waits. This process never imports Numba.
 
 On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and
 tracebacks, and KEY.o, the object code (object_file.py).
@@ -169,9 +169,10 @@ class KernelStore:
         self._packs.add(level, archive)
 
     def record(self) -> None:
-        """Record the requested kernels from now on, in place of loading or compiling them.
+        """Record the requested kernels from now on.
 
-        For a process that finds out which kernels a graph needs: it runs on references.
+        They are neither loaded nor compiled. For a process that finds the kernels that a graph
+        needs: it runs on references.
         """
         self._recorded = {}
 
@@ -450,7 +451,7 @@ class KernelStore:
                 self._refuse(source, f"{type(error).__name__}: {error}")
 
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
-        """Load a kernel from a pack, the disk cache or the installed archive.
+        """Load a kernel from pack, disk cache or installed archive.
 
         key: its name in the disk cache, or "". Returns whether one of them has it.
         """

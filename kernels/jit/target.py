@@ -158,9 +158,9 @@ _limit = ""  # the level that `limit_to` has set
 
 @functools.cache
 def level() -> str:
-    """Return the level that TFJIT_CPU names or `limit_to` has set, "" for the host.
+    """Return the level that holds for this process, or "".
 
-    A process keeps its first answer.
+    TFJIT_CPU names it, or `limit_to` has set it. A process keeps its first answer.
     """
     if _limit:
         return _limit

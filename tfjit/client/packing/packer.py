@@ -1,4 +1,4 @@
-"""Make a pack of a model: its content, its kernels for levels of x86-64, its plans."""
+"""Make a pack: a model with its plans and kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tfjit.client.packing.recorder import (
     Checked,
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _VARIABLES: Final = "variables/variables"  # prefix of the checkpoint, in a SavedModel and a pack
-_BLOCK: Final = 2
-"""Kernels that a compiler process takes at a time: a pack has few."""
+_BLOCK: Final = 2  # kernels that a compiler process takes at a time: a pack has few
 Progress = Callable[[str], None]
 
 
@@ -68,9 +67,9 @@ def pack_model(
     processes: int | None = None,
     progress: Progress = lambda text: None,
 ) -> Packed:
-    """Write a pack of the model for these runs and levels of x86-64.
+    """Write a pack of the model for these runs and levels.
 
-    processes: compilers at a time, by default one a core. progress: called with the work at hand.
+    processes: compilers at a time, by default one a core. progress: called with the present work.
     Raises RunFailed when a run does not work, ValueError on a machine of another architecture,
     OSError when a file cannot be read or written.
     """
@@ -110,8 +109,8 @@ def pack_model(
     return Packed(out, size, replace(manifest, runs=runs, levels=packed_levels), checked)
 
 
-def _in_fresh_process(function: Callable[..., _T], *args: Any) -> _T:
-    """Return the result of a function in a process that has done nothing else."""
+def _in_fresh_process(function: Callable[..., _T], *args: object) -> _T:
+    """Return the result of a function in a fresh process."""
     with tempfile.TemporaryDirectory() as cache:
         method = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, method, _use_cache, (cache,)) as pool:
@@ -123,7 +122,7 @@ def _use_cache(folder: str) -> None:
 
 
 def _content(model: ModelFile) -> tuple[Manifest, dict[str, bytes | Path]]:
-    """Return the manifest of a pack without kernels, and the entries of the model."""
+    """Return a manifest without kernels, and the entries of the model."""
     manifest = Manifest(
         __version__, compiler_digest(), sys.platform, platform.machine().lower(), model.kind
     )
@@ -142,7 +141,7 @@ def _content(model: ModelFile) -> tuple[Manifest, dict[str, bytes | Path]]:
 
 
 def _startup(meta: Message, folder: Path) -> tuple[Message, tuple[StartupRun, ...]]:
-    """Return a SavedModel's meta graph, and the runs that make its sessions ready."""
+    """Return a SavedModel's meta graph and its startup runs."""
     from tfjit.client.saving import saved_model
 
     runs = []

@@ -1,8 +1,8 @@
-"""Record in fresh processes which kernels the runs of a pack need, and check finished packs.
+"""Record the kernels that runs need, and check finished packs.
 
-A recording process opens a session over the pack's model, as its users do, and makes texts for one
-level of x86-64. It runs no compiled code of that level, which its CPU may lack: a run that is one
-step is only lowered, and any other runs on reference kernels.
+Both are done in fresh processes. A recording process opens a session over the pack's model, as its
+users do, and makes texts for one level of x86-64. It runs no compiled code of that level, which its
+CPU may lack: a run that is one step is only lowered, and any other runs on reference kernels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from tfjit.client.session.session import Session
     from tfjit.kernels.source import KernelSource
 
-_REPEATS: Final = 3
-"""Runs in which a dataflow executor has asked for all kernels: it does when shapes recur."""
+_REPEATS: Final = 3  # the dataflow executor asks for kernels when shapes recur
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class RunRequest:
     feeds: by tensor name, a shape or a value. fetches: names of tensors and operations.
     """
 
-    feeds: Mapping[str, tuple[int, ...] | np.ndarray[Any, Any]]
+    feeds: Mapping[str, tuple[int, ...] | np.ndarray]
     fetches: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -55,13 +54,13 @@ class Recorded:
 
 
 class RunFailed(Exception):
-    """A requested run does not work; the message names it and the reason."""
+    """A requested run does not work, by the reason in the message."""
 
 
 def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
     """Return the needs of the requested runs of a pack without kernels.
 
-    To be called in a process of its own, before anything makes a text. Raises RunFailed.
+    To be called in a fresh process. Raises RunFailed.
     """
     from tfjit.kernels.jit import target
     from tfjit.kernels.jit.store import store
@@ -79,7 +78,10 @@ def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
 
 
 def _record_run(session: Session, request: RunRequest) -> tuple[dict[str, tuple[int, ...]], str]:
-    """Let one run ask for its kernels; return its feeds' shapes, and why it is no single step."""
+    """Let one run ask for its kernels.
+
+    Returns the shapes of its feeds, and the reason why it is no single step.
+    """
     with _named(request):
         lowered = session.lower(list(request.fetches), _shapes(request))
         if not lowered.dynamic_reason:
@@ -94,7 +96,7 @@ def _record_run(session: Session, request: RunRequest) -> tuple[dict[str, tuple[
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The kernels of a pack's runs in a fresh process: loaded ones, missing ones."""
+    """The numbers of loaded and missing kernels in a fresh process."""
 
     loaded: int
     missing: int
@@ -103,7 +105,7 @@ class Checked:
 def check(path: Path, requests: Sequence[RunRequest]) -> Checked:
     """Run a finished pack and count its kernels.
 
-    To be called in a process of its own. Raises RunFailed.
+    To be called in a fresh process. Raises RunFailed.
     """
     from tfjit.kernels.jit.store import store
 
@@ -122,8 +124,8 @@ def check(path: Path, requests: Sequence[RunRequest]) -> Checked:
 
 def feed_values(
     session: Session, request: RunRequest, shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the values of a run's feeds: those requested, and zeros of the shapes."""
+) -> dict[str, np.ndarray]:
+    """Return the requested values of a run's feeds, and zeros for shapes."""
     values = {}
     for name, shape in shapes.items():
         given = request.feeds.get(name)
@@ -138,7 +140,7 @@ def feed_values(
     return values
 
 
-def _shapes(request: RunRequest) -> dict[str, Any]:
+def _shapes(request: RunRequest) -> dict[object, object]:
     from tfjit.framework.types.shape import TensorShape
 
     return {
@@ -155,7 +157,7 @@ def _session(path: Path) -> Session:
 
 @contextmanager
 def _named(request: RunRequest) -> Iterator[None]:
-    """Raise any failure as RunFailed: errors of the graph do not travel between processes."""
+    """Raise any failure as RunFailed, which travels between processes."""
     try:
         yield
     except Exception as error:

@@ -449,7 +449,7 @@ def load(
     return meta
 
 
-def _read(folder: str) -> Any:
+def _read(folder: str) -> Message:
     from google.protobuf import text_format
     from google.protobuf.message import DecodeError
 
@@ -469,7 +469,7 @@ def _read(folder: str) -> Any:
     )
 
 
-def _choose(model: Any, tags: set[str]) -> Any:
+def _choose(model: Message, tags: set[str]) -> Message:
     for meta in model.meta_graphs:
         if set(meta.meta_info_def.tags) == tags:
             return meta
@@ -520,9 +520,9 @@ def _initialize(sess: SessionLike, meta: Message, folder: str, scope: str | None
 
 
 def initializer_of(meta: Message) -> str:
-    """Return the name of a meta graph's initialisation, of an operation or its output; or "".
+    """Return the name of a meta graph's initialisation, or "".
 
-    Raises RuntimeError when it names several.
+    It is that of an operation or of its output. Raises RuntimeError when it names several.
     """
     if _INIT_SIGNATURE in meta.signature_def:
         found: str = meta.signature_def[_INIT_SIGNATURE].outputs[_INIT_SIGNATURE].name
@@ -538,7 +538,7 @@ def initializer_of(meta: Message) -> str:
 
 
 def asset_files(meta: Message) -> dict[str, str]:
-    """Return the file names of a meta graph's assets, by the tensor they are fed to."""
+    """Return the file names of assets by tensor."""
     return {asset.tensor_info.name: asset.filename for asset in _assets(meta)}
 
 

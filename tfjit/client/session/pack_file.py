@@ -1,4 +1,4 @@
-"""Read and write packs: a model with its plans and compiled kernels in one file.
+"""Read and write packs: models with plans and kernels in one file.
 
 A pack is a ZIP file of uncompressed entries:
 
@@ -57,7 +57,7 @@ class PackedRun:
 
 @dataclass(frozen=True, slots=True)
 class StartupRun:
-    """A run that makes a new session ready: it restores variables or fills tables.
+    """A run that restores variables or fills tables of a new session.
 
     target: the operation. files: entry (or prefix of entries) by the string tensor that it is fed
     to.
@@ -101,7 +101,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a pack: its place in the file, its size in bytes, its digest."""
+    """An entry's place in the file, size in bytes and digest."""
 
     begin: int
     size: int
@@ -109,7 +109,7 @@ class Entry:
 
 
 def pack_path(source: object) -> Path | None:
-    """Return the path of the pack that a graph argument names, or None.
+    """Return the path if a graph argument names a pack, else None.
 
     A pack is a ZIP file, which no message is. Raises OSError.
     """
@@ -168,7 +168,10 @@ class PackFile:
             raise _invalid(f"{path} is a damaged pack: it lacks {', '.join(missing)}.")
 
     def _entry(self, info: zipfile.ZipInfo, digest: str, size: int) -> Entry:
-        """Return the place of an entry. Raises ValueError when it cannot be right."""
+        """Return the place of an entry.
+
+        Raises ValueError when it cannot be right.
+        """
         with self.path.open("rb") as file:
             file.seek(info.header_offset)
             name_bytes, extra_bytes = _LOCAL.unpack(file.read(_LOCAL.size))
@@ -203,7 +206,7 @@ class PackFile:
 
         from tfjit.protos import GraphDef, MetaGraphDef
 
-        kind: Any = GraphDef if self.manifest.kind == "GraphDef" else MetaGraphDef
+        kind: type[Message] = GraphDef if self.manifest.kind == "GraphDef" else MetaGraphDef
         try:
             return kind.FromString(self.read(MODEL))
         except DecodeError as error:
@@ -225,7 +228,7 @@ class PackFile:
             raise errors.DataLossError(None, None, str(error)) from None
 
     def fitting_level(self) -> tuple[str, str]:
-        """Return the level whose kernels fit this process, or "" and the reason why none does."""
+        """Return the level that fits this process, or "" and the reason."""
         from tfjit.kernels.jit import target
         from tfjit.kernels.jit.cache_key import compiler_digest
 
@@ -257,7 +260,7 @@ def write_pack(path: Path, manifest: Manifest, entries: Mapping[str, bytes | Pat
     """
     import zipfile
 
-    listed: dict[str, dict[str, Any]] = {}
+    listed: dict[str, dict[str, object]] = {}
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as file:
@@ -290,7 +293,11 @@ def _blocks(content: bytes | Path) -> Iterator[bytes]:
 def _manifest(content: Mapping[str, Any]) -> Manifest:
     """Return the manifest in parsed JSON. Raises KeyError, TypeError, ValueError."""
     return Manifest(
-        *(str(content[name]) for name in ("tfjit", "compiler", "system", "machine", "kind")),
+        tfjit=str(content["tfjit"]),
+        compiler=str(content["compiler"]),
+        system=str(content["system"]),
+        machine=str(content["machine"]),
+        kind=str(content["kind"]),
         runs=tuple(
             PackedRun(
                 {str(name): tuple(map(int, shape)) for name, shape in run["feeds"].items()},

@@ -14,7 +14,7 @@ import os
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from tfjit.client.session.pack_file import PackFile, archive_name
 from tfjit.framework.env import FileSystem
@@ -23,6 +23,8 @@ from tfjit.kernels.jit.store import store
 from tfjit.runtime.plan import plan_warm_start
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from tfjit.client.session.session import BaseSession
     from tfjit.framework.graphs.typing import Message
     from tfjit.runtime.factory import SessionOptions
@@ -34,9 +36,9 @@ _used: Final[set[str]] = set()  # digests of the archives that the store has
 
 
 def opened(path: Path) -> PackFile:
-    """Open a pack, whose kernels serve this process from now on if they fit it.
+    """Open a pack, and let its kernels serve this process.
 
-    If not, the log gives the reason. Raises the errors of PackFile.
+    If they do not fit it, the log gives the reason. Raises the errors of PackFile.
     """
     pack = PackFile(path)
     reason = use_kernels(pack)
@@ -109,7 +111,7 @@ class _Section(io.RawIOBase):
         self._at = max(0, base + offset)
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")[: max(0, self._size - self._at)]
         self._file.seek(self._begin + self._at)
         count = self._file.readinto(view) if view.nbytes else 0
@@ -122,7 +124,7 @@ class _Section(io.RawIOBase):
 
 
 class PackFiles(FileSystem):
-    """The files of a session, with those of a pack below the pack's own path.
+    """The files of a session and, below its path, of a pack.
 
     Large entries are read in parts, which checkpoints check by digests of their own; others are
     checked when they are opened.
@@ -142,7 +144,7 @@ class PackFiles(FileSystem):
             raise OSError(errno.EROFS, "A pack cannot be changed", path)
         return path
 
-    def open(self, path: str, mode: str) -> IO[Any]:
+    def open(self, path: str, mode: str) -> IO[bytes]:
         name = self._name(path)
         if not name:
             return self._others.open(path, mode)
@@ -152,8 +154,7 @@ class PackFiles(FileSystem):
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, "The pack has no such entry", path)
         if ".data-" in name:
-            section: Any = _Section(self._pack.path, entry.begin, entry.size)
-            return section  # type: ignore[no-any-return]
+            return cast("IO[bytes]", _Section(self._pack.path, entry.begin, entry.size))
         return io.BytesIO(self._pack.read(name))
 
     def exists(self, path: str) -> bool:
