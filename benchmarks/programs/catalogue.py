@@ -30,6 +30,7 @@ class Program:
     compares all. Training amplifies rounding, so of the later outputs the median of the last tenth
     is compared, within the share `late`; None compares no later output. `spared` is the share of
     the strictly compared outputs that may differ: a decision at a threshold that rounding turned.
+    unpacked: why the program does not run from a pack, "" if it does.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Program:
     atol: float = 1e-4
     late: float | None = 0.1
     spared: float = 0.0
+    unpacked: str = ""
 
     def length(self, length: str) -> int:
         """Return the number of steps of a length."""
@@ -78,6 +80,7 @@ PROGRAMS: Final = (
         ranking.wide_and_deep,
         (4000, 800),
         {"examples": 40, "buckets": 20, "batch": 8, "units": (8, 4)},
+        unpacked="threads of TensorFlow's queue runners feed its own graph",
     ),
     Program(
         "char_rnn_unrolled",

@@ -13,12 +13,14 @@ import json
 import os
 import resource
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.programs import packed
 from benchmarks.programs.catalogue import BY_NAME, LENGTHS, Program
 from benchmarks.programs.profile import Profile
 from benchmarks.programs.record import Record, Recorder
@@ -94,11 +96,12 @@ def run(
     threads: int,
     limit_s: float,
     profiled_s: float = 0.0,
+    pack: Path | None = None,
 ) -> Record:
     """Run a program in a new default graph.
 
     A failure is kept in the record. profiled_s: the time since the session was made in which
-    threads are sampled.
+    threads are sampled. pack: the pack that the session is made from.
     """
     record = Record(library)
     recorder = Recorder(program.length(length), limit_s)
@@ -118,6 +121,7 @@ def run(
 
     profile = Profile(profiled_s) if profiled_s else None
     recorder.on_start = started
+    recorder.open = packed.opener(pack)
     with tf.Graph().as_default():
         tf.set_random_seed(1234)
         try:
@@ -143,6 +147,23 @@ def run(
     return record
 
 
+def write_pack(program: Program, tf: Any, length: str, threads: int, out: Path) -> None:
+    """Run the beginning of a program, and pack it."""
+    steps = min(program.length(length), packed.PACKING_STEPS)
+    with tempfile.TemporaryDirectory() as folder, tf.Graph().as_default():
+        tf.set_random_seed(1234)
+        recorder = Recorder(steps, packed.PACKING_S)
+        made: list[packed.PackingSession] = []
+
+        def open_session(tf: Any, config: Any) -> packed.PackingSession:
+            made.append(packed.PackingSession(tf, config, Path(folder) / "model"))
+            return made[0]
+
+        recorder.open = open_session
+        program.run(tf, recorder, threads, **program.options(length))
+        packed.write(made[0], Path(folder) / "model", out)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns 1 when the program failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.programs.child")
@@ -153,10 +174,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--profile", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--out", type=Path, metavar="FILE")
+    parser.add_argument("--write-pack", type=Path, metavar="FILE", help="pack the program only")
+    parser.add_argument("--pack", type=Path, metavar="FILE", help="run it from this pack")
     args = parser.parse_args(argv)
     if args.threads < len(os.sched_getaffinity(0)):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     tf = _seeded(args.library)
+    if args.write_pack is not None:
+        write_pack(BY_NAME[args.name], tf, args.length, args.threads, args.write_pack)
+        return 0
     record = run(
         BY_NAME[args.name],
         args.library,
@@ -165,6 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.threads,
         args.limit,
         args.profile,
+        args.pack,
     )
     if args.out:
         args.out.write_text(json.dumps(dataclasses.asdict(record)))

@@ -1,7 +1,8 @@
 """`python -m benchmarks programs [NAME ...]`: whole programs beside TensorFlow.
 
-Each program runs in fresh processes: on TensorFlow, on tfjit with an empty kernel cache, and on
-tfjit with the cache that this run left. The status says when outputs differ.
+Each program runs in fresh processes: on TensorFlow, on tfjit with an empty kernel cache, on tfjit
+with the cache that this run left and, if asked for, from a pack. The status says when outputs
+differ.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from pathlib import Path
 from benchmarks.programs.catalogue import BY_NAME, PROGRAMS
 from benchmarks.programs.figures import figures
 from benchmarks.programs.report import LEGEND, heading, machine, profile_lines, rows
-from benchmarks.programs.runner import COLD, OTHER_MODE, TENSORFLOW, WARM, Options, onednn_mode, run
+from benchmarks.programs.runner import (
+    COLD,
+    OTHER_MODE,
+    PACKED,
+    TENSORFLOW,
+    WARM,
+    Options,
+    onednn_mode,
+    run,
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -31,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     state = parser.add_mutually_exclusive_group()
     state.add_argument("--cold", action="store_true", help="no run with the cache that is left")
     state.add_argument("--warm", action="store_true", help="report the run with a full cache only")
+    parser.add_argument(
+        "--packed", action="store_true", help="also run from a pack, with an empty cache"
+    )
     parser.add_argument(
         "--both-modes", action="store_true", help="TensorFlow with and without oneDNN"
     )
@@ -71,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = [TENSORFLOW]
     kinds += [OTHER_MODE] if args.both_modes else []
     kinds += [WARM] if args.warm else [COLD] if args.cold else [COLD, WARM]
+    kinds += [PACKED] if args.packed else []
     length = "tiny" if args.tiny else "quick" if args.quick else "full"
     options = Options(length, args.threads, args.limit, tuple(kinds), args.profile)
     with_onednn = "without" if onednn_mode(TENSORFLOW) == "0" else "with"
@@ -85,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         by_kind = {kind: figures(r, reference, program) for kind, r in records.items()}
         wrong |= any(f.problems for f in by_kind.values())
         print(*rows(program.name, by_kind), sep="\n", flush=True)
+        if args.packed and program.unpacked:
+            print(f"  not packed: {program.unpacked}", flush=True)
         for record in records.values():
             print(
                 *profile_lines(record), sep="\n", end="\n" if record.step_wall else "", flush=True

@@ -42,7 +42,8 @@ class Record:
 class Recorder:
     """Stamp the steps of a running program.
 
-    A program calls `start` just before it makes its session, then loops over `steps()`.
+    A program calls `start` just before it makes its session, then loops over `steps()`. open: makes
+    the session from TensorFlow's module and a config, in place of a plain one.
     """
 
     def __init__(self, steps: int, limit_s: float = float("inf")) -> None:
@@ -55,6 +56,7 @@ class Recorder:
         self.begin_cpu = 0.0
         self.on_start: Any = None
         self.session: Any = None
+        self.open: Any = None
 
     def start(self) -> None:
         """Stamp the moment when the session is made."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from benchmarks.programs.figures import Figures
 from benchmarks.programs.profile import largest
 from benchmarks.programs.record import Record
-from benchmarks.programs.runner import COLD, TENSORFLOW, WARM
+from benchmarks.programs.runner import COLD, PACKED, TENSORFLOW, WARM
 
 _NAME = 18
 LEGEND = """\
@@ -46,7 +46,7 @@ def rows(name: str, by_kind: Mapping[str, Figures]) -> Iterator[str]:
     yield f"{name}, {steps} steps"
     theirs = by_kind[TENSORFLOW]
     for kind, f in by_kind.items():
-        ours = kind in (COLD, WARM)
+        ours = kind in (COLD, WARM, PACKED)
         total = _seconds(f.total_s) if f.complete else f"{f.steps} st"
         yield (
             f"  {kind.replace('tensorflow, other oneDNN mode', 'tf, other mode'):<{_NAME - 2}} "

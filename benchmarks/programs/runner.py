@@ -23,6 +23,7 @@ TENSORFLOW: Final = "tensorflow"
 OTHER_MODE: Final = "tensorflow, other oneDNN mode"
 COLD: Final = "tfjit cold"
 WARM: Final = "tfjit warm"
+PACKED: Final = "tfjit packed"
 # They would give the libraries other threads or slower products than they choose.
 _UNSET: Final = (
     "OPENBLAS_CORETYPE",
@@ -58,8 +59,13 @@ def onednn_mode(kind: str) -> str:
     return mode if kind != OTHER_MODE else "0" if mode != "0" else "1"
 
 
-def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
-    """Run one program in a separate process and return its record."""
+def start(
+    program: Program, kind: str, options: Options, cache: Path, arguments: Sequence[str] = ()
+) -> Record:
+    """Run one program in a separate process and return its record.
+
+    arguments: further ones of the process.
+    """
     library = TENSORFLOW if kind in (TENSORFLOW, OTHER_MODE) else "tfjit"
     environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
     environment |= {
@@ -74,6 +80,7 @@ def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
         command += ["--length", options.length, "--threads", str(options.threads)]
         command += ["--limit", str(options.limit_s), "--out", str(out)]
         command += ["--profile", str(options.profiled_s)] if library == "tfjit" else []
+        command += arguments
         try:
             done = subprocess.run(
                 command,
@@ -86,8 +93,10 @@ def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
             )
         except subprocess.TimeoutExpired as error:
             return Record(kind, failure=f"took more than {error.timeout:.0f} s")
-        if not out.exists():
+        if not out.exists() and not ("--write-pack" in arguments and not done.returncode):
             return Record(kind, failure=f"status {done.returncode}\n{done.stderr[-2000:]}")
+        if not out.exists():
+            return Record(kind)
         record = Record(**json.loads(out.read_text()))
     record.library = kind
     return record
@@ -96,11 +105,24 @@ def start(program: Program, kind: str, options: Options, cache: Path) -> Record:
 def run(program: Program, options: Options) -> Iterator[Record]:
     """Run a program once for each kind of run.
 
-    The warm run finds the cold run's cache.
+    The warm run finds the cold run's cache. The packed run has an empty one.
     """
     with tempfile.TemporaryDirectory(prefix="tfjit_programs_") as folder:
         cache = Path(folder) / "cache"
         for kind in options.runs:
+            if kind == PACKED:
+                if not program.unpacked:
+                    yield _run_packed(program, options, Path(folder))
+                continue
             if kind == WARM and COLD not in options.runs:
                 start(program, COLD, options, cache)
             yield start(program, kind, options, cache)
+
+
+def _run_packed(program: Program, options: Options, folder: Path) -> Record:
+    """Pack a program in one process and run it from the pack in another."""
+    pack = str(folder / "program.tfjit")
+    written = start(program, PACKED, options, folder / "packing", ("--write-pack", pack))
+    if written.failure:
+        return written
+    return start(program, PACKED, options, folder / "no cache", ("--pack", pack))

@@ -16,6 +16,10 @@ def session(tf: Any, recorder: Any, threads: int) -> Any:
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
     )
     recorder.start()
+    if recorder.open is not None:
+        made = recorder.open(tf, config)
+        recorder.session = made.inner
+        return made
     recorder.session = tf.Session(config=config)
     return recorder.session
 
