@@ -176,7 +176,7 @@ def limit_to(name: str) -> bool:
     global _limit
     if classify(platform.machine().lower(), level_features(name))[0] == _host_isa():
         return True
-    if host.cache_info().currsize:
+    if host.cache_info().currsize or code_target.cache_info().currsize:
         return False
     _limit = name
     level.cache_clear()
