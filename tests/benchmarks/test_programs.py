@@ -228,3 +228,45 @@ def test_a_profile_tells_stages_apart() -> None:
     assert profile.step_wall[kernel] > 0.2 and "ended" not in profile.step_wall
     lines = largest({"reference nn.a:1": 2.0, "passes": 1.5, "reference nn.b:2": 0.25})
     assert lines == ["2.2 reference, 1.5 passes", "reference kernels: 2.0 nn.a:1, 0.2 nn.b:2"]
+
+
+def test_packed_runs_have_a_process_that_packs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[tuple[str, str]] = []
+
+    def start(
+        program: Program, kind: str, options: Any, cache: Path, arguments: Any = ()
+    ) -> Record:
+        started.append((kind, arguments[0] if arguments else ""))
+        return _record(kind, 0.1, [[1.0]] * 50)
+
+    monkeypatch.setattr(runner, "start", start)
+    assert command.main(["simulation", "--warm", "--packed"]) == 0
+    assert started[-2:] == [(runner.PACKED, "--write-pack"), (runner.PACKED, "--pack")]
+    assert "tfjit packed" in capsys.readouterr().out
+    started.clear()
+    assert command.main(["wide_and_deep", "--cold", "--packed"]) == 0
+    assert runner.PACKED not in dict(started)
+    assert "not packed: threads of TensorFlow's queue runners" in capsys.readouterr().out
+
+
+def test_a_packed_session_runs_names(tmp_path: Path) -> None:
+    import tfjit
+    from benchmarks.programs.packed import PackedSession
+    from tfjit.client.packing.packer import _content
+    from tfjit.client.session.model_file import read_model
+    from tfjit.client.session.pack_file import write_pack
+
+    with tfjit.Graph().as_default() as graph:
+        x = tfjit.placeholder(tfjit.float32, [2], name="x")
+        y = tfjit.add(x, 1.0, name="y")
+        init = tfjit.group(name="init")
+        (tmp_path / "graph.pb").write_bytes(graph.as_graph_def().SerializeToString())
+        manifest, entries = _content(read_model(tmp_path / "graph.pb"))
+        write_pack(tmp_path / "model.tfjit", manifest, entries)
+        with PackedSession(tfjit, None, tmp_path / "model.tfjit") as session:
+            assert session.run(init) is None
+            for _ in range(2):
+                values = session.run([y, {"again": [y]}], {x: [1.0, 2.0]})
+                assert values[0].tolist() == values[1]["again"][0].tolist() == [2.0, 3.0]
