@@ -59,19 +59,19 @@ def build_archive(
     progress: Progress = lambda done, total: None,
     texts: Sequence[Text] = (),
     block: int = _BLOCK,
+    strict: bool = True,
 ) -> Built:
     """Compile kernels for a level and write `folder`/<level>.tfk in one atomic step.
 
-    sources: the kernels, of which some may be refused; all generic ones by default, of which none
-    may. texts: (LLVM assembly, its functions) beside those of the table executor. progress: called
-    with the numbers of compiled and of all kernels. block: kernels that a process takes at a time.
-    Raises Failed when one does not compile that has to, OSError when the file cannot be written.
+    sources: the kernels; all generic ones by default. progress: called with the numbers of compiled
+    and of all kernels. texts: (LLVM assembly, its functions) beside those of the table executor.
+    block: kernels that a process takes at a time. strict: every kernel has to compile. Raises
+    Failed when one does not that has to, OSError when the file cannot be written.
     """
     objects: dict[str, ObjectFile] = {}
     refused: list[str] = []
     cpu_s = 0.0
     with _pool(level, processes) as pool:
-        strict = sources is None
         if sources is None:
             sources = pool.submit(_enumerate).result()
         blocks = [sources[at : at + block] for at in range(0, len(sources), block)]

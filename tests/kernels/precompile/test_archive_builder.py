@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import re
+from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from tests.kernels.jit.scaling import scale_by
 from tfjit.kernels.jit.archive import Archive
 from tfjit.kernels.jit.cache_key import precompiled_key, precompiled_text_key
+from tfjit.kernels.precompile import archive_builder
 from tfjit.kernels.precompile.archive_builder import Failed, _compile, build_archive
 from tfjit.kernels.precompile.generic_kernels import machine_texts
 from tfjit.kernels.source import KernelSource
@@ -42,5 +45,28 @@ def test_an_archive_of_two_kernels(tmp_path: Path) -> None:
 
 def test_a_kernel_that_does_not_compile_is_named() -> None:
     bad = KernelSource("def kernel(args, chunk, nchunks):\n    return no\n", title="bad one")
-    with pytest.raises(Failed, match=r"(?s)bad one for x86-64-v4: TypingError: .*NameError"):
-        _compile(LEVEL, [bad])
+    objects, refused, _ = _compile(LEVEL, [bad])
+    (reason,) = refused
+    assert not objects and re.search(r"(?s)bad one for x86-64-v4: TypingError: .*NameError", reason)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_archive_lacks_refused_kernels_where_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strict: bool
+) -> None:
+    """Its processes are not started: the compiler's answers are given."""
+
+    class Pool:
+        def submit(self, function: object, *arguments: object) -> Future[object]:
+            future: Future[object] = Future()
+            future.set_result(({}, ["the reason"] if function is _compile else [], 0.0))
+            return future
+
+    monkeypatch.setattr(archive_builder, "_pool", lambda level, count: nullcontext(Pool()))
+    source = KernelSource("def kernel(args, chunk, nchunks):\n    return\n")
+    if strict:
+        with pytest.raises(Failed, match="the reason"):
+            build_archive(tmp_path, LEVEL, 1, [source])
+        assert not list(tmp_path.iterdir())
+    else:
+        assert build_archive(tmp_path, LEVEL, 1, [source], strict=False).refused == ("the reason",)

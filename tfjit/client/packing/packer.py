@@ -93,6 +93,7 @@ def pack_model(
                 ),
                 recorded.texts,
                 _BLOCK,
+                strict=False,
             )
             entries[archive_name(level)] = built.path
             packed_levels[level] = PackedLevel(built.kernels, recorded.plans, built.refused)
