@@ -105,7 +105,7 @@ def _describe_pack(pack: PackFile) -> list[str]:
     """
     packed = pack.manifest
     for name in pack.entries:
-        pack.read(name)
+        pack.check(name)
     level, reason = pack.fitting_level() if packed.levels else ("", "there are none")
     fits = f"kernels for {level} serve this machine" if level else f"no kernels serve: {reason}"
     lines = [

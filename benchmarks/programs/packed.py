@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 MAX_REQUESTS: Final = 16
-PACKING_STEPS: Final = 150
+PACKING_STEPS: Final = 250
 PACKING_S: Final = 20.0
 
 

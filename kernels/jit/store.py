@@ -166,7 +166,8 @@ class KernelStore:
 
         level: the archive's; this CPU has it.
         """
-        self._packs.add(level, archive)
+        with self._lock:
+            self._packs.add(level, archive)
 
     def record(self) -> None:
         """Record the requested kernels from now on.

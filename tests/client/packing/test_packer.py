@@ -152,7 +152,9 @@ def test_another_level_has_texts_of_its_own(plain: Path) -> None:
 
 
 def test_a_run_that_does_not_work_is_named(plain: Path) -> None:
-    with pytest.raises(RunFailed, match=r"^y:0 for x:0=\[2, 3\]: ValueError: .*x:0"):
+    with pytest.raises(
+        RunFailed, match=r"^y:0 for x:0=\[2, 3\]: ValueError: .*x:0.* --feed NAME=SIZES"
+    ):
         _in_fresh_process(record, plain, target.LEVELS[0], [RunRequest({"x:0": (2, 3)}, ("y:0",))])
 
 

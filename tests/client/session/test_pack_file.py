@@ -109,6 +109,8 @@ def test_a_changed_byte_is_noticed(written: Path) -> None:
         written.write_bytes(content[:at] + bytes([content[at] ^ 0x41]) + content[at + 1 :])
         try:
             pack = PackFile(written)
+            for name in pack.entries:
+                pack.check(name)
             read = {name: pack.read(name) for name in pack.entries}
         except (errors.InvalidArgumentError, errors.DataLossError):
             noticed += 1

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tfjit.client.session.session import Session
     from tfjit.kernels.source import KernelSource
 
+_SHAPES: Final = (
+    "Inputs of unknown shape need one: --feed NAME=SIZES (`tfjit inspect MODEL` lists the inputs)."
+)
+_VALUES: Final = "Shapes are fed with zeros; a run that needs others: --feed NAME=FILE.npy."
 _REPEATS: Final = 3  # the dataflow executor asks for kernels when shapes recur
 
 
@@ -54,7 +58,7 @@ class Recorded:
 
 
 class RunFailed(Exception):
-    """A requested run does not work, by the reason in the message."""
+    """A requested run does not work; the message has the reason and advice."""
 
 
 def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
@@ -82,8 +86,9 @@ def _record_run(session: Session, request: RunRequest) -> tuple[dict[str, tuple[
 
     Returns the shapes of its feeds, and the reason why it is no single step.
     """
-    with _named(request):
+    with _named(request, _SHAPES):
         lowered = session.lower(list(request.fetches), _shapes(request))
+    with _named(request, _VALUES):
         if not lowered.dynamic_reason:
             lowered.compile()
             return lowered.feed_shapes, ""
@@ -112,7 +117,7 @@ def check(path: Path, requests: Sequence[RunRequest]) -> Checked:
     os.environ |= {"TFJIT_JIT": "lazy", "TFJIT_PRECOMPILED": "0"}
     with _session(path) as session:
         for request in requests:
-            with _named(request):
+            with _named(request, _VALUES):
                 lowered = session.lower(list(request.fetches), _shapes(request))
                 values = feed_values(session, request, lowered.feed_shapes)
                 for _ in range(_REPEATS if lowered.dynamic_reason else 1):
@@ -156,9 +161,10 @@ def _session(path: Path) -> Session:
 
 
 @contextmanager
-def _named(request: RunRequest) -> Iterator[None]:
+def _named(request: RunRequest, advice: str) -> Iterator[None]:
     """Raise any failure as RunFailed, which travels between processes."""
     try:
         yield
     except Exception as error:
-        raise RunFailed(f"{request}: {type(error).__name__}: {error}") from None
+        reason = f"{type(error).__name__}: {error}".rstrip(". \n")
+        raise RunFailed(f"{request}: {reason}. {advice}") from None

@@ -39,6 +39,7 @@ _FORMAT: Final = 1
 _ZIP: Final = b"PK\x03\x04"
 _LOCAL: Final = struct.Struct("<26xHH")  # lengths of name and extra field in a local header
 _MANIFEST_BYTES: Final = 64 << 20
+_BLOCK_BYTES: Final = 1 << 22
 _DATE: Final = (1980, 1, 1, 0, 0, 0)  # equal contents make equal files
 
 
@@ -191,11 +192,28 @@ class PackFile:
         with self.path.open("rb") as file:
             file.seek(entry.begin)
             data = file.read(entry.size)
-        if hashlib.sha256(data).hexdigest() != entry.sha256:
+        self._compare(name, hashlib.sha256(data).hexdigest())
+        return data
+
+    def check(self, name: str) -> None:
+        """Compare an entry with its digest, block by block.
+
+        Raises KeyError, OSError, DataLossError as `read` does.
+        """
+        entry = self.entries[name]
+        digest, left = hashlib.sha256(), entry.size
+        with self.path.open("rb") as file:
+            file.seek(entry.begin)
+            while left and (block := file.read(min(left, _BLOCK_BYTES))):
+                digest.update(block)
+                left -= len(block)
+        self._compare(name, digest.hexdigest())
+
+    def _compare(self, name: str, digest: str) -> None:
+        if digest != self.entries[name].sha256:
             raise errors.DataLossError(
                 None, None, f"{self.path}: {name} does not match its digest: the pack is damaged."
             )
-        return data
 
     def message(self) -> Message:
         """Return the GraphDef or MetaGraphDef.
@@ -221,7 +239,7 @@ class PackFile:
         from tfjit.kernels.jit.archive import Archive, DamagedArchive
 
         name = archive_name(level)
-        self.read(name)
+        self.check(name)
         try:
             return Archive(self.path, self.entries[name].begin)
         except DamagedArchive as error:
@@ -286,7 +304,7 @@ def _blocks(content: bytes | Path) -> Iterator[bytes]:
         yield content
         return
     with content.open("rb") as file:
-        while block := file.read(1 << 22):
+        while block := file.read(_BLOCK_BYTES):
             yield block
 
 

@@ -11,7 +11,6 @@ import fnmatch
 import io
 import logging
 import os
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.cache")
 
-_lock = threading.Lock()
 _used: Final[set[str]] = set()  # digests of the archives that the store has
 
 
@@ -72,12 +70,11 @@ def use_kernels(pack: PackFile) -> str:
             f"they are for {level}, and this process has made kernels for more already: set "
             f"TFJIT_CPU={level}, or open the pack first"
         )
-    with _lock:
-        digest = pack.entries[archive_name(level)].sha256
-        if digest not in _used:
-            store.add_archive(level, pack.archive(level))
-            _used.add(digest)
-        plan_warm_start.add_packed(pack.manifest.levels[level].plans)
+    digest = pack.entries[archive_name(level)].sha256
+    if digest not in _used:
+        store.add_archive(level, pack.archive(level))
+        _used.add(digest)
+    plan_warm_start.add_packed(pack.manifest.levels[level].plans)
     return ""
 
 
