@@ -138,6 +138,8 @@ class _DynamicSplitter(Splitter):
         # constants and handles have a copy in each stage
         self.behind = self._descendants(self.waiting)
         self._sink_references()
+        self.plain |= self._shared_reads()
+        self.behind -= self.plain
         self.roots = self.waiting - self.behind
         if not self.roots:
             raise Declined("a node of unknown output sizes is inside a loop or conditional")
@@ -190,6 +192,31 @@ class _DynamicSplitter(Splitter):
             return True
         dtype = self.graph.node(source).output_dtypes[output]
         return not dtype.is_ref and dtype.is_numpy_compatible
+
+    def _shared_reads(self) -> set[str]:
+        """Return reads of reference variables that no stage but the last writes.
+
+        Such a read is the variable's own memory, in TensorFlow as here, so each stage has one. A
+        copy between stages would miss the writes that precede its use.
+        """
+        written = {
+            handle
+            for name in self.needed - self.behind
+            if self.graph.node(name).has_trait(WRITES_VARIABLE)
+            for handle in self._handles(name)
+        }
+        return {
+            name
+            for name in self.needed - self.waiting
+            if self.graph.node(name).op == "Identity"
+            and all(
+                source in self.plain
+                and output != CONTROL
+                and self.graph.node(source).output_dtypes[output].is_ref
+                for source, output in self._sources(name)
+            )
+            and written.isdisjoint(self._handles(name))
+        }
 
     def _early_writes(self) -> set[str]:
         """Return writes of a variable that is also used behind the roots.

@@ -182,3 +182,8 @@ def test_an_op_of_a_user_given_by_a_function_may_fail() -> None:
         assert registry.require("TestTraitsOfUsers").traits == 0
     finally:
         tfjit.unregister_op("TestTraitsOfUsers")
+
+
+def test_each_trait_has_a_bit() -> None:
+    bits = [getattr(op_traits, name) for name in op_traits.names((1 << 64) - 1)]
+    assert len(set(bits)) == len(bits) and all(bit.bit_count() == 1 for bit in bits)

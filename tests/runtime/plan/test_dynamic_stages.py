@@ -199,6 +199,32 @@ def test_sizes_that_differ_have_a_generic_variant() -> None:
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_read_in_front_of_a_write(resource: bool, is_shared: bool) -> None:
+    """A read of a reference variable is its memory, one of a resource variable is a value."""
+
+    def build(tf: Any) -> Any:
+        x = tf.placeholder(tf.float32, [5], name="x")
+        v = tf.get_variable("v", initializer=np.ones(5, "f4"), use_resource=resource)
+        y = x
+        for _ in range(12):
+            y = y + 1.0
+        read = v.read_value()
+        if is_shared:
+            y = y + read * 0.0
+        total = tf.reduce_sum(tf.unique(y)[0])
+        with tf.control_dependencies([read]):
+            written = v.assign_add(tf.ones([5]) * total)
+        with tf.control_dependencies([written]):
+            z = read * 2.0
+            for _ in range(12):
+                z = tf.abs(z) + 0.0
+        return [z, written], {"x": lambda: np.arange(5, dtype="f4")}
+
+    check(build)
+
+
 def test_errors_name_their_node_and_leave_the_session_usable() -> None:
     def build(tf: Any) -> Any:
         x = tf.placeholder(tf.int32, [None], name="x")

@@ -27,7 +27,7 @@ MATRIX_PRODUCT: Final = 1 << 5
 """The product of the matrices in the last two dims of inputs 0 and 1."""
 SHAPE_QUERY: Final = 1 << 6
 """The outputs say shapes of the inputs; no element is read."""
-SIZED_BY_VALUES: Final = 1 << 33
+SIZED_BY_VALUES: Final = 1 << 34
 """Elements of an input decide the size of an output."""
 
 # ---- errors and effects
