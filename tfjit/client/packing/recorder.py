@@ -58,7 +58,7 @@ class Recorded:
 
 
 class RunFailed(Exception):
-    """A requested run does not work; the message has the reason and advice."""
+    """A requested run does not work; the message says why."""
 
 
 def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
