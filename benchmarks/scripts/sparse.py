@@ -8,6 +8,7 @@ values come from reference kernels, so these rows have nodes that are not compil
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,26 @@ def _word_vectors(tf: Any) -> None:
     )  # fmt: skip
 
 
+def _row_updates(shape: list[int], optimizer: bool) -> Callable[[Any], None]:
+    """Add 6,000 rows to a variable, or update it by Adagrad's rule."""
+
+    def build(tf: Any) -> None:
+        ids = tf.placeholder(tf.int32, [6000], name="ids")
+        rows = tf.placeholder(tf.float32, [6000, *shape[1:]], name="rows")
+        table = tf.get_variable("table", shape, use_resource=True)
+        if optimizer:
+            squares = tf.get_variable("squares", shape, use_resource=True)
+            slots = {"var": table.handle, "accum": squares.handle, "lr": tf.constant(0.1)}
+            done = tf.raw_ops.ResourceSparseApplyAdagrad(**slots, grad=rows, indices=ids)
+        else:
+            done = tf.scatter_add(table, ids, rows)
+        with tf.control_dependencies([done]):
+            tf.identity(table[:4], name="y")
+        tf.group(*(v.assign(tf.fill(shape, 0.5)) for v in tf.global_variables()), name="start")
+
+    return build
+
+
 _SUMMARISED: Mapping[str, int] = {
     f"x{k}": size for k, size in enumerate([10_000] * 12 + [100_000] * 6 + [1_000_000] * 2)
 }
@@ -123,6 +144,10 @@ def _histograms(tf: Any) -> None:
 def _sixteenths(size: int) -> Callable[[np.random.Generator], np.ndarray]:
     """Return a maker of numbers whose sums are exact in any order, so that summaries are equal."""
     return lambda rng: (rng.integers(-64, 64, size) / 16).astype(np.float32)
+
+
+def _indices(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, 40000, 6000).astype(np.int32)
 
 
 def _unique(tf: Any) -> None:
@@ -186,4 +211,16 @@ def workloads() -> list[Workload]:
             _histograms,
         ),
     ]  # fmt: skip
+    found += [
+        Workload(
+            f"6,000 rows of {prod(shape[1:])}: {'Adagrad' if optimizer else 'scatter_add'}",
+            ["y:0"],
+            feeds_of(ids=_indices, rows=uniform([6000, *shape[1:]])),
+            _row_updates(shape, optimizer),
+            setup=["start"],
+            steps=3,
+        )
+        for shape in ([40000, 8], [40000])
+        for optimizer in (False, True)
+    ]
     return found
