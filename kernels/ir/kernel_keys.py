@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ UNREAD_ATTRS: Final = frozenset(
 """Attrs about placement and checks, which no kernel reads."""
 
 
-def attrs_key(attrs: Mapping[str, Any]) -> Hashable:
+def attrs_key(attrs: Mapping[str, object]) -> Hashable:
     """Return a key of the attrs that kernels read."""
     return tuple(
         sorted((name, _text(value)) for name, value in attrs.items() if name not in UNREAD_ATTRS)
@@ -26,7 +26,7 @@ def attrs_key(attrs: Mapping[str, Any]) -> Hashable:
 
 
 def constants_key(constants: Mapping[int, np.ndarray]) -> Hashable:
-    """Return a key of known inputs by index; their values are part of it."""
+    """Return a key of known inputs, values included, by index."""
     return tuple(
         (k, value.dtype.str, value.shape, value.tobytes()) for k, value in sorted(constants.items())
     )
@@ -50,7 +50,7 @@ def signature(group: FusedGroup) -> Hashable:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     # the text of a large array leaves out elements
     if isinstance(value, np.ndarray):
         return f"{value.dtype.str} {value.shape} {value.tobytes()!r}"

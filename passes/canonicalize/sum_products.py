@@ -63,8 +63,9 @@ def sum_products(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
             origin=origin,
             output_shapes=shape,
         )
-        count = {**node.attrs, "N": 1 + len(rest)}
-        graph.change_op(node.name, node.op, [(made.name, 0), *rest], count)
+        graph.change_op(
+            node.name, node.op, [(made.name, 0), *rest], {**node.attrs, "N": 1 + len(rest)}
+        )
     else:
         graph.change_op(
             node.name,
@@ -81,7 +82,7 @@ def sum_products(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | No
 
 
 def _form(graph: DataflowGraph, node: Node, src: str, output: int) -> _Form | None:
-    """Return the transposes of an input that is a product worth joining, else None."""
+    """Return the transposes of a product worth joining, else None."""
     product = graph.node(src)
     if (
         product.op != "MatMul"

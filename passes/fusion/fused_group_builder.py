@@ -47,7 +47,7 @@ class GroupMaker:
         self._tensors: dict[tuple[DType, Shape], TensorSpec] = {}
         self._renamed: dict[tuple[str, int], tuple[str, int]] = {}
         self._numbers: dict[str, int] = {}  # node -> number that nodes alike share
-        self._forms: dict[Hashable, int] = {}  # what nodes alike have in common -> their number
+        self._forms: dict[Hashable, int] = {}  # key of nodes alike -> their number
         self._accepted: set[Hashable] = set()  # keys of groups that their template accepts
 
     def tensor(self, name: str, output: int) -> TensorSpec:
@@ -214,7 +214,7 @@ class GroupMaker:
             self._accepted.add(key)
 
     def _key(self, members: Sequence[str], kind: str, anchor: str) -> Hashable:
-        """Return a key of the members' group that does not name the nodes."""
+        """Return a key of the members' group without their names."""
         ordered = sorted(members, key=self.clusters.position.__getitem__)
         inside = {name: k for k, name in enumerate(ordered)}
         inputs: dict[tuple[str, int], int] = {}

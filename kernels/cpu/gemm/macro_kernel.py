@@ -64,8 +64,9 @@ def write_chunk_bounds(s: Source, tile: Tile, units: str) -> None:
 
 
 def write_panels(s: Source) -> None:
-    """Append the inner loops of a product: parts of the sum, panels, then tiles.
+    """Append the inner loops of a product.
 
+    They are parts of the sum, panels, then tiles.
     Tiles tile_first..tile_last cover the rows. A part of those rows stays in the second-level cache
     while all panels pass over it.
     """
@@ -78,8 +79,9 @@ def write_panels(s: Source) -> None:
 
 
 def write_panels_of_lines(s: Source) -> None:
-    """Append the inner loops of a convolution: panels, parts of the sum, lines, then tiles.
+    """Append the inner loops of a convolution.
 
+    They are panels, parts of the sum, lines, then tiles.
     The rows come in `count` lines (output rows), a_line and c_line bytes apart. A panel passes over
     all of them while it is in cache.
     """

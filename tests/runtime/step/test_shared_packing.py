@@ -75,16 +75,11 @@ def test_the_same_bytes_are_packed_once() -> None:
     assert len({id(life) for life in lives.values()}) == 4
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        None,  # other sizes, say: each instruction has its own call
-        packing_call(fills=None),
-        packing_call(nbytes=MAX_BYTES + 1),
-    ],
-)
-def test_other_calls_share_nothing(call: Any) -> None:
-    assert shared(PRODUCTS, lambda name: call or packing_call())[0] == []
+def test_other_calls_share_nothing() -> None:
+    """Another call has other sizes, say."""
+    assert shared(PRODUCTS, lambda name: packing_call())[0] == []
+    for call in (packing_call(fills=None), packing_call(nbytes=MAX_BYTES + 1)):
+        assert shared(PRODUCTS, lambda name, call=call: call)[0] == []
 
 
 def test_members_of_a_bundle_pack_for_themselves() -> None:

@@ -81,7 +81,7 @@ class SharedPacking:
     def _key(
         self, instruction: Instruction, call: NativeCall, number: int, launch: Launch
     ) -> Hashable:
-        """Return a key of the bytes that a launch makes; None if it reads other memory."""
+        """Return a key of a launch's result; None without one."""
         read: list[Hashable] = []
         for word in launch.words:
             if not isinstance(word, Pointer) or word.kind in ("temp", "const", "code"):
