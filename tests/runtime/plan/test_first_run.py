@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 import tfjit
+from tfjit.kernels.cpu.backend import CpuBackend
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
-from tfjit.runtime.plan import first_run, plan_warm_start
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.runtime.plan import first_run, plan_warm_start, upgrades
 from tfjit.runtime.plan import variant as variant_module
-from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.plan.variant import QUICK_NODES, Variant
 
 X = np.linspace(-1, 1, 400_000, dtype="f4").reshape(800, 500)
 
@@ -84,6 +88,46 @@ def test_a_long_wait_has_to_pay_sooner() -> None:
     assert not first_run.pays_soon(300.0, 10.0)
     assert not first_run.pays_soon(3000.0, 300.0)
     assert first_run.pays_soon(3000.0, 1500.0)
+    assert first_run.pays_soon(300.0, 700.0, once=True)
+    assert not first_run.pays_soon(300.0, 500.0, once=True)
+
+
+def test_a_big_initialisation_starts_no_upgrade_before_its_second_run() -> None:
+    with tfjit.Graph().as_default() as graph:
+        for number in range(QUICK_NODES // 2):
+            tfjit.get_variable(f"v{number}", [2], initializer=tfjit.zeros_initializer())
+        initialise = tfjit.global_variables_initializer()
+    with tfjit.Session(graph=graph) as session:
+        session.run(initialise)
+        variant = variant_of(session)
+        assert variant.plan.survey(()).once is False
+        assert variant not in upgrades.unfinished(session._runtime_session)
+        session.run(initialise)
+        assert variant.compile_done.is_set() or variant in upgrades.unfinished(
+            session._runtime_session
+        )
+        session.wait_until_compiled(60)
+
+
+def test_heavy_nodes_of_an_unoptimised_graph_use_present_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tfjit.Graph().as_default() as graph:
+        small = tfjit.random_normal([4], seed=1)
+        large = tfjit.random_normal([500, 500], seed=2, name="large")
+        fetch = tfjit.reduce_sum(large) + tfjit.reduce_sum(small)
+    del fetch
+    working = DataflowGraph.from_graph(graph)
+    infer_shapes(working, PassContext())
+    backend = CpuBackend()
+    monkeypatch.setattr(first_run, "_builders_ms", lambda: 0.0)
+    monkeypatch.setattr(store, "has_kernels", lambda: True)
+    monkeypatch.setattr(store, "load_present", lambda sources: True)
+    assert first_run.nodes_with_kernels(working, backend) == {"large/RandomStandardNormal"}
+    monkeypatch.setattr(store, "load_present", lambda sources: False)
+    assert first_run.nodes_with_kernels(working, backend) == frozenset()
+    monkeypatch.setattr(first_run, "_builders_ms", lambda: 1e3)
+    assert first_run.heavy_calls(working, backend) == []
 
 
 def test_the_first_run_is_compiled_when_all_kernels_are_present(

@@ -109,8 +109,8 @@ def test_a_warm_cache_serves_the_first_run(
 
 
 def test_a_large_graph_waits_only_where_that_pays_soon() -> None:
-    assert PlanRecord((), compiled_ms=100.0, slow_ms=20.0).pays_soon
-    assert not PlanRecord((), compiled_ms=1000.0, slow_ms=10.0).pays_soon
+    assert PlanRecord((), compiled_ms=100.0, slow_ms=20.0).pays_soon()
+    assert not PlanRecord((), compiled_ms=1000.0, slow_ms=10.0).pays_soon()
 
 
 def test_a_large_graph_starts_compiled_when_its_record_says_so(

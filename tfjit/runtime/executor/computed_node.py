@@ -270,7 +270,7 @@ class ComputedNode(ReferencedNode):
         return (
             self._inferred is None
             and key == self._input_shapes
-            and sum(a.nbytes for a in arrays) >= _HEAVY_BYTES
+            and (self._env.compiled is not None or sum(a.nbytes for a in arrays) >= _HEAVY_BYTES)
         )
 
     def _step(self, arrays: Sequence[np.ndarray]) -> Step | None:

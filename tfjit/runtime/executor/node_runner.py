@@ -326,7 +326,11 @@ def make_runner(
             if source.op == "Const":
                 constants[i] = np.asarray(source.attrs["value"])
     runner: NodeRunner
-    if env.store is None or not backend.compiles(op):
+    if (
+        env.store is None
+        or (env.compiled is not None and node.name not in env.compiled)
+        or not backend.compiles(op)
+    ):
         runner = ReferencedNode(node, reference, env, device, constants)
     else:
         shapes = tuple(

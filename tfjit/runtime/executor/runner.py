@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,8 @@ class RunnerEnvironment:
     """The session as its runners see it.
 
     store: compiled code, or None when compilation is off. settings: a block with its TFJIT_*.
-    memos: the calls that nodes alike share, by backend.
+    memos: the calls that nodes alike share, by backend. compiled: the nodes that use compiled
+    code, from the first run; None for all, as their shapes recur.
     """
 
     session: SessionState
@@ -34,6 +35,7 @@ class RunnerEnvironment:
     store: RequestedKernels | None
     settings: Callable[[], AbstractContextManager[None]] = nullcontext
     memos: dict[int, CallMemo] = field(default_factory=dict)
+    compiled: Set[str] | None = None
 
     def memo(self, backend: Backend) -> CallMemo:
         """Return the calls of a backend's nodes so far."""

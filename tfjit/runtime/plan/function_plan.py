@@ -18,6 +18,7 @@ from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
+from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.tensor_lists import TensorList
@@ -190,8 +191,8 @@ class BodyPlan(Plan):
         self.function = function
         self.name = function.name[:80]
 
-    def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
-        return 0, ""
+    def survey(self, feed_shapes: Sequence[Shape]) -> Survey:
+        return Survey(0)
 
     def build(
         self, feed_shapes: Sequence[Shape], quick: bool = False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import threading
@@ -30,6 +30,18 @@ JitMode = Literal["off", "lazy", "eager"]
 
 off: never. lazy: in the background of the first runs. eager: before the first result.
 """
+
+
+class Survey(NamedTuple):
+    """Facts of a run before its plan is built.
+
+    nodes: their number. fingerprint: "" of a run that is not recorded. once: the run initialises
+    variables, so that there is seldom another one.
+    """
+
+    nodes: int
+    fingerprint: str = ""
+    once: bool = False
 
 
 class PlanHost(Protocol):
@@ -76,8 +88,8 @@ class PlanHost(Protocol):
     ) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes."""
 
-    def survey(self, spec: RunSpec) -> tuple[int, str]:
-        """Return the number of nodes of a run and its fingerprint."""
+    def survey(self, spec: RunSpec) -> Survey:
+        """Return the facts of a run that decide on its first run."""
 
     def forget_plans(self) -> None:
         """Drop all plans: nodes have moved to other devices."""
@@ -88,7 +100,9 @@ class PlanHost(Protocol):
     def step_environment(self, device: str) -> StepEnvironment:
         """Return the environment of static steps on a device."""
 
-    def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
+    def dataflow_plan(
+        self, partitions: Sequence[Partition], compiled: Set[str] | None = None
+    ) -> DataflowPlan:
         """Return the partitions as a plan of the dataflow executor."""
 
     def pool(self, index: int = 0) -> ThreadPool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.plan.generic_variant import GenericVariant
-    from tfjit.runtime.plan.host import PlanHost
+    from tfjit.runtime.plan.host import PlanHost, Survey
     from tfjit.runtime.plan.pipelined_plan import Stages
 
 log = logging.getLogger("tfjit.plan")
@@ -100,11 +100,8 @@ class Plan:
 
         return RunSpec(self.feeds, self.fetches, self.targets, connections=self.connections)
 
-    def survey(self, feed_shapes: Sequence[Shape]) -> tuple[int, str]:
-        """Return the number of nodes of a run, and its fingerprint.
-
-        The fingerprint is "" for a run that is not recorded.
-        """
+    def survey(self, feed_shapes: Sequence[Shape]) -> Survey:
+        """Return the facts of a run that decide on its first run."""
         known = self._surveyed
         if known is None or known[0] != feed_shapes:
             known = self._surveyed = feed_shapes, self.session.survey(self.spec(feed_shapes))
@@ -164,7 +161,7 @@ class Plan:
             return
         if "generic" in settings.names("TFJIT_DISABLE"):
             return
-        if self.survey(shapes)[0] > generic_variant.MAX_NODES:
+        if self.survey(shapes).nodes > generic_variant.MAX_NODES:
             return
 
         def submit(job: Callable[[], None]) -> None:

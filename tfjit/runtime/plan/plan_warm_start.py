@@ -46,10 +46,12 @@ class PlanRecord:
     compiled_ms: float
     slow_ms: float
 
-    @property
-    def pays_soon(self) -> bool:
-        """Return whether waiting for the compiled step pays within a few runs."""
-        return pays_soon(self.compiled_ms, self.slow_ms)
+    def pays_soon(self, once: bool = False) -> bool:
+        """Return whether waiting for the compiled step pays within a few runs.
+
+        once: the plan runs once.
+        """
+        return pays_soon(self.compiled_ms, self.slow_ms, once)
 
 
 def fingerprint(graph: DataflowGraph, spec: RunSpec, names: Iterable[str]) -> str:

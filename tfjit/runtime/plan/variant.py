@@ -102,6 +102,7 @@ class Variant:
         # the work left for after the first run
         self._later: Callable[[], None] | None = None
         self._fingerprint = ""
+        self._once = False  # there may be no second run
         self._installed = 0  # kernels that were loaded when the newest step was made
         self._made_ms = 0.0  # processor time of passes, builders and one layout
         self._slow_ms = float("inf")  # the fastest run without compiled code
@@ -109,7 +110,7 @@ class Variant:
         mode = session.jit
         known: PlanRecord | None = None
         if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1:
-            nodes, self._fingerprint = plan.survey(feed_shapes)
+            nodes, self._fingerprint, self._once = plan.survey(feed_shapes)
             if self._fingerprint:
                 known = plan_warm_start.read(self._fingerprint)
             if nodes > QUICK_NODES and not self._passes_pay(known):
@@ -134,27 +135,44 @@ class Variant:
 
         Else the unoptimised graph is made ready for the dataflow executor.
         """
-        if known is not None and known.pays_soon:
+        if known is not None and known.pays_soon(self._once):
             return True
         plan, session = self.plan, self.plan.session
         with collection_paused():
             partitions, _ = plan.build(self.feed_shapes, quick=True)
-            if known is None and len(partitions) == 1:
+            present: frozenset[str] = frozenset()
+            if len(partitions) == 1:
+                graph = partitions[0].graph
+                backend = session.devices.lookup(partitions[0].device).backend
                 try:
-                    backend = session.devices.lookup(partitions[0].device).backend
-                    pays = backend.lowers and first_run.passes_pay(
-                        partitions[0].graph, backend, self._batch()
-                    )
+                    if backend.lowers:
+                        if known is None and first_run.passes_pay(
+                            graph, backend, self._batch(), self._once
+                        ):
+                            graph.dissolve()
+                            return True
+                        present = first_run.nodes_with_kernels(graph, backend)
                 # a builder's bug must not fail a run that does not need the builder
                 except Exception as error:
                     log.debug("plan %s: %s", plan.name, error)
-                    pays = False
-                if pays:
-                    partitions[0].graph.dissolve()
-                    return True
             self.partitions = partitions
-            self.dataflow = session.dataflow_plan(partitions, compiled=False)
+            self.dataflow = session.dataflow_plan(partitions, present)
         return False
+
+    def _request_heavy(self) -> None:
+        """Request the kernels of an unoptimised graph's heavy nodes, for other processes."""
+        session = self.plan.session
+        if session.closed or len(self.partitions) != 1:
+            return
+        backend = session.devices.lookup(self.partitions[0].device).backend
+        if not backend.lowers:
+            return
+        try:
+            calls = first_run.heavy_calls(self.partitions[0].graph, backend)
+            session.node_kernels.request(sources(call for _, call in calls))
+        # a builder's bug: the run was served without it
+        except Exception as error:
+            log.debug("plan %s: %s", self.plan.name, error)
 
     def _batch(self) -> int:
         """Return the first size of a feed, a guess of unknown sizes."""
@@ -168,7 +186,11 @@ class Variant:
         assert self.lowered is not None
         try:
             with self._timed():
-                if known is None and not self._builders_pay(self.lowered):
+                if not (
+                    known.pays_soon(self._once)
+                    if known is not None and self._once
+                    else known is not None or self._builders_pay(self.lowered)
+                ):
                     return False
                 self.select_kernels()
                 self._load_present()
@@ -191,7 +213,7 @@ class Variant:
 
     def _builders_pay(self, lowered: Lowered) -> bool:
         """Return whether a first run without a record waits for calls."""
-        return first_run.builders_pay(lowered)
+        return first_run.builders_pay(lowered, self._once)
 
     def _compile(self) -> None:
         """Build all calls and wait for their code."""
@@ -574,7 +596,11 @@ class Variant:
         finally:
             self._slow_ms = min(self._slow_ms, (time.perf_counter() - began) * 1e3)
             if self._later is not None:
-                self.upgrade()
+                if self._once and self.dataflow is not None:
+                    self._submit(self._request_heavy)
+                else:
+                    self.upgrade()
+                self._once = False
 
     def _run_in(
         self, context: StepContext, values: Sequence[np.ndarray], pool: ThreadPool | None

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter, yielding
+from tfjit.framework.light_dataclass import dataclass
+from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.passes.fusion.fused_group_builder import anchor_flops
@@ -29,6 +31,8 @@ CALL_NS: Final = 5000.0
 NODE_NS: Final = 50_000.0
 """Time of a node in the dataflow executor, whatever its work."""
 _NS_PER_BYTE: Final = 0.4
+_UNIFORM_NS_PER_BYTE: Final = 7.0
+_NORMAL_NS_PER_BYTE: Final = 30.0
 _FLOPS_PER_NS: Final = 20.0  # of convolutions; references multiply matrices as fast as kernels
 _ITERATIONS: Final = 10  # assumed of each loop
 
@@ -51,7 +55,10 @@ def reference_ns(instruction: Instruction) -> float:
 
 
 def _work_ns(spec: NodeSpec) -> float:
-    ns = _NS_PER_BYTE * sum(t.nbytes for t in (*spec.inputs, *spec.outputs))
+    rate = _NS_PER_BYTE
+    if registry.family_name(spec.op).startswith("random_values."):
+        rate = _NORMAL_NS_PER_BYTE if "Normal" in spec.op else _UNIFORM_NS_PER_BYTE
+    ns = rate * sum(t.nbytes for t in (*spec.inputs, *spec.outputs))
     if not spec.has_trait(MATRIX_PRODUCT) and all(t.shape for t in spec.inputs):
         ns += anchor_flops(spec) / _FLOPS_PER_NS
     return ns
@@ -130,20 +137,32 @@ def graph_reference_ns(graph: DataflowGraph, unknown: int) -> float:
     )
 
 
-def heaviest_specs(graph: DataflowGraph, count: int) -> list[tuple[float, NodeSpec]]:
-    """Return (predicted ns, NodeSpec) of the nodes with the most work.
+@dataclass(slots=True)
+class AlikeNodes:
+    """Nodes of one op and of the same shapes.
 
-    The heaviest comes first. At most `count` different ones of known shapes; the time is that of
-    all nodes alike.
+    ns: the predicted time of their reference kernels, of all nodes. spec: of the first.
     """
-    found: dict[tuple[object, ...], tuple[float, NodeSpec]] = {}
+
+    ns: float
+    spec: NodeSpec
+    names: list[str]
+
+
+def heaviest_nodes(graph: DataflowGraph, count: int) -> list[AlikeNodes]:
+    """Return the nodes with the most work, the heaviest first.
+
+    At most `count` entries, of known shapes.
+    """
+    found: dict[tuple[object, ...], AlikeNodes] = {}
     for name in yielding(_computing(graph)):
         spec = _spec(graph, graph.node(name), -1)
         if all(size >= 0 for t in (*spec.inputs, *spec.outputs) for size in t.shape):
             key = (spec.op, spec.inputs, spec.outputs)
-            ns, first = found.get(key, (0.0, spec))
-            found[key] = (ns + _work_ns(spec), first)
-    return sorted(found.values(), key=lambda entry: -entry[0])[:count]
+            alike = found.setdefault(key, AlikeNodes(0.0, spec, []))
+            alike.ns += _work_ns(spec)
+            alike.names.append(name)
+    return sorted(found.values(), key=lambda alike: -alike.ns)[:count]
 
 
 def _computing(graph: DataflowGraph) -> list[str]:
@@ -194,8 +213,9 @@ def _spec(graph: DataflowGraph, node: Node, unknown: int) -> NodeSpec:
 __all__ = [
     "CALL_NS",
     "NODE_NS",
+    "AlikeNodes",
     "graph_reference_ns",
-    "heaviest_specs",
+    "heaviest_nodes",
     "most_valuable_first",
     "reference_ns",
     "loaded_call",

@@ -10,13 +10,14 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors, settings
 from tfjit.framework.gc_pause import collection_paused
+from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
@@ -35,6 +36,7 @@ from tfjit.runtime.kernel_api.op_kernel import StepContext, starts_stage
 from tfjit.runtime.op_kernels.state import variable_ops
 from tfjit.runtime.plan import plan_warm_start, upgrades
 from tfjit.runtime.plan.fast_path import plan_runner
+from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.plan.plan_cache_budget import VariantBudget
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
@@ -365,22 +367,28 @@ class DirectSession(SessionInterface):
         for plan in dropped:
             plan.drop_all()
 
-    def survey(self, spec: RunSpec) -> tuple[int, str]:
-        """Return the number of nodes of a run, and its fingerprint.
-
-        The fingerprint is "" when the run is too large to be recorded.
-        """
+    def survey(self, spec: RunSpec) -> Survey:
         from tfjit.passes.ir.subgraph import needed_nodes
 
         with self.graph_lock:
             if self.graph is None:
-                return 0, ""
+                return Survey(0)
             names = needed_nodes(self.graph, spec)[0]
-            if spec.connections:
-                return len(names), ""
-            return len(names), plan_warm_start.fingerprint(self.graph, spec, names) if len(
-                names
-            ) <= plan_warm_start.MAX_NODES else ""
+            key = ""
+            if not spec.connections and len(names) <= plan_warm_start.MAX_NODES:
+                key = plan_warm_start.fingerprint(self.graph, spec, names)
+            return Survey(len(names), key, not spec.fetches and self._initialises(names))
+
+    def _initialises(self, names: Iterable[str]) -> bool:
+        """Return whether one of these nodes is a variable without a value."""
+        assert self.graph is not None
+        try:
+            return any(
+                node.has_trait(VARIABLE) and self.find_variable(node).value is None
+                for node in map(self.graph.node, names)
+            )
+        except errors.OpError:  # the run reports it, with the node's name
+            return False
 
     def find_variable(self, node: Node) -> Variable:
         """Return the Variable of a variable node."""
@@ -407,19 +415,23 @@ class DirectSession(SessionInterface):
             found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, *ways
         )
 
-    def dataflow_plan(self, partitions: Sequence[Partition], compiled: bool = True) -> DataflowPlan:
+    def dataflow_plan(
+        self, partitions: Sequence[Partition], compiled: Set[str] | None = None
+    ) -> DataflowPlan:
         """Prepare the partitions for the dataflow executor.
 
-        compiled: its nodes may use compiled code.
+        compiled: the nodes that may use compiled code, at once; None for all, as shapes recur.
         """
         from tfjit.runtime.executor.dataflow_executor import DataflowPlan
         from tfjit.runtime.executor.runner import RunnerEnvironment
 
-        code = self.node_kernels if compiled and self.jit != "off" else None
+        code = self.node_kernels if self.jit != "off" else None
         return DataflowPlan(
             partitions,
             self.devices,
-            RunnerEnvironment(self.state, self.step_environment, code, self.settings),
+            RunnerEnvironment(
+                self.state, self.step_environment, code, self.settings, compiled=compiled
+            ),
         )
 
     def pool(self, index: int = 0) -> inter_op.ThreadPool:
