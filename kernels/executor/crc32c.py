@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -91,11 +91,32 @@ end:
 """
 
 
-def crc32c_function() -> Callable[[memoryview, int], int] | None:
-    """Return (contiguous bytes, checksum of the bytes before) -> checksum.
+class CompiledCrc32c:
+    """Compute checksums by compiled code, which releases the GIL."""
+
+    def __init__(self, address: int) -> None:
+        self._advance = ctypes.CFUNCTYPE(
+            ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
+        )(address)
+
+    def __call__(self, data: memoryview, crc: int) -> int:
+        """Return the checksum of contiguous bytes; crc: of the bytes before."""
+        array = np.frombuffer(data, np.uint8)
+        start: int = array.__array_interface__["data"][0]
+        return int(self._advance(crc ^ 0xFFFFFFFF, start, array.size)) ^ 0xFFFFFFFF
+
+    def parts(self, data: np.ndarray, places: Iterable[tuple[int, int]]) -> list[int]:
+        """Return the checksum of each (offset, size) of `data`, contiguous bytes."""
+        start: int = data.__array_interface__["data"][0]
+        advance = self._advance
+        return [advance(0xFFFFFFFF, start + offset, size) ^ 0xFFFFFFFF for offset, size in places]
+
+
+def crc32c_function() -> CompiledCrc32c | None:
+    """Return the functions of this processor.
 
     None on a processor without the instruction, and where the function is not on disk and there is
-    no compiler. The function releases the GIL.
+    no compiler.
     """
     if not _loaded:
         with fork_lock():  # a text is loaded once a process, whichever threads ask
@@ -104,10 +125,10 @@ def crc32c_function() -> Callable[[memoryview, int], int] | None:
     return _loaded[0]
 
 
-_loaded: list[Callable[[memoryview, int], int] | None] = []
+_loaded: list[CompiledCrc32c | None] = []
 
 
-def _load() -> Callable[[memoryview, int], int] | None:
+def _load() -> CompiledCrc32c | None:
     from tfjit.kernels.jit.loader import NoCompiler
     from tfjit.kernels.jit.store import store
     from tfjit.kernels.jit.target import host
@@ -119,13 +140,4 @@ def _load() -> Callable[[memoryview, int], int] | None:
         address = store.load_ir(instruction + _LOOPS, ("tfjit_crc32c",))["tfjit_crc32c"]
     except NoCompiler:
         return None
-    advance = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)(
-        address
-    )
-
-    def compute(data: memoryview, crc: int) -> int:
-        array = np.frombuffer(data, np.uint8)
-        start: int = array.__array_interface__["data"][0]
-        return int(advance(crc ^ 0xFFFFFFFF, start, array.size)) ^ 0xFFFFFFFF
-
-    return compute
+    return CompiledCrc32c(address)

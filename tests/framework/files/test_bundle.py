@@ -25,6 +25,7 @@ from tfjit.framework.files.bundle import (
 )
 from tfjit.framework.files.crc32c import crc32c, numpy_crc32c
 from tfjit.framework.files.sorted_table import read_table, write_table
+from tfjit.framework.types.dtypes import as_dtype
 
 tf1 = tf.compat.v1
 SUFFIXES = (".data-00000-of-00001", ".index")
@@ -102,6 +103,17 @@ def test_the_bytes_are_tensorflows(tmp_path: Path) -> None:
     for name, _, value in values:
         np.testing.assert_array_equal(reader.read(name), value)
         assert reader.dtype_and_shape(name)[1] == value.shape
+    names = [name for name, _, _ in values]
+    dtypes = [reader.dtype_and_shape(name)[0] for name in names]
+    small = reader.read_small(names, dtypes)
+    for dtype, (_, _, value), found in zip(dtypes, values, small, strict=True):
+        if dtype.name == "string":
+            assert found is None
+        else:
+            assert found is not None
+            assert found.dtype == value.dtype
+            np.testing.assert_array_equal(found, value)
+    assert reader.read_small(["scalar", "none"], [dtypes[0]] * 2) == [None, None]
 
 
 def test_an_index_of_many_blocks(tmp_path: Path) -> None:
@@ -179,6 +191,8 @@ def test_every_damaged_byte_is_an_error(tmp_path: Path, suffix: str) -> None:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
         with pytest.raises(errors.OpError):
             reader = BundleReader(str(tmp_path / "c"))
+            (a,) = reader.read_small(["a"], [as_dtype(np.float32)])
+            assert a is None or a.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
             for name in ("a", "s"):
                 reader.read(name)
     for length in range(0, len(whole), 7):

@@ -9,8 +9,8 @@ its checksum over GF(2), so a join is one application of that map.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -20,7 +20,15 @@ _LEAST_BYTES: Final = 32  # below it, a table in Python is as fast as a call of 
 _LANES: Final = 4096
 _LANE_BYTES: Final = 64  # joining a shorter lane costs more than the lane saves
 
-_Compute = Callable[[memoryview, int], int]
+
+class _Compute(Protocol):
+    """Compute checksums."""
+
+    def __call__(self, data: memoryview, crc: int) -> int:
+        """Return the checksum of bytes; crc: of the bytes before."""
+
+    def parts(self, data: np.ndarray, places: Iterable[tuple[int, int]]) -> list[int]:
+        """Return the checksum of each (offset, size) of `data`."""
 
 
 def _no_compiled_code() -> _Compute | None:
@@ -47,6 +55,14 @@ def crc32c(data: Any, crc: int = 0) -> int:
     view = memoryview(data).cast("B")
     compute = _find() if len(view) >= _LEAST_BYTES else None
     return compute(view, crc) if compute is not None else numpy_crc32c(view, crc)
+
+
+def crc32c_parts(data: np.ndarray, places: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the checksum of each (offset, size) of `data`, contiguous uint8."""
+    compute = _find()
+    if compute is not None:
+        return compute.parts(data, places)
+    return [numpy_crc32c(data[offset : offset + size].data, 0) for offset, size in places]
 
 
 def masked(crc: int) -> int:

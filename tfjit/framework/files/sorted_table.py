@@ -186,9 +186,13 @@ def _entries(block: bytes, name: str) -> Iterator[tuple[bytes, bytes]]:
     key = b""
     at = 0
     while at < end:
-        shared, at = get_varint(block, at)
-        rest, at = get_varint(block, at)
-        length, at = get_varint(block, at)
+        shared, rest, length = block[at : at + 3].ljust(3, b"\x80")
+        if shared < 0x80 and rest < 0x80 and length < 0x80:  # one byte each, as in most entries
+            at += 3
+        else:
+            shared, at = get_varint(block, at)
+            rest, at = get_varint(block, at)
+            length, at = get_varint(block, at)
         if shared > len(key) or at + rest + length > end:
             raise DataLossError(None, None, f"{name}: bad entry in table block")
         key = key[:shared] + block[at : at + rest]

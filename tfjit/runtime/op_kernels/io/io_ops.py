@@ -163,7 +163,12 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
         with reader.reads:
             if reader.data_bytes < _BYTES_FOR_THREADS:
-                return [read(index) for index in range(len(wanted))]
+                found = (
+                    reader.read_small([name for name, _ in wanted], ctx.attrs["dtypes"])
+                    if not any(spec for _, spec in wanted)
+                    else [None] * len(wanted)
+                )
+                return [read(i) if value is None else value for i, value in enumerate(found)]
             return ctx.session.io.map(read, range(len(wanted)))
 
 
