@@ -16,7 +16,7 @@ import struct
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from tfjit.framework.files.sorted_table import get_varint, put_varint, read_tabl
 from tfjit.framework.types import shape as shapes
 from tfjit.framework.types.dtypes import DType, as_dtype, string
 from tfjit.framework.types.tensors import as_bytes
+
+if TYPE_CHECKING:
+    from tfjit.protos import BundleEntryProto
 
 _HEADER_KEY: Final = b""
 _FORMAT_VERSION: Final = 1
@@ -281,14 +284,14 @@ class BundleReader:
         return self._read(name, dtype, shape, tuple((0, size) for size in shape))
 
     def read_small(self, names: Sequence[str], dtypes: Sequence[DType]) -> list[np.ndarray | None]:
-        """Return whole tensors of these dtypes; read the data files in one piece.
+        """Return whole tensors of these dtypes, by one read a file.
 
         A tensor of a small bundle takes a quarter of the time that `read` needs. None stands for
         each tensor that `read` alone can serve or refuse: one in slices, of strings, of another
         dtype, missing or damaged.
         """
         found: list[np.ndarray | None] = [None] * len(names)
-        by_shard: dict[int, list[tuple[int, Any]]] = {}
+        by_shard: dict[int, list[tuple[int, BundleEntryProto]]] = {}
         for index, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
             entry = self._entries.get(name.encode())
             if (

@@ -77,20 +77,14 @@ def heavy_calls(graph: DataflowGraph, backend: Backend) -> list[tuple[AlikeNodes
 
     A builder's Unsupported leaves the nodes out.
     """
-    heavy = [
-        alike
-        for alike in heaviest_nodes(graph, _HEAVY)
-        if alike.ns * 1e-6 >= _HEAVY_MS * len(alike.names)
-    ]
-    if sum(alike.ns for alike in heavy) * 1e-6 <= _builders_ms():
-        return []
-    calls = ((alike, native_call(backend, alike.spec)[0]) for alike in heavy)
+    calls = ((alike, native_call(backend, alike.spec)[0]) for alike in _heavy_nodes(graph))
     return [(alike, call) for alike, call in calls if call is not None]
 
 
 def nodes_with_kernels(graph: DataflowGraph, backend: Backend) -> frozenset[str]:
     """Return the heavy nodes of an unoptimised graph whose kernels are present."""
-    if not store.has_kernels():
+    # in this order: the look for an archive imports LLVM, and the calls all builders
+    if not _heavy_nodes(graph) or not store.has_kernels():
         return frozenset()
     return frozenset(
         name
@@ -98,6 +92,17 @@ def nodes_with_kernels(graph: DataflowGraph, backend: Backend) -> frozenset[str]
         if store.load_present(call.sources())
         for name in alike.names
     )
+
+
+def _heavy_nodes(graph: DataflowGraph) -> list[AlikeNodes]:
+    """Return the nodes that are worth builders; none where they save little."""
+    heavy = [
+        alike
+        for alike in heaviest_nodes(graph, _HEAVY)
+        if alike.ns * 1e-6 >= _HEAVY_MS * len(alike.names)
+    ]
+    worth = sum(alike.ns for alike in heavy) * 1e-6 > _builders_ms()
+    return heavy if worth else []
 
 
 def builders_pay(lowered: Lowered, once: bool = False) -> bool:
