@@ -72,7 +72,7 @@ class Plan:
         self.stages: Stages | None = None
         self._tries_split = True
         self._is_new = True  # no run has looked for stages yet
-        self._surveyed: tuple[Sequence[Shape], tuple[int, str]] | None = None
+        self._surveyed: tuple[Sequence[Shape], Survey] | None = None
         self._first_shapes: (
             list[tuple[tuple[int, ...], ...]] | None
         ) = []  # None: no more are counted
@@ -204,7 +204,7 @@ class Plan:
         made = recorded_stages(self, splits) if splits else None
         if made is None:
             return False
-        key = self.survey(shapes)[1]
+        key = self.survey(shapes).fingerprint
         if key:
             plan_warm_start.write_splits(key, splits)
         first = made.plans[0]
@@ -228,7 +228,7 @@ class Plan:
             from tfjit.runtime.plan.dynamic_stages import declared_stages
 
             self.stages = declared_stages(self)
-        key = self.survey(shapes)[1] if self.stages is None else ""
+        key = self.survey(shapes).fingerprint if self.stages is None else ""
         splits = plan_warm_start.read_splits(key) if key else []
         if splits:
             from tfjit.runtime.plan.dynamic_stages import recorded_stages

@@ -7,12 +7,12 @@ its calls; no value depends on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter, yielding
-from tfjit.framework.light_dataclass import dataclass
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT
 from tfjit.kernels.registry import NodeSpec, TensorSpec
