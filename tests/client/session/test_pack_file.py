@@ -45,7 +45,7 @@ def manifest_here(**changes: object) -> Manifest:
         "GraphDef",
         (PackedRun({"x:0": (2, 3), "scale:0": ()}, ("y:0", "train")),),
         (StartupRun("restore_all", {"name:0": "variables/variables"}),),
-        {LEVEL: PackedLevel(1, ("a plan",), ("a kernel: the reason",))},
+        {LEVEL: PackedLevel(1, {"a plan": (("Where", "Unique"),)}, ("a kernel: the reason",))},
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -149,7 +149,7 @@ def rewritten(written: Path, change: object, compressed: bool = False) -> Path:
         ({"runs": 3}, "damaged pack: TypeError in its manifest"),
         ({"entries": {}}, "damaged pack: it lacks model.pb, kernels/x86-64-v2.tfk"),
         ({"entries": {"a": {"bytes": 1, "sha256": ""}}}, "damaged pack: KeyError"),
-        ({"levels": {"../v9": {"kernels": 1, "plans": [], "refused": []}}}, "it lacks kernels/../"),
+        ({"levels": {"../v9": {"kernels": 1, "plans": {}, "refused": []}}}, "it lacks kernels/../"),
     ],
 )
 def test_damaged_manifests_are_turned_away(
@@ -171,7 +171,7 @@ def test_compressed_entries_are_turned_away(written: Path) -> None:
         ({"tfjit": "0.0.9"}, "they were compiled by tfjit 0.0.9, and this is "),
         ({"compiler": "other"}, "they were compiled by other sources of tfjit "),
         ({"machine": "aarch64"}, "they are for linux on aarch64, not linux on x86_64"),
-        ({"levels": {"x86-64-v9": PackedLevel(1, ())}}, "they are for x86-64-v9, and this process"),
+        ({"levels": {"x86-64-v9": PackedLevel(1, {})}}, "they are for x86-64-v9, and this process"),
     ],
 )
 def test_kernels_fit_or_give_the_reason(

@@ -46,11 +46,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     manifest = Manifest(
         *(__version__, compiler_digest(), os.uname().sysname.lower(), "x86_64", "GraphDef"),
-        levels={level: PackedLevel(1, ("a plan",))},
+        levels={level: PackedLevel(1, {"a plan": (("Where", "Unique"),)})},
     )
     write_pack(tmp_path / "model.tfjit", manifest, entries)
     monkeypatch.setattr(packed_session, "_used", set())
-    monkeypatch.setattr(plan_warm_start, "_packed", set())
+    monkeypatch.setattr(plan_warm_start, "_packed", {})
     return tmp_path / "model.tfjit"
 
 
@@ -73,6 +73,7 @@ def test_kernels_and_plans_serve_the_process_once(path: Path, added: list[str]) 
     assert added == [target.levels_here()[0]]
     record = plan_warm_start.read("a plan")
     assert record is not None and record.pays_soon
+    assert plan_warm_start.read_splits("a plan") == [["Where", "Unique"]]
     assert plan_warm_start.read("another plan") is None
 
 

@@ -143,3 +143,19 @@ def test_fingerprints_tell_signatures_apart() -> None:
     assert len(seen) == 6
     assert "" not in seen
     assert plan_warm_start.read(seen.pop()[::-1]) is None
+
+
+def test_a_pack_brings_plans_and_their_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_warm_start, "_packed", {})
+    monkeypatch.setattr(plan_warm_start, "_recorded", None)
+    plan_warm_start.record()
+    plan_warm_start.read("a plan")
+    plan_warm_start.write_splits("another", [{"b", "a"}, ["c"]])
+    plan_warm_start.read("another")
+    found = plan_warm_start.recorded()
+    assert found == {"a plan": (), "another": (("a", "b"), ("c",))}
+    plan_warm_start.add_packed(found)
+    record = plan_warm_start.read("a plan")
+    assert record is not None and record.pays_soon
+    assert plan_warm_start.read_splits("another") == [["a", "b"], ["c"]]
+    assert plan_warm_start.read_splits("a plan") == []

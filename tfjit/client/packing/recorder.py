@@ -48,13 +48,13 @@ class Recorded:
     """The needs of runs.
 
     runs: (shape by feed, reason why it is no single step) of each. sources: kernels. texts: (LLVM
-    assembly, its functions). plans: fingerprints.
+    assembly, its functions). plans: splits by fingerprint.
     """
 
     runs: tuple[tuple[dict[str, tuple[int, ...]], str], ...]
     sources: tuple[KernelSource, ...]
     texts: tuple[tuple[str, tuple[str, ...]], ...]
-    plans: tuple[str, ...]
+    plans: Mapping[str, tuple[tuple[str, ...], ...]]
 
 
 class RunFailed(Exception):
@@ -76,7 +76,7 @@ def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
     with _session(path) as session:
         plan_warm_start.record()
         runs = tuple(_record_run(session, request) for request in requests)
-        plans = tuple(sorted(plan_warm_start.recorded()))
+        plans = plan_warm_start.recorded()
     sources, texts = store.recorded()
     return Recorded(runs, tuple(sources), tuple(texts), plans)
 

@@ -72,12 +72,13 @@ class StartupRun:
 class PackedLevel:
     """The kernels for one level of x86-64.
 
-    kernels: their number. plans: fingerprints of the plans that they serve. refused: titles of the
-    kernels that cannot be compiled, which references serve.
+    kernels: their number. plans: fingerprints of the plans that they serve, with the nodes at which
+    each is split into stages. refused: titles of the kernels that cannot be compiled, which
+    references serve.
     """
 
     kernels: int
-    plans: tuple[str, ...]
+    plans: Mapping[str, tuple[tuple[str, ...], ...]]
     refused: tuple[str, ...] = ()
 
 
@@ -333,7 +334,10 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
         levels={
             str(name): PackedLevel(
                 int(level["kernels"]),
-                tuple(map(str, level["plans"])),
+                {
+                    str(plan): tuple(tuple(map(str, names)) for names in splits)
+                    for plan, splits in level["plans"].items()
+                },
                 tuple(map(str, level["refused"])),
             )
             for name, level in content["levels"].items()

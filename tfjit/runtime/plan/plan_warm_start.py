@@ -3,14 +3,15 @@
 The record lies beside the kernels in the disk cache. It names the plan's kernels and the time that
 the compiled step took to build. A process that finds the record and the kernels serves the first
 run by compiled code. The record is a hint: a wrong one costs the time of building calls, never a
-value. A pack brings the fingerprints of its plans: their first runs always wait for compiled code.
+value. A pack brings the fingerprints and stages of its plans: their first runs always wait for
+compiled code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -30,8 +31,10 @@ MAX_NODES: Final = 20_000
 """Largest number of nodes of a recorded plan: the fingerprint costs 2 us a node."""
 
 
-_packed: Final[set[str]] = set()
-_recorded: set[str] | None = None
+Splits = tuple[tuple[str, ...], ...]
+"""The nodes of a plan's splits, one group a split."""
+_packed: Final[dict[str, Splits]] = {}
+_recorded: dict[str, Splits] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +78,23 @@ def _path(key: str, suffix: str = "plan") -> Path | None:
     return store.directory / f"{key}.{suffix}" if store.directory is not None else None
 
 
-def add_packed(keys: Iterable[str]) -> None:
+def add_packed(plans: Mapping[str, Splits]) -> None:
     """Let the plans of these fingerprints run compiled from their first run.
 
     Their kernels are in a pack, which the store has.
     """
-    _packed.update(keys)
+    _packed.update(plans)
 
 
 def record() -> None:
-    """Record the fingerprints of plans from now on, for a pack."""
+    """Record the fingerprints and splits of plans from now on, for a pack."""
     global _recorded
-    _recorded = set()
+    _recorded = {}
 
 
-def recorded() -> frozenset[str]:
-    """Return the recorded fingerprints."""
-    return frozenset(_recorded or ())
+def recorded() -> dict[str, Splits]:
+    """Return the recorded splits by fingerprint."""
+    return dict(sorted((_recorded or {}).items()))
 
 
 def read(key: str) -> PlanRecord | None:
@@ -100,7 +103,7 @@ def read(key: str) -> PlanRecord | None:
     A record counts only if all its kernels are still on disk, in the cache or the archive.
     """
     if _recorded is not None:
-        _recorded.add(key)
+        _recorded.setdefault(key, ())
     if key in _packed:
         return PlanRecord((), compiled_ms=0.0, slow_ms=float("inf"))
     path = _path(key)
@@ -134,6 +137,8 @@ def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms
 
 def read_splits(key: str) -> list[list[str]]:
     """Return the nodes of a plan's splits, one list a split."""
+    if key in _packed:
+        return [list(names) for names in _packed[key]]
     path = _path(key, "stages")
     if path is None:
         return []
@@ -145,7 +150,9 @@ def read_splits(key: str) -> list[list[str]]:
 
 def write_splits(key: str, splits: Sequence[Iterable[str]]) -> None:
     """Record the nodes at which a plan is split; ignore write errors."""
-    path = _path(key, "stages")
+    if _recorded is not None:
+        _recorded[key] = tuple(tuple(sorted(names)) for names in splits)
+    path = _path(key, "stages") if key not in _packed else None
     if path is not None:
         with suppress(OSError):
             write_atomically(path, json.dumps([sorted(names) for names in splits]).encode())
@@ -154,6 +161,7 @@ def write_splits(key: str, splits: Sequence[Iterable[str]]) -> None:
 __all__ = [
     "MAX_NODES",
     "PlanRecord",
+    "Splits",
     "add_packed",
     "fingerprint",
     "read",
