@@ -59,6 +59,7 @@ TABLES: Final = {
     "tfjit/framework/graphs/static_value.py": "_FOLDS _FROM_SHAPES _OF_SHAPES",
     "tfjit/framework/scalar/scalar_expression.py": "_BINARY _UNARY",
     "tfjit/runtime/executor/node_runner.py": "_OWN",
+    "tfjit/runtime/kernel_api/op_kernel.py": "VARIANT_OPS",
     "tfjit/runtime/lowering/lowering.py": "NOTHING_OPS _READS_ONLY",
     "tfjit/runtime/lowering/structured_control_flow.py": "_SLICES",
     "tfjit/runtime/plan/size_constants.py": "QUERIES DECIDES ARITHMETIC",

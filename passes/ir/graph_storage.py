@@ -119,11 +119,11 @@ class GraphStorage(NetworkxGraph):
         return n in self._node
 
     def successors(self, n: str) -> Iterator[str]:
-        """Yield the nodes behind the edges out of a node; `_SINK` may be one."""
+        """Yield the nodes that follow a node, maybe with `_SINK`."""
         return iter(self._succ[n])
 
     def predecessors(self, n: str) -> Iterator[str]:
-        """Yield the nodes before the edges into a node; `_SOURCE` may be one."""
+        """Yield the nodes that precede a node, maybe with `_SOURCE`."""
         return iter(self._pred[n])
 
     def inputs(self, name: str) -> list[tuple[str, int]]:

@@ -12,23 +12,24 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+_Table = dict[Any, Any]
 _lock = threading.Lock()
 
 
 class _BeforeNetworkx:
     """Stand in for `networkx.MultiDiGraph` until one of its attributes is used."""
 
-    def __init__(self, incoming_graph_data: None = None, **attr: Any) -> None:
+    def __init__(self, incoming_graph_data: None = None, **attr: object) -> None:
         """Make the dictionaries of an empty graph, in networkx's form."""
         assert incoming_graph_data is None
         self.graph = attr
-        self._node: dict[Any, Any] = {}
-        self._adj: dict[Any, Any] = {}
+        self._node: _Table = {}
+        self._adj: _Table = {}
         self._succ = self._adj
-        self._pred: dict[Any, Any] = {}
-        self.__networkx_cache__: dict[Any, Any] = {}
+        self._pred: _Table = {}
+        self.__networkx_cache__: _Table = {}
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._node)
 
     def __contains__(self, n: object) -> bool:
@@ -37,7 +38,7 @@ class _BeforeNetworkx:
     def __len__(self) -> int:
         return len(self._node)
 
-    def __getitem__(self, n: Any) -> Any:
+    def __getitem__(self, n: str) -> Any:
         adopt_networkx()
         return self[n]
 

@@ -20,10 +20,13 @@ _OTHER_MODULES: Final = {
 
 
 def load(family: str) -> None:
-    """Import the references of an op family, of `_Fused` or of `_Loop`, if it has any."""
+    """Import the references of an op family, `_Fused` or `_Loop`."""
     module = f"{__name__}.{_OTHER_MODULES.get(family, family)}"
-    room = module.rpartition(".")[0]
-    if importlib.util.find_spec(room) is not None and importlib.util.find_spec(module) is not None:
+    package = module.rpartition(".")[0]
+    if (
+        importlib.util.find_spec(package) is not None
+        and importlib.util.find_spec(module) is not None
+    ):
         importlib.import_module(module)
 
 

@@ -213,7 +213,7 @@ def has_runtime_kernel(op_type: str) -> bool:
 
 
 def starts_stage(op_type: str) -> bool:
-    """Return whether a run of such a node may be split into stages.
+    """Return whether such a node may split a run into stages.
 
     The reasons are waiting and the user's Python.
     """

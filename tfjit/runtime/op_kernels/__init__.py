@@ -38,7 +38,7 @@ _VARIANTS: Final = "containers.variant_ops"
 
 
 def load(family: str) -> None:
-    """Import the kernels of an op family; "variants" for those of variants alone."""
+    """Import the kernels of an op family, or of "variants"."""
     for module in (_VARIANTS,) if family == "variants" else _MODULES.get(family, ()):
         importlib.import_module(f"{__name__}.{module}")
 

@@ -87,7 +87,7 @@ def add_packed(plans: Mapping[str, Splits]) -> None:
 
 
 def record() -> None:
-    """Record the fingerprints and splits of plans from now on, for a pack."""
+    """Record fingerprints and splits from now on, for a pack."""
     global _recorded
     _recorded = {}
 

@@ -52,7 +52,7 @@ class SharedPacking:
     ) -> dict[int, Interval]:
         """Return the temporaries of a compiled instruction that earlier ones have filled.
 
-        temps: the intervals of its temporaries, by number. The interval of a shared one is extended.
+        temps: the intervals of its temporaries, by number. That of a shared one is extended.
         """
         shared: dict[int, Interval] = {}
         if instruction.construct is not None:  # it may run in some iterations only
