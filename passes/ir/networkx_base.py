@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-_Table = dict[Any, Any]
+_Table = dict[str, object]
 _lock = threading.Lock()
 
 
@@ -38,7 +38,7 @@ class _BeforeNetworkx:
     def __len__(self) -> int:
         return len(self._node)
 
-    def __getitem__(self, n: str) -> Any:
+    def __getitem__(self, n: str) -> object:
         adopt_networkx()
         return self[n]
 
@@ -46,7 +46,7 @@ class _BeforeNetworkx:
         adopt_networkx()
         return str(self)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Return an attribute of networkx's class, which becomes the base."""
         adopt_networkx()
         return getattr(self, name)
