@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape, TensorShape
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.subgraph import ancestors
+
+if TYPE_CHECKING:
+    from tfjit.protos.function_pb2 import FunctionDef
 
 # attr of an If: the Switch that the If replaces, which accepts no array as predicate
 SCALAR_PREDICATE: Final = "_scalar_predicate"
@@ -220,7 +223,7 @@ def named_functions(node: Node) -> list[tuple[str, FuncRef]]:
     return found
 
 
-def _own_message(message: Any) -> Any:
+def _own_message(message: FunctionDef) -> FunctionDef:
     """Return a FunctionDef of our own messages; TensorFlow's are converted."""
     from tfjit.protos import function_pb2
 
