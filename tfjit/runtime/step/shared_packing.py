@@ -81,7 +81,10 @@ class SharedPacking:
     def _key(
         self, instruction: Instruction, call: NativeCall, number: int, launch: Launch
     ) -> Hashable:
-        """Return a key of a launch's result; None without one."""
+        """Return a key of the bytes that a launch makes.
+
+        None where the launch reads memory that may change.
+        """
         read: list[Hashable] = []
         for word in launch.words:
             if not isinstance(word, Pointer) or word.kind in ("temp", "const", "code"):
