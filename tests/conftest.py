@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,13 @@ from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 
 # Tests that compile with Numba in their own process do so for the CPU that kernels are made for.
 os.environ.update(numba_target())
+
+
+# On a busy machine a strategy may be slow to draw: that is no fault of a test.
+hypothesis.settings.register_profile(
+    "tests", suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
