@@ -282,7 +282,7 @@ def test_a_run_with_options_is_whole() -> None:
 
 
 @settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     phases=(Phase.explicit, Phase.generate),  # to shrink a program takes minutes
     suppress_health_check=list(HealthCheck),

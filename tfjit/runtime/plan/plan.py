@@ -72,7 +72,6 @@ class Plan:
         self.stages: Stages | None = None
         self._tries_split = True
         self._is_new = True  # no run has looked for stages yet
-        self._surveyed: tuple[Sequence[Shape], Survey] | None = None
         self._first_shapes: (
             list[tuple[tuple[int, ...], ...]] | None
         ) = []  # None: no more are counted
@@ -102,10 +101,7 @@ class Plan:
 
     def survey(self, feed_shapes: Sequence[Shape]) -> Survey:
         """Return the facts of a run that decide on its first run."""
-        known = self._surveyed
-        if known is None or known[0] != feed_shapes:
-            known = self._surveyed = feed_shapes, self.session.survey(self.spec(feed_shapes))
-        return known[1]
+        return self.session.survey(self.spec(feed_shapes))
 
     def build(
         self, feed_shapes: Sequence[Shape], quick: bool = False
