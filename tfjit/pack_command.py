@@ -119,7 +119,8 @@ def _requests(
 
 def _report(packed: Packed) -> str:
     manifest = packed.manifest
-    lines = [f"{packed.path}: {packed.size_bytes / 1e6:,.2f} MB, {len(manifest.runs)} plans"]
+    plans = "1 plan" if len(manifest.runs) == 1 else f"{len(manifest.runs)} plans"
+    lines = [f"{packed.path}: {packed.size_bytes / 1e6:,.2f} MB, {plans}"]
     lines += [f"  {level}: {part.kernels} kernels" for level, part in manifest.levels.items()]
     if packed.checked is None:
         lines.append("not checked: this CPU has none of these levels")
