@@ -87,6 +87,8 @@ def split_stages(
 
 
 class Splitter:
+    """Assign the needed nodes of a run to stages."""
+
     def __init__(
         self,
         graph: DataflowGraph,
@@ -297,9 +299,9 @@ class Splitter:
                 raise Declined(f"the Python function of {name} may unblock an earlier stage")
 
     def _run_failures_first(self, levels: dict[str, int], before: Iterable[str]) -> None:
-        """Give level 0 to nodes that may fail.
+        """Give level 0 to nodes that may fail, and to their ancestors.
 
-        Such a node depends on no blocking node. The nodes that it depends on run first, too.
+        Only nodes that depend on no blocking node: their errors would wait for one.
         """
         if not self.blocking:
             return

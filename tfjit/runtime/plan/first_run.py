@@ -83,7 +83,7 @@ def heavy_calls(graph: DataflowGraph, backend: Backend) -> list[tuple[AlikeNodes
 
 def nodes_with_kernels(graph: DataflowGraph, backend: Backend) -> frozenset[str]:
     """Return the heavy nodes of an unoptimised graph whose kernels are present."""
-    # in this order: the look for an archive imports LLVM, and the calls all builders
+    # in this order: the calls import all builders
     if not _heavy_nodes(graph) or not store.has_kernels():
         return frozenset()
     return frozenset(
