@@ -27,6 +27,8 @@ from benchmarks.programs.record import Record, Recorder
 
 LIBRARIES: Final = ("tensorflow", "tfjit")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+_COMPILE_S: Final = 60.0
+"""Time to wait for kernels after the last step, at most."""
 
 
 def _status_mb(pid: int | str, name: str) -> float:
@@ -119,8 +121,27 @@ def run(
         if profile is not None:
             profile.start()
 
+    def ended() -> None:
+        if profile is not None:
+            profile.stop()
+            record.step_wall, record.stage_cpu = dict(profile.step_wall), dict(profile.cpu)
+            record.stage_cpu["compiler process, whole run"] = _helper_cpu_s() - marks["helpers"]
+        wall = time.perf_counter() - marks["at"]
+        record.helper_cpu_s = _helper_cpu_s() - marks["helpers"]
+        record.total_cpu_s = time.process_time() - marks["cpu"] + record.helper_cpu_s
+        machine = _machine_cpu_s() - marks["machine"]
+        record.others = max(0.0, (machine - record.total_cpu_s) / wall)
+        record.peak_rss_mb = _status_mb("self", "VmHWM")
+        record.helper_rss_mb = max(
+            (_status_mb(pid, "VmHWM") for pid, _ in _descendants()), default=0
+        )
+        # A run that is over before its kernels are compiled must not leave half a cache.
+        wait = getattr(recorder.session, "wait_until_compiled", None)
+        if wait is not None:
+            wait(_COMPILE_S)
+
     profile = Profile(profiled_s) if profiled_s else None
-    recorder.on_start = started
+    recorder.on_start, recorder.on_end = started, ended
     recorder.open = packed.opener(pack)
     with tf.Graph().as_default():
         tf.set_random_seed(1234)
@@ -129,21 +150,9 @@ def run(
         except Exception:  # a failed program must not lose the other programs' figures
             record.failure = traceback.format_exc()
     recorder.fill(record)
-    if profile is not None and marks:
-        profile.stop()
-        record.step_wall, record.stage_cpu = dict(profile.step_wall), dict(profile.cpu)
-        record.stage_cpu["compiler process, whole run"] = _helper_cpu_s() - marks["helpers"]
     used = {kind.__module__.partition(".")[0] for kind in type(recorder.session).__mro__}
     if not record.failure and library not in used:
         record.failure = f"the session was not {library}'s: {type(recorder.session)}"
-    if marks:
-        wall = time.perf_counter() - marks["at"]
-        record.helper_cpu_s = _helper_cpu_s() - marks["helpers"]
-        record.total_cpu_s = time.process_time() - marks["cpu"] + record.helper_cpu_s
-        machine = _machine_cpu_s() - marks["machine"]
-        record.others = max(0.0, (machine - record.total_cpu_s) / wall)
-    record.peak_rss_mb = _status_mb("self", "VmHWM")
-    record.helper_rss_mb = max((_status_mb(pid, "VmHWM") for pid, _ in _descendants()), default=0)
     return record
 
 

@@ -55,6 +55,7 @@ class Recorder:
         self.begin = 0.0
         self.begin_cpu = 0.0
         self.on_start: Any = None
+        self.on_end: Any = None
         self.session: Any = None
         self.open: Any = None
 
@@ -83,7 +84,9 @@ class Recorder:
             ends(now)
             cpu(cpu_clock())
             if now > last:
-                return
+                break
+        if self.on_end is not None:
+            self.on_end()
 
     def output(self, *values: Any) -> None:
         """Keep numbers of the present step, to be compared between libraries."""
