@@ -132,9 +132,11 @@ PROGRAMS: Final = (
         "residual_network",
         images.residual_network,
         (200, 40),
-        # Batch norms over few values magnify the last bits of TensorFlow's modes to 3 %.
+        # Batch norms magnify the last bits: TensorFlow with and without oneDNN differs by 0.7 % in
+        # the fifth step (full size), by 3 % in models smaller than the tiny one here.
         {"blocks": 1, "size": 16, "batch": 16, "widths": (4, 8)},
         rtol=5e-3,
+        strict=4,
     ),
     Program(
         "adversaries",

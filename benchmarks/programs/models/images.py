@@ -44,7 +44,7 @@ def residual_network(
     decay = [tf.nn.l2_loss(v) for v in tf.trainable_variables() if "kernel" in v.name]
     total = loss + 2e-4 * tf.add_n(decay)
     step = tf.train.get_or_create_global_step()
-    rate = tf.train.exponential_decay(0.05, step, 100, 0.9, staircase=True)
+    rate = tf.train.exponential_decay(0.01, step, 100, 0.9, staircase=True)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train = tf.train.MomentumOptimizer(rate, 0.9).minimize(total, global_step=step)
     right = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), labels), tf.float32))
