@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import tfjit
 from tfjit.framework import errors
 from tfjit.kernels.executor.thread_pool import IntraOpPool
+from tfjit.kernels.jit.target import available_cpus
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.schedule import horizontal_batching
 from tfjit.runtime.step.step import Step
@@ -186,7 +187,8 @@ def test_values_of_branches(
         environment = session._runtime_session.step_environment(variant.partitions[0].device)
         wide = Step(variant.lowered, replace(environment, pool=lambda: pool, threads=8), "wide")
         assert check_order(wide, variant) > 3
-        alone = Step(variant.lowered, replace(environment, pool=lambda: None, threads=1), "alone")
+        one = replace(environment, pool=lambda: None, threads=1, inter_op_threads=1)
+        alone = Step(variant.lowered, one, "alone")
         assert not alone.bundles
         runs = [wide.run([feeds["x:0"]]) for _ in range(20)]
         single = alone.run([feeds["x:0"]])
@@ -256,6 +258,41 @@ def test_many_updates(name: str, resource: bool, monkeypatch: pytest.MonkeyPatch
             assert variant.step is not None
             count = check_order(variant.step, variant)
             assert count == 0 if threads == 1 else count > 0
+
+
+@pytest.mark.parametrize(
+    ("intra", "inter", "executor", "bundled"),
+    [
+        (1, 2, "", True),
+        (1, 1, "", False),
+        (1, -1, "", False),
+        (1, 2, "SINGLE_THREADED_EXECUTOR", False),
+        (2, 1, "", False),
+    ],
+)
+def test_chains_of_single_threaded_products_overlap_on_inter_op_threads(
+    intra: int, inter: int, executor: str, bundled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TFJIT_THREADS")
+    config = tfjit.ConfigProto(
+        intra_op_parallelism_threads=intra, inter_op_parallelism_threads=inter
+    )
+    config.experimental.executor_type = executor
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [192, 192], name="x")
+        ends = []
+        for k in range(2):
+            y = x * (k + 1.0)
+            for _ in range(4):
+                y = tf.tanh(tf.matmul(y, x))
+            ends.append(y)
+        tf.concat(ends, 0, name="out")
+    value = np.random.default_rng(0).standard_normal((192, 192)).astype("f4")
+    with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph, config=config) as ours:
+        found = ours.run("out:0", {"x:0": value})
+        np.testing.assert_allclose(found, theirs.run("out:0", {"x:0": value}), 1e-3, 1e-4)
+        bundles = ours.explain("out:0", {"x:0": (192, 192)}).bundles
+    assert bool(bundles) == (bundled and available_cpus() > 1)
 
 
 def test_updates_of_a_middling_size_are_bundled_and_tiny_ones_are_not() -> None:

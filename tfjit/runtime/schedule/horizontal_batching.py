@@ -91,14 +91,14 @@ def cut(
 
 
 def plan(
-    lowered: Lowered, calls: Mapping[int, NativeCall], threads: int
+    lowered: Lowered, calls: Mapping[int, NativeCall], threads: int, alone_threads: int
 ) -> list[tuple[Instruction, ...]]:
     """Return all instructions in execution order, bundles as tuples.
 
     The members of a tuple do not depend on each other and run as a bundle. calls: id(instruction)
-    -> its compiled code. The order is the lowered one except for the members of bundles. A native
-    run without any bundle keeps the lowered order. Python kernels, and instructions that hold a
-    variable's lock, keep their places.
+    -> its compiled code. threads: of a bundle. alone_threads: of any other launch. The order is the
+    lowered one except for the members of bundles. A native run without any bundle keeps the lowered
+    order. Python kernels, and instructions that hold a variable's lock, keep their places.
     """
     instructions = lowered.instructions
     loads: dict[int, _Load] = {}
@@ -107,7 +107,9 @@ def plan(
             yield_interpreter()
             call = calls.get(id(instruction))
             alone = call is None or instruction.locks_variable or instruction.spec.op == SHARDS
-            load = _candidate(call, threads) if call is not None and not alone else None
+            load = None
+            if call is not None and not alone:
+                load = _candidate(call, threads, alone_threads)
             if load is not None:
                 loads[position] = load
     if len(loads) < 2 or _gain(list(loads.values()), threads) < _GAIN_NS:
@@ -119,18 +121,21 @@ def plan(
     return [tuple(instructions[position] for position in group) for group in order.emitted]
 
 
-def _candidate(call: NativeCall, threads: int) -> _Load | None:
+def _candidate(call: NativeCall, threads: int, alone_threads: int) -> _Load | None:
     """Return the load of an instruction that suits a bundle, or None.
 
     Unsuitable are instructions that are too short, that fill all threads alone, or that have
     dependent launches.
     """
-    launches = [(launch.cost_ns, chunks_of(launch.chunks, threads)) for launch in call.launches]
+    launches = [
+        (launch.cost_ns, chunks_of(launch.chunks, alone_threads)) for launch in call.launches
+    ]
     total = sum(cost for cost, _ in launches)
     if total < LEAST_NS or (len(launches) > 1 and any(size > 1 for _, size in launches)):
         return None
     alone = sum(
-        cost if size == 1 else cost / min(size, threads) + HANDOVER_NS for cost, size in launches
+        cost if size == 1 else cost / min(size, alone_threads) + HANDOVER_NS
+        for cost, size in launches
     )
     if total > _FILLED * threads * alone:
         return None

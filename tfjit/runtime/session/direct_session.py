@@ -25,7 +25,7 @@ from tfjit.kernels.jit.store import store
 from tfjit.kernels.jit.target import available_cpus, check_level
 from tfjit.runtime.executor.requested_kernels import RequestedKernels
 from tfjit.runtime.factory import SessionFactory, SessionOptions
-from tfjit.runtime.host import fork_safety
+from tfjit.runtime.host import fork_safety, thread_counts
 from tfjit.runtime.host import inter_op_pool as inter_op
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.device import DeviceManager
@@ -404,13 +404,15 @@ class DirectSession(SessionInterface):
     def step_environment(self, device: str) -> StepEnvironment:
         """Return the environment of static steps on `device`."""
         threads = self.threads
+        inter_op_threads = min(self.pool().num_threads, thread_counts.inter_op_threads(self.config))
         spinning = self.config is None or not self.config.experimental.disable_thread_spinning
 
         def pool() -> IntraOpPool | None:
-            return get_pool(threads, spinning) if threads > 1 else None
+            count = threads if threads > 1 else inter_op_threads if self._bundles else 1
+            return get_pool(count, spinning) if count > 1 else None
 
         found = self.devices.lookup(device)
-        ways = self._bundles, self._compiles, self._compares
+        ways = self._bundles, inter_op_threads, self._compiles, self._compares
         return StepEnvironment(
             found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, *ways
         )

@@ -136,10 +136,13 @@ class Layout:
             self._divide(split)
         lowered = self.lowered
         # The pool itself is not used: a step without compiled code never creates one.
-        self._bundle_threads = (
-            min(env.threads, available_cpus()) if env.bundles and self.calls else 1
+        self._bundle_threads = 1
+        if env.bundles and self.calls:
+            threads = env.threads if env.threads > 1 else env.inter_op_threads
+            self._bundle_threads = min(threads, available_cpus())
+        self.schedule = horizontal_batching.plan(
+            lowered, self.calls, self._bundle_threads, min(env.threads, self._bundle_threads)
         )
-        self.schedule = horizontal_batching.plan(lowered, self.calls, self._bundle_threads)
         self.liveness = Liveness(lowered, self.schedule, self.calls)
         self._last = self.liveness.last
         self._packing = SharedPacking(lowered, self.liveness)

@@ -46,9 +46,9 @@ class StepEnvironment:
 
     addresses: compiled entries of a source, or None. threads: intra-op threads. pool: creates the
     threads, machine code included, so a step without compiled code does not call it. bundles:
-    independent launches may run at the same time. compiles: new code may be compiled. compares:
-    each compiled call runs beside its reference (runtime/step/compare.py). dump_folder: of the
-    plan's dumps, if any.
+    independent launches may run at the same time. inter_op_threads: the threads that run them where
+    `threads` is 1. compiles: new code may be compiled. compares: each compiled call runs beside its
+    reference (runtime/step/compare.py). dump_folder: of the plan's dumps, if any.
     """
 
     device: Device
@@ -59,6 +59,7 @@ class StepEnvironment:
     arenas: ArenaPool
     addresses: Callable[[KernelSource], Mapping[str, int] | None]
     bundles: bool = True
+    inter_op_threads: int = 1
     compiles: bool = True
     compares: bool = False
     dump_folder: Path | None = None
