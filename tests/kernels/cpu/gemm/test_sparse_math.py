@@ -50,6 +50,27 @@ def test_products(dtype: str, index: str, adjoint: bool) -> None:
                 )
 
 
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_chunks_of_ordered_entries(adjoint: bool) -> None:
+    rows, columns = 9, 6
+    inner = rows if adjoint else columns
+    for taken in ([0, 0, 0, 0, 3], [3, 3, 4, 8, 8], [5], [2] * 7, list(range(9))):
+        target = np.array([row % (columns if adjoint else rows) for row in taken])
+        target.sort()
+        other = RNG.integers(0, inner, len(taken))
+        places = np.stack([other, target] if adjoint else [target, other], 1)
+        check(
+            OP,
+            places,
+            values(len(taken)),
+            np.array([rows, columns]),
+            values(inner, 70),
+            nchunks=4,
+            adjoint_a=adjoint,
+            adjoint_b=False,
+        )
+
+
 def test_products_without_elements() -> None:
     for rows, columns, width in ((0, 5, 3), (4, 0, 3), (4, 5, 0)):
         check(
