@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
 
@@ -97,6 +99,7 @@ class RunSpec:
     makes them before any pass.
     cut: nodes that have run already, in an earlier stage. Their needed outputs are among the feeds,
     and no node waits for them.
+    feed_values: feed name -> value, where all runs of the plan feed the same.
     """
 
     feeds: tuple[str, ...] = ()
@@ -105,3 +108,4 @@ class RunSpec:
     feed_types: Mapping[str, tuple[DType, Shape]] = field(default_factory=dict)
     connections: tuple[tuple[str, str], ...] = ()
     cut: frozenset[str] = frozenset()
+    feed_values: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from tfjit.framework.op_defs.op_traits import PLACEHOLDER
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 from tfjit.passes.ir.run_spec import check_spec, parse_tensor_name
 from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.rewriter import insert_constant
 
 
 def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -20,7 +21,7 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
     Before: x -> y (feed x:0, fetch y:0)
     After: _arg_x_0_0 -> y -> _retval_y_0_0 -> _SINK
     Keeps: every node; a fed output loses its consumers. Only fetches and targets stay tied to
-    `_SINK`.
+    `_SINK`. The consumers of a feed with a value in `spec.feed_values` read a Const.
 
     With `options.client` set, `_recv_x_0` and `_send_y_0` meet the client at a rendezvous instead.
     Raises the errors of `check_spec`, unless the graph was extracted for this very run.
@@ -68,9 +69,11 @@ def lower_feeds(graph: DataflowGraph, ctx: PassContext) -> None:
         graph.add_control_edge(SOURCE, name)
         if fed is None:
             continue
+        value = spec.feed_values.get(feed)
+        used = (name, 0) if value is None else insert_constant(graph, made, value)
         for edge in graph.edges_out_of(node):
             if edge.src_output == output:
-                graph.replace_input(edge.dst, edge.dst_input, made.name, 0)
+                graph.replace_input(edge.dst, edge.dst_input, *used)
             elif edge.is_control and edge.dst != SINK and fed.has_trait(PLACEHOLDER):
                 graph.remove_control_edge(node, edge.dst)
                 graph.add_control_edge(made.name, edge.dst)

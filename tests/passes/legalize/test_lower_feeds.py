@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -241,3 +243,17 @@ def test_tensor_names() -> None:
     assert parse_tensor_name("^a") == ("a", -1)
     assert parse_tensor_name("a:b") == ("a:b", 0)
     assert np.isscalar(parse_tensor_name("a:1")[1])
+
+
+def test_a_feed_of_a_known_value_is_a_constant() -> None:
+    graph = parse_graph(GRAPH)
+    value = np.ones((4, 2), np.float32)
+    spec = RunSpec(("x:0",), ("y:0",), (), {"x:0": (dtypes.float32, (4, 2))})
+    lower_feeds(graph, PassContext(replace(spec, feed_values={"x:0": value})))
+    graph.verify()
+    (axis, (known, _)) = graph.inputs("s")
+    assert axis == ("axis", 0)
+    assert graph.node(known).op == "Const"
+    np.testing.assert_array_equal(graph.node(known).attrs["value"], value)
+    assert graph.node("_arg_x_0_0").op == "_Arg", "the run has the feed all the same"
+    assert graph.control_inputs("n") == ["_arg_x_0_0"]

@@ -80,6 +80,18 @@ def is_converted(x: Any) -> bool:
     return any(isinstance(x, known) for known, *_ in _conversions(x))
 
 
+def is_sparse_tensor(x: Any) -> bool:
+    """Return whether an object is a SparseTensor of tfjit or TensorFlow.
+
+    It always has the same three tensors.
+    """
+    kind = type(x)
+    return kind.__name__ == "SparseTensor" and kind.__module__.partition(".")[0] in (
+        "tensorflow",
+        "tfjit",
+    )
+
+
 def feed_conversion(key: Any) -> Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None:
     """Return the feed function of a registered type, or None."""
     for known, _, feed, _ in _conversions(key):

@@ -18,7 +18,7 @@ from tfjit.client.session.feeds import (
     placeholders_behind,
     resolve_feeds,
 )
-from tfjit.client.session.fetches import FetchMapper, is_converted
+from tfjit.client.session.fetches import FetchMapper, is_converted, is_sparse_tensor
 from tfjit.client.session.graph_sources import (
     extend_session,
     graph_from,
@@ -293,7 +293,9 @@ class BaseSession(SessionBase):
         The second result must be kept alive for the ids in its cache key to stay valid (None: not
         cacheable, since the structure could change under the same ids).
         """
-        stable = _is_flat(fetches) and all(_is_leaf(k) for k in feed_dict or ())
+        stable = _is_flat(fetches) and all(
+            _is_leaf(k) or is_sparse_tensor(k) for k in feed_dict or ()
+        )
         keep = (
             (
                 fetches if type(fetches) not in (list, tuple) else tuple(fetches),

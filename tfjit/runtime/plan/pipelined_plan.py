@@ -6,7 +6,7 @@ executor runs the blocking nodes and those of unknown output sizes. Compiled ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import repeat
@@ -62,11 +62,11 @@ class StagePlan(Plan):
         self.size = len(stage.members)
         self.shapes = shapes
         self.note = note
-        self._cut = stage.cut
+        self._stage = stage
         self._requests: dict[tuple[tuple[int, ...], ...], int] = {}
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
-        return replace(super().spec(feed_shapes), cut=self._cut)
+        return replace(super().spec(feed_shapes), cut=self._stage.cut)
 
     def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
         if self.by_node:
@@ -75,6 +75,27 @@ class StagePlan(Plan):
 
     def _may_be_split(self) -> bool:
         """Return False: a run is split as a whole."""
+        return False
+
+    def with_feed_values(self, values: Mapping[str, np.ndarray]) -> StagePlan:
+        made = StagePlan(self.session, self._stage, self.dtypes, self.shapes, self.note)
+        made.feed_values = values
+        return made
+
+    def is_ready(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Return whether compiled code serves these feed shapes.
+
+        A question counts as a run of the stage with these shapes.
+        """
+        found = self.variants.get(shapes)
+        if found is not None and found.inline is not None:
+            return True
+        if self.generic is not None and self.generic.ready:
+            return True
+        if not self.varies:
+            return super().is_ready(shapes)
+        if found is None and len(self.variants) < MAX_SHAPES:
+            self._count_request(shapes)
         return False
 
     def run_stage(self, values: Sequence[Any], pool: ThreadPool | None) -> list[Any]:
@@ -88,6 +109,11 @@ class StagePlan(Plan):
             with self.session.step_context() as context:
                 context.as_arrays = True
                 return self._open_variant().run(arrays, context, pool)
+        if self.fed_sizes is not None:
+            sized = self.fed_sizes.plan(self, arrays, shapes)
+            if sized is not None:
+                assert isinstance(sized, StagePlan)
+                return sized.run_stage(arrays, pool)
         found = self.variants.get(shapes)
         generic = self.generic
         if generic is not None and generic.ready and (found is None or found.inline is None):
@@ -105,13 +131,17 @@ class StagePlan(Plan):
             return self._open_variant()
         if not self.varies:
             return self.variant(shapes)
+        self._count_request(shapes)
+        return self._open_variant()
+
+    def _count_request(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Count a run with feed shapes that have no variant; prepare one for the second."""
         count = self._requests.get(shapes, 0) + 1
         if count > 1 or len(self._requests) < _MAX_COUNTED:
             self._requests[shapes] = count
         self._count_shapes(shapes)
         if count == 2:
             self.prepare(shapes)
-        return self._open_variant()
 
     def _open_variant(self) -> Variant:
         """Return the variant for feeds of any sizes."""
@@ -250,15 +280,17 @@ def connected_stages(plan: Plan, graph: DataflowGraph, stages: Sequence[Stage]) 
         note = f"stage {i + 1} of {len(stages)}" + (
             f", behind {', '.join(sorted(stage.cut))[:80]}" if stage.cut else ""
         )
-        plans.append(
-            StagePlan(
-                plan.session,
-                stage,
-                types,
-                tuple(node.output_shapes[slot] for node, slot in tensors),
-                note,
-            )
+        made = StagePlan(
+            plan.session,
+            stage,
+            types,
+            tuple(node.output_shapes[slot] for node, slot in tensors),
+            note,
         )
+        made.feed_values = {
+            name: value for name, value in plan.feed_values.items() if name in stage.feeds
+        }
+        plans.append(made)
     members = {name for stage in stages for name in stage.members}
     sources = {source for name in members for source, _ in graph.inputs(name)}
     variables = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.host.inter_op_pool import ThreadPool
+    from tfjit.runtime.plan.fed_sizes import FedSizes
     from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.plan.host import PlanHost, Survey
     from tfjit.runtime.plan.pipelined_plan import Stages
@@ -40,6 +41,8 @@ class Plan:
     """Hold the variants of one signature.
 
     feeds and fetches are tensor names in a fixed order. dtypes are those of the feeds.
+    feed_values: feeds that have the same value in all runs, by name. fed_sizes: the plans for
+    values of feeds that decide shapes.
     """
 
     variant_class: type[Variant] = Variant
@@ -70,6 +73,9 @@ class Plan:
         self.pending_generic: GenericVariant | None = None  # its code compiles
         self.generic_lock = threading.Lock()
         self.stages: Stages | None = None
+        self.feed_values: Mapping[str, np.ndarray] = {}
+        self.fed_sizes: FedSizes | None = None
+        self._awaited: set[tuple[tuple[int, ...], ...]] = set()  # `is_ready` was asked for these
         self._tries_split = True
         self._is_new = True  # no run has looked for stages yet
         self._first_shapes: (
@@ -91,13 +97,20 @@ class Plan:
             targets=self.targets,
             feed_types=types,
             connections=self.connections,
+            feed_values=self.feed_values,
         )
 
     def spec_of_any_shapes(self) -> RunSpec:
         """Return the RunSpec of runs with the shapes of the graph."""
         from tfjit.passes.pipeline import RunSpec
 
-        return RunSpec(self.feeds, self.fetches, self.targets, connections=self.connections)
+        return RunSpec(
+            self.feeds,
+            self.fetches,
+            self.targets,
+            connections=self.connections,
+            feed_values=self.feed_values,
+        )
 
     def survey(self, feed_shapes: Sequence[Shape]) -> Survey:
         """Return the facts of a run that decide on its first run."""
@@ -172,6 +185,45 @@ class Plan:
             return list(seen)
 
         generic_variant.start(self, first_shapes, submit)
+
+    def find_fed_sizes(self, partitions: Sequence[Partition]) -> None:
+        """Look for feeds whose values decide shapes, in a variant of unknown shapes."""
+        if self.fed_sizes is not None or self.feed_values or len(partitions) != 1:
+            return
+        # stages look for themselves
+        if self.stages is not None or self.connections or not self.may_be_generic:
+            return
+        if "fed_sizes" in settings.names("TFJIT_DISABLE"):
+            return
+        from tfjit.passes.analysis.size_feeds import find_size_feeds
+        from tfjit.runtime.plan.fed_sizes import FedSizes
+
+        found = find_size_feeds(partitions[0].graph)
+        if found:
+            names = ", ".join(self.feeds[k] for k in found)
+            settings.say("executor", "plan %s: shapes depend on the values of %s", self.name, names)
+            self.fed_sizes = FedSizes(found)
+
+    def with_feed_values(self, values: Mapping[str, np.ndarray]) -> Plan:
+        """Return a new plan for runs that feed these values."""
+        made = Plan(self.session, self.feeds, self.fetches, self.targets, self.dtypes)
+        made.feed_values = values
+        return made
+
+    def is_ready(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Return whether a variant for these feed shapes is built.
+
+        The first question starts to build it in the background.
+        """
+        found = self.variants.get(shapes)
+        if found is not None:
+            return found.inline is not None or found.compile_done.is_set()
+        if self.stages is not None or (self.generic is not None and self.generic.ready):
+            return True
+        if shapes not in self._awaited and len(self._awaited) < self.max_variants:
+            self._awaited.add(shapes)
+            self.prepare(shapes)
+        return False
 
     def _may_be_split(self) -> bool:
         session = self.session
@@ -259,14 +311,15 @@ class Plan:
         for generic in (self.generic, self.pending_generic):
             if generic is not None:
                 generic.after_fork()
-        for stage in self._stage_plans():
-            stage.after_fork()
+        for part in self._parts():
+            part.after_fork()
         for variant in self.variants.values():
             variant.after_fork()
 
     def drop(self, variant: Variant) -> None:
         """Drop a variant; its shapes are built again when they recur."""
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
+        self._awaited.discard(variant.feed_shapes)  # type: ignore[arg-type]
 
     def held(self) -> list[Variant]:
         """Return all variants as a copy.
@@ -275,11 +328,14 @@ class Plan:
         """
         return [
             *self.variants.values(),
-            *(variant for stage in self._stage_plans() for variant in stage.held()),
+            *(variant for part in self._parts() for variant in part.held()),
         ]
 
-    def _stage_plans(self) -> Sequence[Plan]:
-        return self.stages.plans if self.stages is not None else ()
+    def _parts(self) -> Sequence[Plan]:
+        """Return the plans that belong to this one."""
+        stages = self.stages.plans if self.stages is not None else ()
+        sized = list(self.fed_sizes.plans.values()) if self.fed_sizes is not None else ()
+        return *stages, *sized
 
     def drop_all(self) -> list[Variant]:
         """Drop all variants and return them."""
@@ -293,8 +349,8 @@ class Plan:
         for variant in dropped:
             self.drop(variant)
             self.session.budget.forget(variant)
-        for stage in self._stage_plans():
-            dropped += stage.drop_all()
+        for part in self._parts():
+            dropped += part.drop_all()
         return dropped
 
     def check(self, values: Sequence[Any]) -> list[Any]:
@@ -331,6 +387,11 @@ class Plan:
         values: in the form that `check` takes. pool: for runs that no static step serves; None
         selects the session's first pool.
         """
+        if self.fed_sizes is not None and context is None:
+            values = self.check(values)
+            sized = self.fed_sizes.plan(self, values, tuple([value.shape for value in values]))
+            if sized is not None:
+                return sized.run(values, None, pool)
         if self.stages is not None and context is None and self.stages.are_initialized():
             return self.stages.run(values, pool)
         arrays = self.check(values)

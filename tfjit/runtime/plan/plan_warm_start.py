@@ -68,6 +68,8 @@ def fingerprint(graph: DataflowGraph, spec: RunSpec, names: Iterable[str]) -> st
             (spec.feeds, spec.fetches, spec.targets, sorted((spec.feed_types or {}).items()))
         ).encode()
     )
+    for name, value in sorted(spec.feed_values.items()):
+        digest.update(f"{name} {value.tolist()}\n".encode())
     for name in sorted(names):
         node = graph.node(name)
         digest.update(f"{name} {node.op} {node.output_shapes}\n".encode())

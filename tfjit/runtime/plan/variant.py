@@ -362,9 +362,10 @@ class Variant:
             )
 
     def _split(self) -> None:
-        """Split the plan at nodes of unknown output sizes."""
+        """Find the feeds of sizes; split the plan at nodes of unknown output sizes."""
         try:
             if not self.plan.session.closed:
+                self.plan.find_fed_sizes(self.partitions)
                 self.plan.split(self.feed_shapes)
         except BaseException as error:
             self._fail(error)
@@ -379,6 +380,7 @@ class Variant:
                 return
             self._optimize()
             if self.lowered is None:
+                self.plan.find_fed_sizes(self.partitions)
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
                 self.compile_done.set()
                 return

@@ -724,6 +724,8 @@ class DirectSession(SessionInterface):
             for name, shape in zip(stage.feeds, stage.shapes, strict=True):
                 shapes.setdefault(name, tuple(size or 1 for size in shape or ()))
             plan = stage
+        if plan.fed_sizes is not None and plan.fed_sizes.plans:
+            plan = list(plan.fed_sizes.plans.values())[-1]
         return explain_plan(plan, tuple(shapes[name] for name in plan.feeds), measure, values or {})
 
     def lower(

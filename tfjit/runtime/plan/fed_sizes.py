@@ -1,0 +1,67 @@
+"""Serve a plan by one plan for each value of the feeds that decide shapes.
+
+A graph may be fed sizes: the shape of a sparse matrix, a number of elements to draw, a batch size.
+No shape that depends on one is known while the plan is built. Once the values of such feeds recur,
+a plan in which they are constants serves the runs with these values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.framework import settings
+
+if TYPE_CHECKING:
+    from tfjit.runtime.plan.plan import Plan
+
+MAX_PLANS: Final = 8
+"""Number of values that have a plan."""
+_MAX_COUNTED: Final = 64
+"""Different values after which no more are counted."""
+
+_Shapes = tuple[tuple[int, ...], ...]
+
+
+class FedSizes:
+    """Hold the plans of a plan's fed sizes.
+
+    positions: of the feeds that decide shapes.
+    """
+
+    def __init__(self, positions: Sequence[int]) -> None:
+        self.positions = tuple(positions)
+        self.plans: dict[tuple[bytes, ...], Plan] = {}
+        self._seen: set[tuple[bytes, ...]] = set()
+
+    def plan(self, plan: Plan, arrays: Sequence[np.ndarray], shapes: _Shapes) -> Plan | None:
+        """Return the plan for the values of a run, once it is ready for these feed shapes.
+
+        plan: for any values. arrays: the feeds.
+        """
+        key = tuple([arrays[k].tobytes() for k in self.positions])
+        found = self.plans.get(key)
+        if found is None:
+            if key not in self._seen:
+                if len(self._seen) < _MAX_COUNTED:
+                    self._seen.add(key)
+                return None
+            if len(self.plans) >= MAX_PLANS:
+                return None
+            names = [plan.feeds[k] for k in self.positions]
+            values = {name: _frozen(arrays[k]) for name, k in zip(names, self.positions)}
+            found = self.plans.setdefault(key, plan.with_feed_values(values))
+            settings.say("executor", "plan %s: a plan for %s", plan.name, _shown(values))
+        return found if found.is_ready(shapes) else None
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
+def _shown(values: dict[str, np.ndarray]) -> str:
+    return ", ".join(f"{name} = {value.tolist()}" for name, value in values.items())
