@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from tfjit.framework.op_defs.op_def import registry as op_registry
+from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.kernels.float_control import flushed
 from tfjit.kernels.source import KernelSource
 
@@ -156,7 +157,23 @@ class NativeCall:
         return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class BoundedCall:
+    """The compiled form of a node whose output sizes depend on values.
+
+    launch: runs as one chunk, and leaves the number of rows in use as its detail. outputs: dtypes
+    and largest shapes. counted: the outputs of which only the rows in use count, by number.
+    temp_bytes: sizes of scratch buffers.
+    """
+
+    launch: Launch
+    outputs: tuple[TensorSpec, ...]
+    counted: tuple[int, ...]
+    temp_bytes: tuple[int, ...] = ()
+
+
 Builder = Callable[[NodeSpec], NativeCall]
+BoundedBuilder = Callable[[NodeSpec], BoundedCall]
 # inputs and outputs in the op's order; ndarray (or other edge values for non-numeric types)
 Reference = Callable[[NodeSpec, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
@@ -165,6 +182,7 @@ Reference = Callable[[NodeSpec, Sequence[np.ndarray]], Sequence[np.ndarray]]
 InitialState = Callable[[NodeSpec], np.ndarray]
 
 _BUILDERS: dict[str, Builder] = {}
+_BOUNDED: dict[str, BoundedBuilder] = {}
 _REFERENCES: dict[str, Reference] = {}
 _INITIAL_STATES: dict[str, InitialState] = {}
 _LOADED: Final[set[str]] = set()  # families whose references are imported
@@ -178,6 +196,22 @@ def native(*op_types: str) -> Callable[[Builder], Builder]:
             if op_type in _BUILDERS:
                 raise ValueError(f"two native builders for {op_type}")
             _BUILDERS[op_type] = builder
+        return builder
+
+    return register
+
+
+def bounded(*op_types: str) -> Callable[[BoundedBuilder], BoundedBuilder]:
+    """Register the builder of the compiled form of ops with the trait SIZED_BY_VALUES.
+
+    It sees a NodeSpec without outputs, and raises Unsupported where it has no compiled form.
+    """
+
+    def register(builder: BoundedBuilder) -> BoundedBuilder:
+        for op_type in op_types:
+            if op_type in _BOUNDED:
+                raise ValueError(f"two bounded builders for {op_type}")
+            _BOUNDED[op_type] = builder
         return builder
 
     return register
@@ -241,6 +275,17 @@ def find_native(op_type: str) -> Builder | None:
         importlib.import_module("tfjit.kernels.cpu.builders")
         found = _BUILDERS.get(op_type)
     return found
+
+
+def find_bounded(op_type: str) -> BoundedBuilder | None:
+    """Return the bounded builder of an op type, or None.
+
+    The first call for an op with the trait SIZED_BY_VALUES imports the builders.
+    """
+    if not op_registry.has_trait(op_type, SIZED_BY_VALUES):
+        return None
+    importlib.import_module("tfjit.kernels.cpu.builders")
+    return _BOUNDED.get(op_type)
 
 
 def has_builders() -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tfjit.kernels.ir.backend import HOST, Backend, FusionRules
 from tfjit.kernels.registry import (
+    BoundedCall,
     Builder,
     NativeCall,
     NodeSpec,
@@ -18,6 +19,7 @@ from tfjit.kernels.registry import (
     Reference,
     TensorSpec,
     Unsupported,
+    find_bounded,
     find_native,
     find_reference,
 )
@@ -57,6 +59,15 @@ class CpuBackend(Backend):
         builder = find_native(spec.op)
         if builder is None:
             raise Unsupported(f"no native builder for {spec.op}")
+        return builder(spec)
+
+    def bounds(self, op: str) -> bool:
+        return find_bounded(op) is not None
+
+    def bounded_call(self, spec: NodeSpec) -> BoundedCall:
+        builder = find_bounded(spec.op)
+        if builder is None:
+            raise Unsupported(f"no bounded builder for {spec.op}")
         return builder(spec)
 
     @property

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.ir.loop_program import LoopProgram
-    from tfjit.kernels.registry import Builder, NativeCall, NodeSpec, Reference, TensorSpec
+    from tfjit.kernels.registry import (
+        BoundedCall,
+        Builder,
+        NativeCall,
+        NodeSpec,
+        Reference,
+        TensorSpec,
+    )
 
 HOST: Final = "CPU"
 """The type of device that receives feeds; every process has one."""
@@ -138,6 +145,17 @@ class Backend(ABC):
 
     def native_call(self, spec: NodeSpec) -> NativeCall:
         """Return the launches that compute a node. Raises Unsupported."""
+        raise Unsupported(f"the {self.name} backend compiles no kernels")
+
+    def bounds(self, op: str) -> bool:
+        """Return whether `bounded_call` knows an op type."""
+        return False
+
+    def bounded_call(self, spec: NodeSpec) -> BoundedCall:
+        """Return the launch of a node whose output sizes depend on values.
+
+        spec: without outputs. Raises Unsupported.
+        """
         raise Unsupported(f"the {self.name} backend compiles no kernels")
 
     # fused groups and loops

@@ -16,6 +16,7 @@ from tfjit.kernels.precompile.fused_kernels import fused_nodes
 from tfjit.kernels.precompile.movement_kernels import movement_sources, placed_nodes
 from tfjit.kernels.precompile.product_kernels import product_nodes, tile_sources
 from tfjit.kernels.precompile.reduction_kernels import reduction_nodes
+from tfjit.kernels.precompile.sparse_kernels import sparse_sources
 from tfjit.kernels.precompile.training_kernels import (
     random_nodes,
     sparse_update_sources,
@@ -53,6 +54,7 @@ def generic_kernels() -> tuple[KernelSource, ...]:
     found.update(dict.fromkeys(movement_sources()))
     found.update(dict.fromkeys(update_sources()))
     found.update(dict.fromkeys(sparse_update_sources()))
+    found.update(dict.fromkeys(sparse_sources()))
     found.update(dict.fromkeys(tile_sources()))
     return tuple(found)
 

@@ -13,6 +13,7 @@ from tfjit.framework.op_defs.op_traits import ENTER, EXIT, IDENTITY, MERGE, NEXT
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import OpaqueTensor
 from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec
+from tfjit.runtime.executor.bounded_node import BoundedNode
 from tfjit.runtime.executor.computed_node import ComputedNode, ReferencedNode
 from tfjit.runtime.executor.runner import NodeRunner, RunnerEnvironment
 from tfjit.runtime.host.device import Device
@@ -326,11 +327,11 @@ def make_runner(
             if source.op == "Const":
                 constants[i] = np.asarray(source.attrs["value"])
     runner: NodeRunner
-    if (
-        env.store is None
-        or (env.compiled is not None and node.name not in env.compiled)
-        or not backend.compiles(op)
-    ):
+    if env.store is None or (env.compiled is not None and node.name not in env.compiled):
+        runner = ReferencedNode(node, reference, env, device, constants)
+    elif backend.bounds(op):
+        runner = BoundedNode(node, reference, env, device, constants)
+    elif not backend.compiles(op):
         runner = ReferencedNode(node, reference, env, device, constants)
     else:
         shapes = tuple(

@@ -1,0 +1,30 @@
+"""List sources that cover sparse matrices and ops whose output sizes depend on values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.data_movement.unique import unique_source
+from tfjit.kernels.cpu.data_movement.where import where_source
+from tfjit.kernels.cpu.elementwise.sparse_math import values_with_dense_source
+from tfjit.kernels.cpu.gemm.sparse_math import product_source
+from tfjit.kernels.source import KernelSource
+
+_MASKS: Final = ((d.bool, 1), (d.bool, 2), (d.bool, 3), (d.int32, 1), (d.int64, 1), (d.float32, 1))
+"""Dtype and rank of the arrays whose elements are searched."""
+
+
+def sparse_sources() -> Iterator[KernelSource]:
+    """Yield the sources."""
+    for kind, counts in itertools.product(("i32", "i64"), (False, True)):
+        yield unique_source(kind, "i32", counts)
+    for kind in ("i32", "i64"):
+        yield unique_source(kind, "i64", False)
+    for dtype, rank in _MASKS:
+        yield where_source(dtype, rank)
+    for adjoint in (False, True):
+        yield product_source(d.float32, "i64", adjoint)
+    yield values_with_dense_source("Mul", d.float32, 2)

@@ -1,0 +1,97 @@
+"""Nodes whose output sizes depend on values run compiled, with TensorFlow's results."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow
+
+import tfjit
+from tfjit.runtime.executor import bounded_node
+
+tf1 = tensorflow.compat.v1
+RNG = np.random.default_rng(10)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The address of each kernel that ran."""
+    found: list[int] = []
+    run = bounded_node._run
+
+    def counted(call: Any, address: int, arrays: Any) -> Any:
+        found.append(address)
+        return run(call, address, arrays)
+
+    monkeypatch.setattr(bounded_node, "_run", counted)
+    return found
+
+
+def both(op: str, dtype: str, **options: Any) -> Any:
+    """Run an op by both libraries; compare outputs and their dtypes."""
+    sides = []
+    for lib in (tf1, tfjit):
+        with lib.Graph().as_default():
+            x = lib.placeholder(getattr(lib, dtype), [None])
+            more = {k: getattr(lib, v) for k, v in options.items()}
+            found = getattr(lib, op)(x, **more)
+            fetches = list(found) if isinstance(found, tuple) else [found]
+            sides.append((lib.Session(graph=x.graph), x, fetches))
+
+    def compare(value: np.ndarray) -> None:
+        wanted, found = (session.run(y, {x: value}) for session, x, y in sides)
+        for want, have in zip(wanted, found, strict=True):
+            assert want.dtype == have.dtype
+            assert have.tobytes() == want.tobytes()
+            assert have.shape == want.shape
+
+    compare(np.zeros(3, dtype))
+    assert sides[1][0].wait_until_compiled(60)
+    return compare
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("place", ["int32", "int64"])
+def test_integers(dtype: str, place: str, runs: list[int]) -> None:
+    compare = both("unique_with_counts", dtype, out_idx=place)
+    for total, distinct in ((0, 1), (1, 1), (100, 3), (3000, 10**6), (6000, 50)):
+        compare(RNG.integers(-distinct, distinct, total).astype(dtype))
+    assert len(runs) >= 5
+
+
+def test_floats_keep_the_reference(runs: list[int]) -> None:
+    compare = both("unique", "float32")
+    compare(np.array([np.nan, 0.0, -0.0, np.nan, 1.0, -0.0, 1.0], np.float32))
+    assert not runs
+
+
+def test_masks(runs: list[int]) -> None:
+    compare = both("where", "bool")
+    for total in (0, 7, 500):
+        compare(RNG.random(total) < 0.3)
+    assert runs
+
+
+def test_few_rows_do_not_hold_the_memory_of_all() -> None:
+    long = np.zeros((1000, 2))
+    assert bounded_node._cut(long, 900).base is long
+    few = bounded_node._cut(long, 3)
+    assert few.base is None and few.shape == (3, 2)
+
+
+def test_a_difference_is_logged(
+    runs: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TFJIT_COMPARE", "1")
+    compare = both("unique", "int64")
+    with caplog.at_level(logging.WARNING, "tfjit.compare"):
+        compare(RNG.integers(0, 9, 40))
+        assert not caplog.records
+        run = bounded_node._run
+        monkeypatch.setattr(bounded_node, "_run", lambda *args: [x + 1 for x in run(*args)])
+        compare(RNG.integers(0, 9, 40))
+    (record,) = caplog.records
+    assert "output 0" in record.getMessage() and "unique.py" in record.getMessage()
