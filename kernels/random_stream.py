@@ -9,3 +9,5 @@ from typing import Final
 
 BLOCKS_PER_OUTPUT: Final = 256
 """Blocks that a run reserves for each output, used or not."""
+BLOCKS_PER_CANDIDATE: Final = 512
+"""Blocks that a run of a candidate sampler reserves for each candidate."""

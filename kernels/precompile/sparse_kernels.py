@@ -1,4 +1,4 @@
-"""List sources that cover sparse matrices and ops whose output sizes depend on values."""
+"""List sources that cover sparse matrices, sampled classes, and sizes that depend on values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tfjit.kernels.cpu.data_movement.unique import unique_source
 from tfjit.kernels.cpu.data_movement.where import where_source
 from tfjit.kernels.cpu.elementwise.sparse_math import values_with_dense_source
 from tfjit.kernels.cpu.gemm.sparse_math import product_source
+from tfjit.kernels.cpu.random.candidate_sampling import SAMPLERS, sampler_source
 from tfjit.kernels.source import KernelSource
 
 _MASKS: Final = ((d.bool, 1), (d.bool, 2), (d.bool, 3), (d.int32, 1), (d.int64, 1), (d.float32, 1))
@@ -28,3 +29,5 @@ def sparse_sources() -> Iterator[KernelSource]:
     for adjoint in (False, True):
         yield product_source(d.float32, "i64", adjoint)
     yield values_with_dense_source("Mul", d.float32, 2)
+    for op, unique in itertools.product(SAMPLERS, (False, True)):
+        yield sampler_source(op, unique)

@@ -39,9 +39,10 @@ def run_native(
     outputs: Sequence[TensorSpec],
     nchunks: int = 0,
     in_place: Sequence[tuple[int, int]] = (),
+    state: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """The outputs of a call. nchunks: 0 = as the launch says, else at most that. in_place: pairs to
-    share buffers for.
+    share buffers for. state: the node's, advanced in place.
 
     Raises KernelError where a kernel reports a status.
     """
@@ -66,9 +67,15 @@ def run_native(
             found = kernel_store.store.lookup(word.source)
             assert found is not None
             return found[word.entry]
-        buffer = {"in": ins, "out": outs, "temp": temps, "const": consts, "cancel": cancel}[
-            word.kind
-        ][word.index]
+        buffer = {
+            "in": ins,
+            "out": outs,
+            "temp": temps,
+            "const": consts,
+            "cancel": cancel,
+            "state": [state],
+        }[word.kind][word.index]
+        assert buffer is not None
         return int(buffer.ctypes.data) + word.offset
 
     for launch in call.launches:

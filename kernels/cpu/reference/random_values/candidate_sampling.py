@@ -18,10 +18,10 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.random import philox
+from tfjit.kernels.random_stream import BLOCKS_PER_CANDIDATE
 from tfjit.kernels.registry import NodeSpec, initial_state, reference
 
 Arrays = Sequence[Any]
-_BLOCKS_PER_CANDIDATE: Final = 512
 _DRAWN_AT_ONCE: Final = 1024  # words
 _LOWEST: Final = np.finfo(np.float32).min
 
@@ -243,7 +243,7 @@ def _candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
         if not (node.attrs["unique"] and value in seen):
             seen.add(value)
             found.append(value)
-    philox.advance(node.state[:3], _BLOCKS_PER_CANDIDATE * count)
+    philox.advance(node.state[:3], BLOCKS_PER_CANDIDATE * count)
     likely = {
         value: _expected(sampler.probability(value), count, tries)
         for value in {*found, *classes.reshape(-1).tolist()}
