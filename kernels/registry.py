@@ -159,7 +159,7 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True)
 class BoundedCall:
-    """The compiled form of a node whose output sizes depend on values.
+    """The compiled form of a node sized by values.
 
     launch: runs as one chunk, and leaves the number of rows in use as its detail. outputs: dtypes
     and largest shapes. counted: the outputs of which only the rows in use count, by number.
@@ -202,7 +202,7 @@ def native(*op_types: str) -> Callable[[Builder], Builder]:
 
 
 def bounded(*op_types: str) -> Callable[[BoundedBuilder], BoundedBuilder]:
-    """Register the builder of the compiled form of ops with the trait SIZED_BY_VALUES.
+    """Register the bounded builder of ops with the trait SIZED_BY_VALUES.
 
     It sees a NodeSpec without outputs, and raises Unsupported where it has no compiled form.
     """

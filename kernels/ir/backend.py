@@ -152,7 +152,7 @@ class Backend(ABC):
         return False
 
     def bounded_call(self, spec: NodeSpec) -> BoundedCall:
-        """Return the launch of a node whose output sizes depend on values.
+        """Return the launch of a node with sizes that depend on values.
 
         spec: without outputs. Raises Unsupported.
         """

@@ -1,4 +1,4 @@
-"""List sources that cover sparse matrices, sampled classes, and sizes that depend on values."""
+"""List sources for sparse matrices, sampled classes, and unknown sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the feeds whose values decide shapes."""
+"""Find the feeds that decide shapes by their values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def find_size_feeds(graph: DataflowGraph) -> list[int]:
 
 
 def _are_sizes(node: Node, output: int) -> bool:
-    """Return whether an output is an integer scalar or a short vector of integers."""
+    """Return whether an output is a few integers."""
     shape = node.output_shapes[output]
     return (
         node.output_dtypes[output].base_dtype.name in ("int32", "int64")
@@ -58,7 +58,7 @@ def _are_sizes(node: Node, output: int) -> bool:
 
 
 def _shape_inputs(graph: DataflowGraph, node: Node) -> set[int]:
-    """Return the inputs whose values a node's unknown output shape depends on."""
+    """Return the inputs that decide an unknown output shape by their values."""
     if node.op_def is None or registry.shape_fn(node.op_def.name) is None:
         return set()
     if all(shape is not None and None not in shape for shape in node.output_shapes):

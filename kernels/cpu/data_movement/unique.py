@@ -1,4 +1,4 @@
-"""Build a search for the distinct values of a vector, by a hash table."""
+"""Build a search for distinct values by a hash table."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ from tfjit.kernels.source import KernelSource, Source
 
 _VALUE_NS: Final = 5.0
 _FIRST_BITS: Final = 10
-"""The first hash table has two to the power of this many places."""
+"""Logarithm of the places of the first hash table."""
 _GROWTH_BITS: Final = 2
 _MOST_VALUES: Final = (1 << 31) - 1
 _GOLDEN: Final = -7046029254386353131
-"""2**64 divided by the golden ratio, as a signed number: its products spread over all bits."""
+"""2**64 divided by the golden ratio, as a signed number.
+
+Its products spread over all bits.
+"""
 _LOW: Final = 0xFFFFFFFF
 
 
 def unique_source(kind: str, place: str, counts: bool) -> KernelSource:
-    """Write the kernel for values of an integer kind and places of another.
+    """Write the kernel for one kind of values and one of places.
 
     Words: values, bits of the largest table, the table's memory, input, distinct values in order of
     first occurrence, places of the values among these, and their numbers with `counts`. The detail

@@ -1,4 +1,4 @@
-"""Build a search for the coordinates of the elements that are not zero."""
+"""Build a search for the coordinates of elements that are not zero."""
 
 from __future__ import annotations
 

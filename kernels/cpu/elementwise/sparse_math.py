@@ -26,7 +26,9 @@ _OUTSIDE: Final = "Provided indices are out-of-bounds w.r.t. dense side with bro
 
 
 def values_with_dense_source(op: str, dtype: DType, rank: int) -> KernelSource:
-    """Write a scalar op over sparse values and the dense elements at their places.
+    """Write a scalar op over sparse values and dense elements.
+
+    A value meets the dense element at its place.
 
     Words: entries, indices [entries, rank], values, dense, output, `rank` sizes, and `rank` strides
     of the dense tensor in elements, 0 along broadcast axes. A chunk computes some entries.

@@ -57,7 +57,9 @@ class EntryMessage(str):
 
 
 def product_source(dtype: DType, index: str, adjoint: bool) -> KernelSource:
-    """Write a product of a sparse and a dense matrix, and the check of its entries.
+    """Write a product of a sparse and a dense matrix.
+
+    The entry `check` looks at the places first.
 
     Words: entries, columns, rows, inner size, memory for notes, indices [entries, 2], values, dense
     [inner size, columns], output [rows, columns]. A chunk of `check` reads some of the entries. A
@@ -136,6 +138,7 @@ def _write_report(s: Source) -> None:
             with s.block("else:"):
                 s.line("fail(args, 2, note)")
             s.line("return")
+
 
 def _write_division(s: Source, dtype: DType, adjoint: bool) -> None:
     """Name the entries, rows and columns of a chunk."""

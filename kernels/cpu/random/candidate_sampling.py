@@ -19,7 +19,10 @@ from tfjit.kernels.source import KernelSource
 _CANDIDATE_NS: Final = 90.0
 _TRUE_NS: Final = 40.0
 _GOLDEN: Final = -7046029254386353131
-"""2**64 divided by the golden ratio, as a signed number: its products spread over all bits."""
+"""2**64 divided by the golden ratio, as a signed number.
+
+Its products spread over all bits.
+"""
 
 # op -> (a value of two draws, its probability)
 SAMPLERS: Final = {

@@ -1,4 +1,4 @@
-"""Compute one node whose output sizes depend on values, in compiled code."""
+"""Compute one node of output sizes that depend on values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Shapes = tuple[tuple[int, ...], ...]
 
 
 class BoundedNode(ReferencedNode):
-    """Run compiled code into the largest outputs, and cut these to the rows in use.
+    """Run compiled code into the largest outputs, and cut these.
 
     The reference serves while the kernel is missing.
     """
@@ -118,9 +118,7 @@ def _run(call: BoundedCall, address: int, arrays: Sequence[np.ndarray]) -> list[
     block = (ctypes.c_int64 * (2 + len(words)))(0, 0, *words)
     flushed(_Kernel(address))(ctypes.addressof(block), 0, 1)
     rows = block[1]
-    return [
-        _cut(out, rows) if k in call.counted else out for k, out in enumerate(buffers["out"])
-    ]
+    return [_cut(out, rows) if k in call.counted else out for k, out in enumerate(buffers["out"])]
 
 
 _Kernel: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -132,5 +130,5 @@ def _address(array: np.ndarray) -> int:
 
 
 def _cut(array: np.ndarray, rows: int) -> np.ndarray:
-    """Return the first rows; a copy where most of the memory would be unused."""
+    """Return the first rows; a copy if these are few."""
     return array[:rows] if 2 * rows >= len(array) else array[:rows].copy()

@@ -1,4 +1,4 @@
-"""Serve a plan by one plan for each value of the feeds that decide shapes.
+"""Serve a plan by one for each value of fed sizes.
 
 A graph may be fed sizes: the shape of a sparse matrix, a number of elements to draw, a batch size.
 No shape that depends on one is known while the plan is built. Once the values of such feeds recur,
@@ -37,9 +37,9 @@ class FedSizes:
         self._seen: set[tuple[bytes, ...]] = set()
 
     def plan(self, plan: Plan, arrays: Sequence[np.ndarray], shapes: _Shapes) -> Plan | None:
-        """Return the plan for the values of a run, once it is ready for these feed shapes.
+        """Return the plan for the values of a run, once ready.
 
-        plan: for any values. arrays: the feeds.
+        plan: for any values. arrays: the feeds, of these shapes.
         """
         key = tuple([arrays[k].tobytes() for k in self.positions])
         found = self.plans.get(key)

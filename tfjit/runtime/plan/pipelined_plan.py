@@ -135,7 +135,7 @@ class StagePlan(Plan):
         return self._open_variant()
 
     def _count_request(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Count a run with feed shapes that have no variant; prepare one for the second."""
+        """Count a run without a variant; prepare one for the second."""
         count = self._requests.get(shapes, 0) + 1
         if count > 1 or len(self._requests) < _MAX_COUNTED:
             self._requests[shapes] = count

@@ -187,7 +187,10 @@ class Plan:
         generic_variant.start(self, first_shapes, submit)
 
     def find_fed_sizes(self, partitions: Sequence[Partition]) -> None:
-        """Look for feeds whose values decide shapes, in a variant of unknown shapes."""
+        """Look for feeds that decide shapes by their values.
+
+        partitions: of a variant of unknown shapes.
+        """
         if self.fed_sizes is not None or self.feed_values or len(partitions) != 1:
             return
         # stages look for themselves
@@ -319,7 +322,7 @@ class Plan:
     def drop(self, variant: Variant) -> None:
         """Drop a variant; its shapes are built again when they recur."""
         self.variants.pop(variant.feed_shapes, None)  # type: ignore[arg-type]
-        self._awaited.discard(variant.feed_shapes)  # type: ignore[arg-type]
+        self._awaited.discard(variant.feed_shapes)
 
     def held(self) -> list[Variant]:
         """Return all variants as a copy.

@@ -362,7 +362,7 @@ class Variant:
             )
 
     def _split(self) -> None:
-        """Find the feeds of sizes; split the plan at nodes of unknown output sizes."""
+        """Find fed sizes; split the plan at nodes of unknown output sizes."""
         try:
             if not self.plan.session.closed:
                 self.plan.find_fed_sizes(self.partitions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.cpu.data_movement.test_unique import bounded_call, check_bounded
+from tests.kernels.bounded import bounded_call, check_bounded
 from tfjit.kernels.registry import Unsupported
 
 RNG = np.random.default_rng(9)
