@@ -41,6 +41,7 @@ GRAPH_PASSES: Final[Pipeline] = (
     Step("functionalize", "before rewriting: its patterns are those of the user's graph"),
     Step("trim_bodies", "before folding: constants are moved into bodies and folded there"),
     Step("replicate_constants", "before folding: each device keeps its own copy of a constant"),
+    Step("pad_unique", "before shapes: it makes unknown ones static. After functionalize"),
     Step("infer_shapes", "before folding: the Shape of a static shape is a constant"),
     Step("simplify", "before folding: it removes reads of frozen variables"),
     Step("fold_constants"),

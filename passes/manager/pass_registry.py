@@ -63,6 +63,10 @@ def _has_loops(graph: DataflowGraph) -> bool:
     return graph.has_trait(WHILE)
 
 
+def _has_unique(graph: DataflowGraph) -> bool:
+    return "Unique" in graph.op_types
+
+
 def _has_v1_control_flow(graph: DataflowGraph) -> bool:
     return graph.has_trait(ENTER | EXIT | MERGE)
 
@@ -87,6 +91,9 @@ PASSES: Final[dict[str, PassInfo]] = {
         PassInfo("custom_kernels", "legalize.custom_kernels", required=True),
         PassInfo("infer_shapes", "analysis.shape_inference", required=True),
         PassInfo("strip_debug", "canonicalize.strip_debug", "debug_stripper", at_l0=True),
+        PassInfo(
+            "pad_unique", "canonicalize.pad_unique", at_l0=True, when=_has_unique, preserves=()
+        ),
         PassInfo("replicate_constants", "partitioning.replicate_constants", at_l0=True),
         PassInfo("functionalize", "control_flow.functionalize", "loop", when=_has_v1_control_flow),
         PassInfo("trim_bodies", "control_flow.prune_captures", "loop"),

@@ -10,7 +10,16 @@ from collections.abc import Callable, Collection, Iterable
 from math import prod
 from typing import Final
 
-from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, SIZED_BY_VALUES, WRITES_VARIABLE
+from tfjit.framework.op_defs.op_traits import (
+    CONTROL_FLOW,
+    NEVER_EVALUATED,
+    READS_STATE,
+    SHAPE_QUERY,
+    SIZED_BY_VALUES,
+    TRANSFER,
+    WRITES_VARIABLE,
+)
+from tfjit.passes.analysis.padding import find_padding
 from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
@@ -19,6 +28,9 @@ from tfjit.passes.partitioning.split_stages import MIN_BETWEEN, Splitter, Stage
 
 MAX_SPLITS: Final = 6
 """Number of times that a run is split, at most."""
+_MAX_FOLDED: Final = 200
+"""Values that are looked at to find out whether a size follows from shapes."""
+_NOT_FOLDED: Final = CONTROL_FLOW | NEVER_EVALUATED | READS_STATE | SIZED_BY_VALUES | TRANSFER
 _UNKNOWN_SIZE: Final = 32
 """Guess of a size that the graph leaves open."""
 
@@ -45,17 +57,57 @@ def dynamic_nodes(graph: DataflowGraph) -> set[str]:
 def sized_by_values(graph: DataflowGraph, spec: RunSpec) -> set[str]:
     """Return the needed nodes of ops with the trait SIZED_BY_VALUES.
 
-    Nodes of constants are left out: the passes fold these.
+    Nodes whose sizes follow from constants and shapes are left out: the passes fold these. So are
+    nodes that the passes give padded outputs.
 
     graph: the session's.
     """
-    return {
+    needed = needed_nodes(graph, spec)[0]
+    found = {
         name
-        for name in needed_nodes(graph, spec)[0]
+        for name in needed
         if graph.node(name).has_trait(SIZED_BY_VALUES)
         and _leaves_open(graph.node(name))
-        and any(graph.node(source).op != "Const" for source, _ in graph.inputs(name))
+        and not _follows_from_shapes(graph, spec, _deciding_inputs(graph, name))
     }
+    if found:
+        kept = {parse_tensor_name(name) for name in (*spec.fetches, *spec.feeds)}
+        padding = find_padding(graph, needed, kept)
+        found -= padding.roots | padding.gradients
+    return found
+
+
+def _deciding_inputs(graph: DataflowGraph, name: str) -> list[tuple[str, int]]:
+    """Return the inputs whose elements decide the sizes of a node's outputs."""
+    op_def, inputs = graph.node(name).op_def, graph.inputs(name)
+    if op_def is not None and len(op_def.inputs) == len(inputs):
+        for argument, tensor in zip(op_def.inputs, inputs, strict=True):
+            if argument.name == "segment_ids" and not op_def.name.endswith("GradV2"):
+                return [tensor]
+    return inputs
+
+
+def _follows_from_shapes(
+    graph: DataflowGraph, spec: RunSpec, tensors: Iterable[tuple[str, int]]
+) -> bool:
+    """Return whether values are known where the shapes of the run's other values are."""
+    fed = {parse_tensor_name(feed) for feed in spec.feeds}
+    stack, seen = list(tensors), set(tensors)
+    while stack:
+        name, output = stack.pop()
+        node = graph.node(name)
+        if node.op == "Const":
+            continue
+        if (name, output) in fed or node.is_stateful or node.has_trait(_NOT_FOLDED):
+            return False
+        if node.has_trait(SHAPE_QUERY):
+            continue
+        inputs = [tensor for tensor in graph.inputs(name) if tensor not in seen]
+        if not graph.inputs(name) or len(seen) > _MAX_FOLDED:
+            return False
+        seen.update(inputs)
+        stack += inputs
+    return True
 
 
 def with_merged(

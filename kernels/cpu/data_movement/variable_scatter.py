@@ -112,7 +112,10 @@ def _build(kind: str, vectors: bool, spec: NodeSpec) -> NativeCall:
     by_zero = "updates must not contain 0" if is_resource else "Integer division by zero"
     arrays = (Pointer("in", 0), Pointer("in", 2))
     more = ((_BY_ZERO, by_zero),)
-    return rows_call(write, variable, indices, 1, arrays, text, vectors=vectors, more=more)
+    padded = bool(spec.attrs.get("_padded"))
+    return rows_call(
+        write, variable, indices, 1, arrays, text, vectors=vectors, padded=padded, more=more
+    )
 
 
 @native(

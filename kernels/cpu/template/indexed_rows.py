@@ -77,18 +77,29 @@ def _words(address: int, count: int) -> list[int]:
     return list((ctypes.c_int64 * count).from_address(address))
 
 
+def padding(index: str) -> str:
+    """Return the number that stands behind the indices in use, as text. index: its kind."""
+    return "-2147483648" if index == "i32" else "(-9223372036854775807 - 1)"
+
+
 def write_head(s: Source, index: str, depth: int, arrays: Sequence[str]) -> None:
     """Name the argument words and check the indices.
 
     `stop` is the place of the first index out of range, or else `total`, the number of index
-    vectors. Words: index vectors,
+    vectors in front of the padding. Words: index vectors,
     elements of a row, rows, whether chunks share columns, report memory, indices, the `depth`
-    limits, and the arrays: the address of array `x` is `x_at`.
+    limits, for single indices whether there is padding, and the arrays: the address of array `x` is
+    `x_at`.
     """
     limits = [f"limit{k}" for k in range(depth)]
-    for k, name in enumerate((*_HEAD, *limits, *(f"{name}_at" for name in arrays))):
+    padded = ["padded"] if depth == 1 else []
+    for k, name in enumerate((*_HEAD, *limits, *padded, *(f"{name}_at" for name in arrays))):
         s.line(f"{name} = word(args, {2 + k})")
     s.line(f"index_p = ptr_{index}(indices)")
+    if padded:
+        at_end = f"int(ld(index_p, total - 1)) == {padding(index)}"
+        with s.block("if padded != 0:"), s.block(f"while total > 0 and {at_end}:"):
+            s.line("total = total - 1")
     outside = [f"k{k} < 0 or k{k} >= limit{k}" for k in range(depth)]
     s.line("bad = 0")
     with s.block("for u in range(total):"):
@@ -188,6 +199,7 @@ def rows_call(
     text: str,
     *,
     vectors: bool = False,
+    padded: bool = False,
     traffic: int = 3,
     element_ns: float = 0.0,
     more: Sequence[tuple[int, str]] = (),
@@ -196,7 +208,7 @@ def rows_call(
 
     write: returns the source for an index kind and whether a row is one element. arrays: pointers
     behind the limits. text: the `IndexMessage`. vectors: the last axis of the indices holds index
-    vectors. traffic: arrays of the rows' size that are read or written. more: codes and messages of
+    vectors. padded: the indices have padding behind them, of the number `padding`. traffic: arrays of the rows' size that are read or written. more: codes and messages of
     further errors. Raises Unsupported.
     """
     kind = index_kind(indices)
@@ -222,7 +234,7 @@ def rows_call(
     chunks = cost_model.chunks_for(cost, limit if limit < _MAX_CHUNKS else _MAX_CHUNKS)
     words: tuple[Word, ...] = (
         total, inner, rows, int(by_column), Pointer("temp", 0), Pointer("in", index_input), *limits,
-        *arrays,
+        *([int(padded)] if depth == 1 else []), *arrays,
     )  # fmt: skip
     message = IndexMessage(text, depth, len(places), 2 + len(words))
     errors = {code: ("InvalidArgumentError", found) for code, found in ((1, message), *more)}

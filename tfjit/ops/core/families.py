@@ -55,6 +55,7 @@ FAMILIES: Final = (
     "random_values.rng",
     "arrays.scatter",
     "arrays.dynamic_row",
+    "arrays.padded_rows",
     "arrays.session_handle",
     "arithmetic.segment",
     "sparse.sparse",

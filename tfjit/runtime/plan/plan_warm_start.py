@@ -141,7 +141,7 @@ def read_splits(key: str) -> list[list[str]]:
     """Return the nodes of a plan's splits, one list a split."""
     if key in _packed:
         return [list(names) for names in _packed[key]]
-    path = _path(key, "stages")
+    path = _path(key, "splits")
     if path is None:
         return []
     try:
@@ -154,7 +154,7 @@ def write_splits(key: str, splits: Sequence[Iterable[str]]) -> None:
     """Record the nodes at which a plan is split; ignore write errors."""
     if _recorded is not None:
         _recorded[key] = tuple(tuple(sorted(names)) for names in splits)
-    path = _path(key, "stages") if key not in _packed else None
+    path = _path(key, "splits") if key not in _packed else None
     if path is not None:
         with suppress(OSError):
             write_atomically(path, json.dumps([sorted(names) for names in splits]).encode())

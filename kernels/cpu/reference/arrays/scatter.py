@@ -8,6 +8,7 @@ from tfjit.kernels.cpu.reference.arrays.indexing import (
     scatter_into,
     scatter_nd_into,
 )
+from tfjit.kernels.cpu.reference.arrays.padded_rows import rows_in_use
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -44,7 +45,7 @@ def _resource_scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
     return ()
 
 
-def _scatter_rows(inputs: Arrays, kind: str, by_zero: str = "") -> None:
+def _scatter_rows(node: NodeSpec, inputs: Arrays, kind: str, by_zero: str = "") -> None:
     """Update rows of input 0.
 
     by_zero: the error of a zero divisor, if that is one.
@@ -52,7 +53,8 @@ def _scatter_rows(inputs: Arrays, kind: str, by_zero: str = "") -> None:
     ref, indices, updates = inputs
     if by_zero and (updates == 0).any():
         invalid(by_zero)
-    check_indices(indices, ref.shape[0])
+    count = rows_in_use(node, indices)
+    check_indices(indices[:count] if count < indices.size else indices, ref.shape[0])
     if updates.ndim and updates.shape != indices.shape + ref.shape[1:]:
         invalid(
             "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
@@ -60,6 +62,8 @@ def _scatter_rows(inputs: Arrays, kind: str, by_zero: str = "") -> None:
             f"{shape_text(updates)}, indices.shape {shape_text(indices)}, params.shape "
             f"{shape_text(ref)}"
         )
+    if count < indices.size:
+        indices, updates = indices[:count], updates[:count] if updates.ndim else updates
     scatter_into(ref, indices, updates, kind)
 
 
@@ -75,7 +79,7 @@ def _scatter_rows(inputs: Arrays, kind: str, by_zero: str = "") -> None:
 def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     divides = node.op == "ScatterDiv" and inputs[0].dtype.kind in "iu"
     _scatter_rows(
-        inputs, node.op.removeprefix("Scatter"), "Integer division by zero" if divides else ""
+        node, inputs, node.op.removeprefix("Scatter"), "Integer division by zero" if divides else ""
     )
     return (inputs[0],)
 
@@ -92,6 +96,7 @@ def _ref_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _resource_scatter(node: NodeSpec, inputs: Arrays) -> Arrays:
     divides = node.op == "ResourceScatterDiv"
     _scatter_rows(
+        node,
         inputs,
         node.op.removeprefix("ResourceScatter"),
         "updates must not contain 0" if divides else "",

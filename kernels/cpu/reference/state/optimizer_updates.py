@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.kernels.cpu.reference.arrays.padded_rows import rows_in_use
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.rows import run_starts, stable_order
 from tfjit.kernels.registry import NodeSpec, reference
@@ -343,6 +344,7 @@ def _sparse_apply(update: Update, node: NodeSpec, inputs: Arrays) -> None:
             f"var and grad must match in dimension 1: {shape_text(slots[0])} {shape_text(gradient)}"
         )
     scalars = _scalars(inputs, {*range(update.slots), update.gradient, update.gradient + 1})
+    indices = indices[: rows_in_use(node, indices)]
     faulty = np.flatnonzero((indices < 0) | (indices >= slots[0].shape[0]))
     count = int(faulty[0]) if faulty.size else indices.size
     with np.errstate(all="ignore"):
