@@ -63,6 +63,7 @@ GRAPH_PASSES: Final[Pipeline] = (
     Step("loop_sums", "after lists are arrays. Before folding: a hoisted node may be constant"),
     Step("infer_shapes", "after loop_sums: of the nodes outside the loops"),
     Step("fold_constants", "after simplify: it makes nodes whose inputs are constants"),
+    Step("infer_shapes", "after folding: axes of the sums of gradients are constants"),
     Step("trim_bodies", "after folding: more inputs of bodies are constants"),
     Step("drop_control_edges", "before CSE: equal nodes must have equal control inputs"),
     Step("prune", "before CSE: it does not visit the inputs of folded nodes"),

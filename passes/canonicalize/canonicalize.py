@@ -361,6 +361,43 @@ def _strided_slice_all(graph: DataflowGraph, ctx: PassContext, node: Node) -> st
     return _same_shape_movement(graph, ctx, node)
 
 
+def _count_segments(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Add the number of segments, which is the size of the output, where it is known.
+
+    Before: SparseSegmentSum(x, indices, [0, 0, 2])
+    After: SparseSegmentSumWithNumSegments(x, indices, [0, 0, 2], 3)
+    """
+    inputs = graph.inputs(node.name)
+    ids = constant(graph, ctx, *inputs[2])
+    if ids is None or ids.ndim != 1 or not ids.size or ids[0] < 0 or (ids[1:] < ids[:-1]).any():
+        return None
+    count = int(ids[-1]) + 1
+    if count > np.iinfo(np.int32).max:
+        return None
+    number = insert_constant(graph, node, np.array(count, np.int32), "segments")
+    names = ("T", "Tidx", "Tsegmentids", "sparse_gradient")
+    attrs = {name: node.attrs[name] for name in names if name in node.attrs}
+    shape = node.output_shapes[0]
+    graph.change_op(node.name, f"{node.op}WithNumSegments", [*inputs, number], attrs)
+    if shape is not None:
+        node.output_shapes = ((count, *shape[1:]),)
+    return f"{count} segments"
+
+
+def _gather_all(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Rewrite x[[0, 1, 2, ...]] to x where these are all rows."""
+    inputs = graph.inputs(node.name)
+    shape = tensor_shape(graph, *inputs[0])
+    indices, axis = constant(graph, ctx, *inputs[1]), constant(graph, ctx, *inputs[2])
+    if indices is None or axis is None or axis.any() or indices.ndim != 1 or not shape:
+        return None
+    if shape[0] != indices.size or (indices != np.arange(indices.size)).any():
+        return None
+    if not is_static(shape) or node.attrs.get("batch_dims"):
+        return None
+    return drop(graph, node, *inputs[0])
+
+
 def _table() -> dict[str, tuple[Rule, ...]]:
     rules: dict[str, tuple[Rule, ...]] = {}
 
@@ -395,6 +432,8 @@ def _table() -> dict[str, tuple[Rule, ...]]:
     add(_multiply_by_one, "Mul", "RealDiv", "Div", "FloorDiv", "TruncateDiv")
     add(_add_zero, "Add", "AddV2", "Sub")
     add(_undo, "Neg", "LogicalNot", "Invert", "Conj")
+    add(_count_segments, "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+    add(_gather_all, "GatherV2")
     add(_idempotent, "Relu", "Relu6", "Abs", "Floor", "Ceil", "Rint", "Round", "Sign")
     add(_pad_nothing, "Pad", "PadV2", "MirrorPad")
     add(_concat_one, "Concat", "ConcatV2")

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Final
+
+import numpy as np
 
 from tfjit.framework.op_defs.op_traits import (
     CALLS_PYTHON,
@@ -20,6 +23,8 @@ from tfjit.framework.op_defs.op_traits import (
     PLACEHOLDER,
     READS_STATE,
 )
+from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
+from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
@@ -31,6 +36,10 @@ MIN_BETWEEN: Final = 8
 Fewer nodes run with a blocking stage. Two runs cost some 40 us more than one.
 """
 
+_MAX_FOLDED: Final = 1 << 16
+"""Elements of a value that is computed to find out that it is no error."""
+_MAX_DEPTH: Final = 50
+"""Nodes between such a value and its constants, at most."""
 _REPLICABLE: Final = frozenset({"Const", "NoOp"})
 
 
@@ -99,6 +108,7 @@ class Splitter:
         self.graph, self.spec = graph, spec
         self.needed = needed_nodes(graph, spec)[0]
         self.fed = {parse_tensor_name(feed) for feed in spec.feeds}
+        self._known: dict[str, list[np.ndarray] | None] = {}  # values that follow from constants
         self.blocking = {name for name in self.needed if waits(graph.node(name))}
         python = {name for name in self.needed if graph.node(name).has_trait(CALLS_PYTHON)}
         self.overlapping = overlaps and self._independent(python)
@@ -301,7 +311,8 @@ class Splitter:
     def _run_failures_first(self, levels: dict[str, int], before: Iterable[str]) -> None:
         """Give level 0 to nodes that may fail, and to their ancestors.
 
-        Only nodes that depend on no blocking node: their errors would wait for one.
+        Only nodes that depend on no blocking node: their errors would wait for one. A value that
+        follows from constants is none of these, if it is no error.
         """
         if not self.blocking:
             return
@@ -310,12 +321,46 @@ class Splitter:
             node = self.graph.node(name)
             if node.has_trait(CALLS_PYTHON | CANNOT_FAIL | CONTROL_FLOW) or node.is_speculatable:
                 continue
+            if self._constants(name) is not None:
+                continue  # the passes fold the node, as they could not behind a stage
             first = self._ancestors(name) - self.plain
             if first & self.waiting or any(
                 self.graph.node(source).has_trait(CALLS_PYTHON | CONTROL_FLOW) for source in first
             ):
                 raise Declined(f"{name} ({node.op}) may fail while another node waits")
             levels.update(dict.fromkeys(first, 0))
+
+    def _constants(self, name: str, depth: int = 0) -> list[np.ndarray] | None:
+        """Return the outputs of a node that follow from small constants, else None.
+
+        depth: number of nodes between the node and the one that is asked for.
+        """
+        if name not in self._known:
+            self._known[name] = None  # a loop has no constants
+            node = self.graph.node(name)
+            if node.op == "Const":
+                value = constant_value(self.graph, name)
+                if value is not None and value.size <= _MAX_FOLDED:
+                    self._known[name] = [value]
+            elif node.input_dtypes and depth < _MAX_DEPTH and can_evaluate(node):
+                self._known[name] = self._evaluated(node, depth)
+        return self._known[name]
+
+    def _evaluated(self, node: Node, depth: int) -> list[np.ndarray] | None:
+        inputs: list[np.ndarray] = []
+        for source, output in self.graph.inputs(node.name):
+            is_fed = (source, output) in self.fed
+            found = None if is_fed else self._constants(source, depth + 1)
+            if found is None:
+                return None
+            inputs.append(found[output])
+        for shape in node.output_shapes:
+            if shape is None or None in shape or prod(shape) > _MAX_FOLDED:
+                return None
+        try:
+            return evaluate(node, inputs)
+        except NotEvaluated:
+            return None
 
     def _descendants(self, names: Iterable[str]) -> set[str]:
         """Return the nodes that depend on some of these."""
