@@ -33,6 +33,7 @@ MAX_VALUE_ELEMENTS: Final = 1024
 TABLE_OPS: Final = frozenset(
     {"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"}
 )
+QUEUE_OPS: Final = frozenset({"FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue"})
 _MAX_ROUNDS: Final = 4  # then loop variables with changing shapes get unknown shapes
 
 Tensor = tuple[str, int]
@@ -188,6 +189,7 @@ class _Inference:
         self.lists: dict[Tensor, ListShape] = {}
         # rank of a key and shape of a value of the lookup table behind a handle
         self.tables: dict[Tensor, tuple[int, Shape]] = {}
+        self.queues: dict[Tensor, tuple[Shape, ...]] = {}  # shapes of an element's components
 
     def settle(self) -> None:
         """Repeat the inference until each loop carries the shapes that were assumed."""
@@ -314,6 +316,14 @@ class _Inference:
                 else (*keys[: len(keys) - rank], *value_shape)
             )
             return (self.merged(node, known[0], values),)
+        if node.op in ("QueueDequeueV2", "QueueDequeueManyV2") and inputs[0] in self.queues:
+            elements = self.queues[inputs[0]]
+            if len(elements) == len(known):
+                batch = self.elements(inputs[1]) if len(inputs) > 1 else ()
+                return tuple(
+                    self.merged(node, old, None if new is None or batch is None else (*batch, *new))
+                    for old, new in zip(known, elements, strict=True)
+                )
         op = node.op_def.name  # for a custom kernel, the op type that the kernel computes
         if registry.shape_fn(op) is None:
             return known
@@ -474,6 +484,10 @@ class _Inference:
                     len(marks),
                     value.dims_tuple if isinstance(value, TensorShape) else (),
                 )
+        elif node.op.removesuffix("V2") in QUEUE_OPS:
+            self.queues[node.name, 0] = tuple(
+                shape.dims_tuple for shape in node.attrs.get("shapes", ())
+            )
         elif node.op in ("Identity", "RefIdentity", "Enter", "Switch", "Exit", "NextIteration"):
             for output in range(len(node.output_dtypes)):
                 if inputs[0] in self.handles:

@@ -14,6 +14,7 @@ objects.
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -148,6 +149,39 @@ def blocking_kernel(*op_types: str) -> Callable[[AsyncKernel], AsyncKernel]:
         return compute
 
     return register
+
+
+def awaited(kernel: AsyncKernel) -> SyncKernel:
+    """Return the kernel for callers that may wait on their own thread.
+
+    An interrupt cancels the step, so that nothing is done for it later.
+    """
+
+    def compute(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        results: list[Sequence[Any] | BaseException] = []
+        over = threading.Lock()
+        over.acquire()
+
+        def done(result: Sequence[Any] | BaseException) -> None:
+            results.append(result)
+            over.release()
+
+        kernel(ctx, inputs, done)
+        if not results:
+            try:
+                over.acquire()
+            except BaseException:
+                ctx.step.cancellation.cancel()
+                raise
+        result = results.pop()
+        if not isinstance(result, BaseException):
+            return result
+        try:
+            raise result
+        finally:
+            del result  # its traceback has this frame
+
+    return compute
 
 
 def kernel_maker(*op_types: str) -> Callable[[KernelMaker], KernelMaker]:

@@ -25,11 +25,11 @@ from tfjit.framework.op_defs.op_traits import (
 )
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
-from tfjit.passes.analysis.shape_inference import TABLE_OPS
+from tfjit.passes.analysis.shape_inference import QUEUE_OPS, TABLE_OPS
 from tfjit.passes.ir.region_path import node_path
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
-from tfjit.runtime.kernel_api.op_kernel import find_runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import awaited, find_runtime_kernel
 from tfjit.runtime.lowering.variable_hazards import aliasing_reads, sink_writes
 from tfjit.runtime.resources.variables_and_resources import Variable
 
@@ -208,6 +208,7 @@ class Lowering:
         self.outer, self.inputs, self.path = outer, inputs, path
         self.out = self.result.instructions
         self.construct: Construct | None = None
+        self._may_wait: bool | None = None
         # sequence of the present node
         self._sequence: list[int] = outer._sequence if outer is not None else [0]
         # ids of read nodes that share the variable's own memory
@@ -503,14 +504,17 @@ class Lowering:
             if v.root.storage == "const" and v.root.array is not None
         }
         if runtime is not None:
-            if runtime.blocking:
+            if runtime.blocking and not self._waits_in_order():
                 raise NotStatic(f"{node.name} ({node.op}) may wait")
+            compute = awaited(runtime.compute) if runtime.blocking else runtime.compute
             if node.op in ("Assign", "AssignVariableOp") and inputs[0].shape != inputs[1].shape:
                 raise NotStatic(f"{node.name} ({node.op}) may change the shape of its variable")
             outputs = []
             for output, dtype in enumerate(node.output_dtypes):
                 # The output is the table itself, for Python kernels only.
-                if node.op.removesuffix("V2") in TABLE_OPS:
+                if node.op.removesuffix("V2") in TABLE_OPS or (
+                    node.op.removesuffix("V2") in QUEUE_OPS and self._waits_in_order()
+                ):
                     outputs.append(self._value(node, output, "object", ()))
                 elif dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
                     raise NotStatic(f"{node.name} ({node.op}) makes a resource")
@@ -531,7 +535,7 @@ class Lowering:
                 tuple(v.spec for v in outputs),
                 constants,
             )
-            self._emit(Instruction(node, "runtime", list(inputs), outputs, spec, runtime.compute))
+            self._emit(Instruction(node, "runtime", list(inputs), outputs, spec, compute))
             self._note_kind(node, "runtime")
             return
         in_specs = tuple(v.spec for v in inputs)
@@ -556,6 +560,15 @@ class Lowering:
             raise missing_kernel(node)
         self._emit(Instruction(node, "reference", list(inputs), outputs, spec, reference), level)
         self._note_kind(node, "reference")
+
+    def _waits_in_order(self) -> bool:
+        """Return whether blocking nodes may be instructions. Bodies have none."""
+        if self._may_wait is None:
+            from tfjit.runtime.lowering.waiting import may_wait_in_order  # few partitions block
+
+            outermost = self.outer is None and not self.result.is_body
+            self._may_wait = outermost and may_wait_in_order(self.graph)
+        return self._may_wait
 
     def _level(self, node: Node, inputs: Sequence[Value]) -> int:
         """Return the number of loops that may change a node's result.

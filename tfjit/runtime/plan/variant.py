@@ -608,7 +608,8 @@ class Variant:
         self, context: StepContext, values: Sequence[np.ndarray], pool: ThreadPool | None
     ) -> list[Any]:
         step = self.step
-        if step is not None and context.collector is None:
+        is_bounded = pool is not None and pool.slots is not None
+        if step is not None and context.collector is None and not (step.waits and is_bounded):
             try:
                 if (
                     not self.compile_done.is_set()

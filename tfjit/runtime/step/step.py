@@ -31,7 +31,7 @@ from tfjit.kernels.registry import NativeCall
 from tfjit.kernels.source import KernelSource
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.host.fork_safety import release_lock
-from tfjit.runtime.kernel_api.op_kernel import StepContext
+from tfjit.runtime.kernel_api.op_kernel import StepContext, is_blocking
 from tfjit.runtime.lowering.lowering import Instruction, Lowered
 from tfjit.runtime.resources.variables_and_resources import SessionState
 from tfjit.runtime.step.arena import ArenaPool, Placement
@@ -84,6 +84,8 @@ class Step:
         self.needs_context = lowered.has_loops or any(
             i.serving == "runtime" and self.call(i) is None for i in lowered.instructions
         )
+        # A run of a bounded pool must not keep its slot while it waits.
+        self.waits = any(is_blocking(i.node.op) for i in lowered.instructions)
         self._run_table = table_executor.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
         self._text = StepText(self._layout, name).generate()
