@@ -98,7 +98,7 @@ def plan_of(session: Any) -> Plan:
     return plan
 
 
-def check(build: Build, steps: int = 8, after: Any = None) -> None:
+def check(build: Build, steps: int = 8, after: Any = None, *, is_split: bool = True) -> None:
     feeds = drawn(build, steps)
 
     def wait(session: Any, step: int) -> None:
@@ -106,8 +106,8 @@ def check(build: Build, steps: int = 8, after: Any = None) -> None:
             assert session.wait_until_compiled(100)
         if step == 3:
             stages = plan_of(session).stages
-            assert stages is not None
-            assert any(not stage.by_node for stage in stages.plans)
+            assert (stages is not None) == is_split
+            assert stages is None or any(not stage.by_node for stage in stages.plans)
         if after is not None:
             after(session, step)
 
@@ -131,8 +131,13 @@ def test_equal_tensorflow(build: Build) -> None:
 @pytest.mark.parametrize(
     "optimizer", [f"{name}Optimizer" for name in ("Adam", "Adagrad", "RMSProp", "Momentum")]
 )
-def test_optimizers_of_embeddings(optimizer: str) -> None:
-    check(lambda tf: embeddings(tf, optimizer))
+def test_optimizers_of_embeddings_are_static(optimizer: str) -> None:
+    def is_compiled(session: Any, step: int) -> None:
+        if step == 3:
+            (variant,) = plan_of(session).variants.values()
+            assert variant.inline is not None
+
+    check(lambda tf: embeddings(tf, optimizer), after=is_compiled, is_split=False)
 
 
 def test_a_later_session_is_split_from_the_first_run() -> None:
