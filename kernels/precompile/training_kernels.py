@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.data_movement.padded_rows import padded_unique_source
 from tfjit.kernels.cpu.elementwise.optimizer_updates import UPDATES, update_source
 from tfjit.kernels.cpu.elementwise.sparse_updates import sparse_update_source
 from tfjit.kernels.precompile.nodes import integers, node, scalar, tensor
@@ -28,7 +29,7 @@ def update_sources() -> Iterator[KernelSource]:
 
 
 def sparse_update_sources() -> Iterator[KernelSource]:
-    """Yield the kernels of optimizer updates of float32 rows.
+    """Yield the kernels of optimizer updates of float32 rows, and of their distinct indices.
 
     Flags have their defaults, except for use_nesterov.
     """
@@ -38,6 +39,8 @@ def sparse_update_sources() -> Iterator[KernelSource]:
         root = "power" in UPDATES[name].inputs.split()
         for value in (False, True) if flag == "use_nesterov" else (usual,):
             yield sparse_update_source(name, "f32", value, index, single, root)
+    for index in ("i32", "i64"):
+        yield padded_unique_source(index, "i32")
 
 
 def random_nodes() -> Iterator[NodeSpec]:

@@ -92,7 +92,7 @@ PASSES: Final[dict[str, PassInfo]] = {
         PassInfo("infer_shapes", "analysis.shape_inference", required=True),
         PassInfo("strip_debug", "canonicalize.strip_debug", "debug_stripper", at_l0=True),
         PassInfo(
-            "pad_unique", "canonicalize.pad_unique", at_l0=True, when=_has_unique, preserves=()
+            "pad_unique", "canonicalize.pad_unique", "arithmetic", when=_has_unique, preserves=()
         ),
         PassInfo("replicate_constants", "partitioning.replicate_constants", at_l0=True),
         PassInfo("functionalize", "control_flow.functionalize", "loop", when=_has_v1_control_flow),

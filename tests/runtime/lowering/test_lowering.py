@@ -277,7 +277,8 @@ def test_a_fetched_reference_is_read_when_the_step_ends() -> None:
         ("y = Unique(x)", "the shape of"),
         (
             "q = FIFOQueueV2(component_types=[float32])\n"
-            "y = QueueDequeueV2(q, component_types=[float32])",
+            "y = QueueDequeueV2(q, component_types=[float32])\n"
+            "z = QueueEnqueueV2(q, x, Tcomponents=[float32])",
             "makes a resource|may wait",
         ),
     ],

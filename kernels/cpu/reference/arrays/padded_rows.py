@@ -31,4 +31,5 @@ def rows_in_use(node: NodeSpec, indices: np.ndarray) -> int:
     """
     if not node.attrs.get("_padded"):
         return indices.size
-    return int(np.count_nonzero(indices != np.iinfo(indices.dtype).min))
+    used = np.flatnonzero(indices != np.iinfo(indices.dtype).min)
+    return int(used[-1]) + 1 if used.size else 0

@@ -187,3 +187,34 @@ def test_values_of_tensorflow(kind: str) -> None:
         fn(resource=variable.handle, indices=index, updates=value)
         found = updated(f"ResourceScatter{kind}", x, index, np.asarray(value))
         np.testing.assert_array_equal(found, variable.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("op", ["ScatterAdd", "ResourceScatterUpdate"])
+def test_padding_is_ignored(op: str, dtype: str) -> None:
+    """And a fault in front of it is not."""
+    variable, updates = whole(6, 3), whole(5, 3)
+    indices = np.array([4, 1, 5, 0, 0], dtype)
+    indices[3:] = np.iinfo(dtype).min
+    kernel, builder = find_reference(op), find_native(op)
+    assert kernel is not None and builder is not None
+
+    def both(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inputs = (variable.copy(), indices, updates)
+        spec = NodeSpec("node", op, {"_padded": True}, tuple(tensor(a) for a in inputs), ())
+        (found,) = run_native(builder(spec), inputs, (tensor(variable),), 0, ((0, 0),))
+        kernel(spec, inputs)
+        return found, inputs[0]
+
+    found, wanted = both(indices)
+    np.testing.assert_array_equal(found, expected(op, variable, indices[:3], updates[:3]))
+    np.testing.assert_array_equal(found, wanted)
+    found, wanted = both(np.full_like(indices, indices[4]))
+    np.testing.assert_array_equal(found, variable)
+    np.testing.assert_array_equal(wanted, variable)
+    indices[1] = 6
+    with pytest.raises((InvalidArgumentError, KernelError), match=r"indices\[1\] = 6"):
+        both(indices)
+    indices[1] = indices[4]  # padding in front of an index is a fault as well
+    with pytest.raises((InvalidArgumentError, KernelError)):
+        both(indices)

@@ -99,6 +99,23 @@ def test_a_faulty_index_ends_the_update() -> None:
     assert raised.value.args == ("InvalidArgumentError", failure.value.message)
 
 
+@pytest.mark.parametrize("op", ["SparseApplyMomentum", "ResourceSparseApplyFtrl"])
+def test_padding_is_ignored(op: str) -> None:
+    index = np.array([4, 1, 5, 0, 0])
+    index[3:] = np.iinfo(index.dtype).min
+    inputs = arguments(op, np.dtype(np.float32), (6, 9), index)
+    slots = references.UPDATES[op.rpartition("Apply")[2]].slots
+    compare(op, {"_padded": True}, inputs, slots)
+    kernel, place = find_reference(op), next(k for k, a in enumerate(inputs) if a is index)
+    assert kernel is not None
+    padded, short = ([a.copy() for a in inputs] for _ in range(2))
+    short[place - 1 : place + 1] = short[place - 1][:3], index[:3]
+    for attrs, values in (({"_padded": True}, padded), ({}, short)):
+        kernel(NodeSpec("node", op, attrs, tuple(map(tensor, values)), ()), values)
+    for one, other in zip(padded[:slots], short):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_inputs_that_do_not_fit_are_left_to_the_reference() -> None:
     op = "SparseApplyAdagrad"
     builder = find_native(op)
