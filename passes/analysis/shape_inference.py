@@ -319,9 +319,9 @@ class _Inference:
         if node.op in ("QueueDequeueV2", "QueueDequeueManyV2") and inputs[0] in self.queues:
             elements = self.queues[inputs[0]]
             if len(elements) == len(known):
-                batch = self.elements(inputs[1]) if len(inputs) > 1 else ()
+                batch = (self.elements(inputs[1]) or (None,)) if len(inputs) > 1 else ()
                 return tuple(
-                    self.merged(node, old, None if new is None or batch is None else (*batch, *new))
+                    self.merged(node, old, None if new is None else (*batch, *new))
                     for old, new in zip(known, elements, strict=True)
                 )
         op = node.op_def.name  # for a custom kernel, the op type that the kernel computes
@@ -494,6 +494,8 @@ class _Inference:
                     self.handles[node.name, output] = self.handles[inputs[0]]
                 if inputs[0] in self.tables:
                     self.tables[node.name, output] = self.tables[inputs[0]]
+                if inputs[0] in self.queues:
+                    self.queues[node.name, output] = self.queues[inputs[0]]
 
     def follow_values(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> None:
         """Compute the values of small integer outputs, fully or by element."""

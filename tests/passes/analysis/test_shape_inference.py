@@ -32,3 +32,26 @@ def test_rows_of_a_resource_variable(op: str, indices: str, attrs: str, shape: S
     )
     infer_shapes(graph, PassContext())
     assert graph.node("g").output_shapes == (shape,)
+
+
+@pytest.mark.parametrize(
+    ("queue", "dequeue", "shapes"),
+    [
+        ("shapes=[<3>, <>]", "QueueDequeueV2(h", ((3,), ())),
+        ("shapes=[<3>, <>]", "QueueDequeueManyV2(h, n", ((5, 3), (5,))),
+        ("shapes=[<3>, <?>]", "QueueDequeueV2(h", ((3,), (None,))),
+        ("shapes=[<3>, <>]", "QueueDequeueManyV2(h, m", ((None, 3), (None,))),
+        ("shapes=[<3>, <>]", "QueueDequeueUpToV2(h, n", (None, None)),
+        ("shapes=[]", "QueueDequeueV2(h", (None, None)),
+    ],
+)
+def test_elements_of_a_queue(queue: str, dequeue: str, shapes: tuple[Shape, ...]) -> None:
+    graph = parse_graph(f"""
+        q = FIFOQueueV2(component_types=[float32, int32], {queue})
+        h = Identity(q)
+        n = Const(value=int32<>[5])
+        m = Placeholder(dtype=int32, shape=<>)
+        y = {dequeue}, component_types=[float32, int32])
+    """)
+    infer_shapes(graph, PassContext())
+    assert graph.node("y").output_shapes == shapes

@@ -451,3 +451,50 @@ def test_an_adjoint_of_complex_numbers_is_no_transpose() -> None:
         text, {"b:0": (np.arange(8) * (1 + 2j)).astype(np.complex64).reshape(2, 2, 2)}, ["y:0"]
     )
     assert "z" in _left(graph)
+
+
+@pytest.mark.parametrize("kind", ["Sum", "Mean", "SqrtN"])
+def test_known_segments_are_counted(kind: str) -> None:
+    text = f"""
+        x       = Placeholder(shape=<3,2>)
+        indices = Const(value=int32<4>[2, 0, 2, 1])
+        ids     = Const(value=int32<4>[0, 0, 1, 3])
+        y       = SparseSegment{kind}(x, indices, ids)
+    """
+    graph, _ = _simplify(text, {"x:0": np.arange(6, dtype="f4").reshape(3, 2)}, ["y:0"])
+    assert graph.node("y").op == f"SparseSegment{kind}WithNumSegments"
+    assert graph.node("y").output_shapes == ((4, 2),)
+
+
+@pytest.mark.parametrize("ids", ["int32<3>[1, 0, 2]", "int32<3>[-1, 0, 2]", "int32<0>[]"])
+def test_faulty_segments_are_left_to_the_run(ids: str) -> None:
+    text = f"""
+        x = Const(value=float32<3>[1, 2, 3])
+        i = Const(value=int32<3>[0, 1, 2])
+        s = Const(value={ids})
+        y = SparseSegmentSum(x, i, s)
+    """
+    graph, ctx = lowered(text, {}, ["y:0"])
+    run_passes(graph, PASSES, ctx)
+    assert graph.node("y").op == "SparseSegmentSum"
+
+
+@pytest.mark.parametrize(
+    ("indices", "axis", "left"),
+    [
+        ("int32<2>[0, 1]", 0, []),
+        ("int32<2>[1, 0]", 0, ["y"]),
+        ("int32<1>[0]", 0, ["y"]),
+        ("int32<3>[0, 1, 2]", 1, ["y"]),
+        ("int32<2,1>[0, 1]", 0, ["y"]),
+    ],
+)
+def test_all_rows_in_order(indices: str, axis: int, left: list[str]) -> None:
+    text = f"""
+        x    = Placeholder(shape=<2,3>)
+        i    = Const(value={indices})
+        axis = Const(value=int32<>[{axis}])
+        y    = GatherV2(x, i, axis)
+    """
+    graph, _ = _simplify(text, {"x:0": SPECIAL}, ["y:0"])
+    assert _left(graph) == left

@@ -13,7 +13,7 @@ import tfjit as tf
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.ir.subgraph import extract
-from tfjit.passes.partitioning.split_dynamic import split_dynamic
+from tfjit.passes.partitioning.split_dynamic import sized_by_values, split_dynamic
 from tfjit.passes.partitioning.split_stages import MIN_BETWEEN, Stage
 
 Nodes = Sequence[Any]
@@ -190,3 +190,39 @@ def test_random_graphs(rows: list[tuple[int, int, int]]) -> None:
         return [*made[2:], *(effect.op for effect in effects), tf.no_op()]
 
     split(build)
+
+
+def roots_of(build: Callable[[], Nodes], feeds: tuple[str, ...] = ()) -> set[str]:
+    with tf.Graph().as_default() as graph:
+        asked = build()
+    spec = RunSpec(
+        feeds=feeds,
+        fetches=tuple(x.name for x in asked if isinstance(x, tf.Tensor)),
+        targets=tuple(x.name for x in asked if isinstance(x, tf.Operation)),
+    )
+    return sized_by_values(DataflowGraph.from_graph(graph), spec)
+
+
+def embedding(*, fetches_rows: bool = False) -> Nodes:
+    ids = tf.placeholder(tf.int32, [None], name="ids")
+    table = tf.get_variable("table", [30, 4])
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, ids))
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    (unique,) = (op for op in ids.graph.get_operations() if op.type == "Unique")
+    return [train, *([unique.outputs[0]] if fetches_rows else [])]
+
+
+def test_padded_indices_are_no_roots() -> None:
+    assert not roots_of(embedding, ("ids:0",))
+    assert len(roots_of(lambda: embedding(fetches_rows=True), ("ids:0",))) == 1
+
+
+def test_sizes_that_follow_from_shapes_are_no_roots() -> None:
+    def build(ids: Callable[[Any], Any]) -> Nodes:
+        x = tf.placeholder(tf.float32, [None, 4], name="x")
+        ids_of_x = ids(x)
+        return [tf.raw_ops.SegmentSum(data=x, segment_ids=ids_of_x, name="sums")]
+
+    feeds = ("x:0",)
+    assert not roots_of(lambda: build(lambda x: tf.range(tf.shape(x)[0]) // 2), feeds)
+    assert roots_of(lambda: build(lambda x: tf.cast(x[:, 0], tf.int32)), feeds) == {"sums"}

@@ -295,3 +295,19 @@ def test_a_node_that_may_fail_does_not_wait() -> None:
     stages, _, _ = split(build)
     assert [stage.by_node for stage in stages] == [True, False]
     assert {"take", "look_up", "index"} <= stages[0].members
+
+
+def test_values_of_constants_stay_where_they_are_used() -> None:
+    """Between the stages they would be no constants any more."""
+
+    def build() -> Nodes:
+        batch = queue().dequeue_many(4)
+        known = tf.constant([[1, 2], [3, 4]])[:, 1] * 2  # a slice may fail
+        faulty = tf.gather(tf.constant([1, 2]), tf.constant([5]), name="faulty")
+        z = chain(batch, MIN_BETWEEN, "y") * tf.cast(known[0], tf.float32)
+        return [tf.reduce_sum(z, name="z"), faulty]
+
+    stages, _, _ = split(build)
+    assert [stage.by_node for stage in stages] == [True, False]
+    assert {"strided_slice", "strided_slice_1", "mul"} <= stages[1].members
+    assert "faulty" in stages[0].members
