@@ -36,12 +36,11 @@ _COUNT: Final = "count"
 class Padding:
     """The nodes of a run that padding changes.
 
-    roots: the Unique nodes. updates: nodes that update rows at distinct indices. gradients:
+    roots: the Unique nodes, with the nodes that update rows at their distinct indices. gradients:
     SparseSegmentSumGradV2 nodes that only `roots` and sums over their results use.
     """
 
-    roots: set[str] = field(default_factory=set)
-    updates: set[str] = field(default_factory=set)
+    roots: dict[str, set[str]] = field(default_factory=dict)
     gradients: set[str] = field(default_factory=set)
 
 
@@ -58,8 +57,7 @@ def find_padding(
         if graph.node(name).op == "Unique":
             updates = search.updates_of(name)
             if updates:
-                found.roots.add(name)
-                found.updates |= updates
+                found.roots[name] = updates
     for name in sorted(needed):
         if graph.node(name).op == "SparseSegmentSumGradV2" and search.is_summed(name, found.roots):
             found.gradients.add(name)

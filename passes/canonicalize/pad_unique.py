@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from tfjit.framework.op_defs.op_traits import IDENTITY, WRITES_VARIABLE
+from tfjit.framework.types.shape import TensorShape
 from tfjit.passes.analysis.padding import find_padding
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph
 from tfjit.passes.manager.pass_context import PassContext
@@ -19,6 +23,8 @@ def pad_unique(graph: DataflowGraph, ctx: PassContext) -> None:
     Before: values, x = SparseSegmentSumGradV2(grad, indices, ids, dim) in front of that
     After: values = GatherV2(grad, ids), x = indices: the sum adds the rows that come twice
 
+    The rows are as many as all indices, or one more than those of the table if these are less.
+
     Fires where the indices reach updates of rows alone, with values that are computed row by row.
     The sums of such values are the same, but for rounding in the second case.
     """
@@ -32,8 +38,33 @@ def pad_unique(graph: DataflowGraph, ctx: PassContext) -> None:
         ctx.log(name, "its sum is behind it")
     for name in sorted(found.roots):
         node = graph.node(name)
-        attrs = {"T": node.attrs["T"], "out_idx": node.attrs["out_idx"]}
+        attrs = {
+            "T": node.attrs["T"],
+            "out_idx": node.attrs["out_idx"],
+            "limit": _limit(graph, found.roots[name]),
+        }
         graph.change_op(name, "_PaddedUnique", graph.inputs(name), attrs)
         ctx.log(name, "padded")
-    for name in sorted(found.updates):
-        graph.node(name).attrs["_padded"] = True
+        for update in found.roots[name]:
+            graph.node(update).attrs["_padded"] = True
+
+
+def _limit(graph: DataflowGraph, updates: Iterable[str]) -> int:
+    """Return a number of distinct indices that the largest updated table refuses.
+
+    It is 0 where a number of rows is not known. Of one more distinct index than there are rows, one
+    is out of range.
+    """
+    limit = 0
+    for update in updates:
+        name, output = graph.inputs(update)[0]
+        while graph.node(name).has_trait(IDENTITY | WRITES_VARIABLE) and graph.inputs(name):
+            name, output = graph.inputs(name)[0]
+        node = graph.node(name)
+        is_handle = node.output_dtypes[output].name == "resource"
+        found = node.attrs.get("shape") if is_handle else node.output_shapes[output]
+        shape = found.dims_tuple if isinstance(found, TensorShape) else found
+        if not shape or shape[0] is None:
+            return 0
+        limit = max(limit, int(shape[0]) + 1)
+    return limit

@@ -73,7 +73,7 @@ def sized_by_values(graph: DataflowGraph, spec: RunSpec) -> set[str]:
     if found:
         kept = {parse_tensor_name(name) for name in (*spec.fetches, *spec.feeds)}
         padding = find_padding(graph, needed, kept)
-        found -= padding.roots | padding.gradients
+        found -= padding.roots.keys() | padding.gradients
     return found
 
 

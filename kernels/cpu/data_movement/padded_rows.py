@@ -1,6 +1,6 @@
 """Build a search for distinct indices, with padding behind them.
 
-The output has a size that is known before the run: that of the input.
+The output has a size that is known before the run: that of the input, or the op's limit.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _GOLDEN: Final = -7046029254386353131
 def padded_unique_source(kind: str, place: str) -> KernelSource:
     """Write the kernel for values and places of two index kinds.
 
-    Words: values, input, distinct values, places of the values among these, hash table. The table
-    has memory for four times as many places as there are values, and for `_LEAST_TABLE` of them.
+    Words: values, distinct values that there is room for, input, distinct values, places of the
+    values among these, hash table. The table has memory for four times as many places as there are values, and for `_LEAST_TABLE` of them.
     """
     s = Source()
     write_imports(s, f"distinct {kind} with padding, and places by {place}")
     with s.block("def kernel(args, chunk, nchunks):"):
-        for k, name in enumerate(("total", "x", "rows", "idx", "table")):
+        for k, name in enumerate(("total", "room", "x", "rows", "idx", "table")):
             s.line(f"{name} = word(args, {2 + k})")
         s.line(f"x_p = ptr_{kind}(x)")
         s.line(f"row_p = ptr_{kind}(rows)")
@@ -50,12 +50,14 @@ def padded_unique_source(kind: str, place: str) -> KernelSource:
                 s.line("at = (at + 1) & (size - 1)")
                 s.line("k = int(ld_any(table_p, at))")
             with s.block("if k < 0:"):
-                s.line("k = count")
-                s.line("st_any(table_p, at, k)")
-                s.line("st_any(row_p, k, v)")
-                s.line("count += 1")
+                s.line("k = 0")
+                with s.block("if count < room:"):
+                    s.line("k = count")
+                    s.line("st_any(table_p, at, k)")
+                    s.line("st_any(row_p, k, v)")
+                    s.line("count += 1")
             s.line("st_any(idx_p, u, k)")
-        with s.block("for e in range(total - count):"):
+        with s.block("for e in range(room - count):"):
             s.line(f"st_any(row_p, count + e, {padding(kind)})")
     return KernelSource(s.text(), title=f"padded unique {kind}", module=__name__)
 
@@ -68,6 +70,7 @@ def _padded_unique(spec: NodeSpec) -> NativeCall:
     total = x.shape[0]
     moved = x.nbytes + rows.nbytes + idx.nbytes
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(moved) + _VALUE_NS * total
-    words = (total, Pointer("in", 0), Pointer("out", 0), Pointer("out", 1), Pointer("temp", 0))
+    room = rows.shape[0]
+    words = (total, room, Pointer("in", 0), Pointer("out", 0), Pointer("out", 1), Pointer("temp", 0))
     launch = Launch(padded_unique_source(index_kind(x), index_kind(idx)), words, cost_ns=cost)
     return NativeCall((launch,), temp_bytes=(16 * total + 4 * _LEAST_TABLE,), bytes_moved=moved)

@@ -58,6 +58,24 @@ def test_the_gradient_of_segments_is_summed_once() -> None:
     assert graph.node("s").output_shapes == ((9, 4),)
 
 
+def test_no_more_rows_than_a_table_can_have() -> None:
+    """And one more: that of an index out of range."""
+    text = UPDATE.replace("w = ", "small = VariableV2(dtype=float32, shape=<5, 4>)\n w = ")
+    for table, rows in (("small", 6), ("v", 8)):
+        graph = padded(text.replace("(v", f"({table}"))
+        assert graph.node("sums").output_shapes == ((rows, 4),)
+    graph = padded(text + "x = ScatterSub(small, u, y)")  # a table of 20 rows beside
+    assert graph.node("u").attrs["limit"] == 21
+
+
+def test_a_resource_has_the_rows_of_its_handle() -> None:
+    start = "h = VarHandleOp(dtype=float32, shape=<5, 4>)\n i = Identity(h)\n w = Resource"
+    graph = padded(UPDATE.replace("w = ", start).replace("(v", "(i"))
+    assert graph.node("u").attrs["limit"] == 6
+    graph = padded(UPDATE.replace("w = ", start).replace("(v", "(i").replace("<5", "<?"))
+    assert graph.node("u").attrs["limit"] == 0
+
+
 @pytest.mark.parametrize("more", ["z = Neg(u)", "z = Max(y, dim)"])
 def test_values_that_show_padding_stay(more: str) -> None:
     graph = padded(UPDATE + more)

@@ -8,16 +8,18 @@ from tfjit.ops.core.shape_rules import Shapes
 from tfjit.ops.core.type_lists import INDEX
 
 
-def _same_twice(c: ShapeContext) -> Shapes:
-    vector = c.with_rank(0, 1)
-    return [vector, vector]
+def _padded_unique(c: ShapeContext) -> Shapes:
+    (count,) = c.with_rank(0, 1)
+    limit = c.attr("limit")
+    return [(count if count is None or not limit else min(count, limit),), (count,)]
 
 
-# Unique becomes this op while a plan is made (passes/canonicalize/pad_unique.py).
+# Unique becomes this op while a plan is made (passes/canonicalize/pad_unique.py). y has at most
+# `limit` elements, if that is not 0; the places of others are 0.
 register_op(
     "_PaddedUnique",
     inputs=("x: T",),
     outputs=("y: T", "idx: out_idx"),
-    attrs=(f"T: {INDEX}", f"out_idx: {INDEX} = DT_INT32"),
-    shape=_same_twice,
+    attrs=(f"T: {INDEX}", f"out_idx: {INDEX} = DT_INT32", "limit: int = 0"),
+    shape=_padded_unique,
 )

@@ -208,7 +208,7 @@ class Lowering:
         self.outer, self.inputs, self.path = outer, inputs, path
         self.out = self.result.instructions
         self.construct: Construct | None = None
-        self._may_wait: bool | None = None
+        self._blocks: bool | None = None
         # sequence of the present node
         self._sequence: list[int] = outer._sequence if outer is not None else [0]
         # ids of read nodes that share the variable's own memory
@@ -504,7 +504,7 @@ class Lowering:
             if v.root.storage == "const" and v.root.array is not None
         }
         if runtime is not None:
-            if runtime.blocking and not self._waits_in_order():
+            if runtime.blocking and not self._blocks_in_order():
                 raise NotStatic(f"{node.name} ({node.op}) may wait")
             compute = awaited(runtime.compute) if runtime.blocking else runtime.compute
             if node.op in ("Assign", "AssignVariableOp") and inputs[0].shape != inputs[1].shape:
@@ -513,7 +513,7 @@ class Lowering:
             for output, dtype in enumerate(node.output_dtypes):
                 # The output is the table itself, for Python kernels only.
                 if node.op.removesuffix("V2") in TABLE_OPS or (
-                    node.op.removesuffix("V2") in QUEUE_OPS and self._waits_in_order()
+                    node.op.removesuffix("V2") in QUEUE_OPS and self._blocks_in_order()
                 ):
                     outputs.append(self._value(node, output, "object", ()))
                 elif dtype.name.startswith("resource") or (dtype.is_ref and not inputs):
@@ -561,14 +561,14 @@ class Lowering:
         self._emit(Instruction(node, "reference", list(inputs), outputs, spec, reference), level)
         self._note_kind(node, "reference")
 
-    def _waits_in_order(self) -> bool:
+    def _blocks_in_order(self) -> bool:
         """Return whether blocking nodes may be instructions. Bodies have none."""
-        if self._may_wait is None:
-            from tfjit.runtime.lowering.waiting import may_wait_in_order  # few partitions block
+        if self._blocks is None:
+            from tfjit.runtime.lowering.blocking_order import blocks_in_order  # few partitions block
 
             outermost = self.outer is None and not self.result.is_body
-            self._may_wait = outermost and may_wait_in_order(self.graph)
-        return self._may_wait
+            self._blocks = outermost and blocks_in_order(self.graph)
+        return self._blocks
 
     def _level(self, node: Node, inputs: Sequence[Value]) -> int:
         """Return the number of loops that may change a node's result.

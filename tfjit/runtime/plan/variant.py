@@ -609,7 +609,7 @@ class Variant:
     ) -> list[Any]:
         step = self.step
         is_bounded = pool is not None and pool.slots is not None
-        if step is not None and context.collector is None and not (step.waits and is_bounded):
+        if step is not None and context.collector is None and not (step.may_block and is_bounded):
             try:
                 if (
                     not self.compile_done.is_set()

@@ -85,7 +85,7 @@ class Step:
             i.serving == "runtime" and self.call(i) is None for i in lowered.instructions
         )
         # A run of a bounded pool must not keep its slot while it waits.
-        self.waits = any(is_blocking(i.node.op) for i in lowered.instructions)
+        self.may_block = any(is_blocking(i.node.op) for i in lowered.instructions)
         self._run_table = table_executor.get() if self.native else None
         self.arena_bytes = self._layout.arena_bytes
         self._text = StepText(self._layout, name).generate()

@@ -19,8 +19,10 @@ def _padded_unique(node: NodeSpec, inputs: Arrays) -> Arrays:
     order = np.argsort(first)
     place = np.empty(len(order), node.attrs["out_idx"].as_numpy_dtype)
     place[order] = np.arange(len(order))
-    rows = np.full(len(x), padding, x.dtype)
-    rows[: len(order)] = values[order]
+    room = min(len(x), node.attrs["limit"] or len(x))
+    rows = np.full(room, padding, x.dtype)
+    rows[: len(order)] = values[order[:room]]
+    place[place >= room] = 0
     return rows, place[inverse]
 
 

@@ -13,10 +13,10 @@ from tfjit.kernels.registry import NodeSpec, Unsupported, find_native, find_refe
 RNG = np.random.default_rng(7)
 
 
-def distinct(x: np.ndarray, out_idx: str) -> list[np.ndarray]:
+def distinct(x: np.ndarray, out_idx: str, limit: int = 0) -> list[np.ndarray]:
     """What both kernels say: rows, and places in these."""
-    attrs = {"T": as_dtype(x.dtype), "out_idx": as_dtype(out_idx)}
-    outputs = (tensor(x), tensor(x.astype(out_idx)))
+    attrs = {"T": as_dtype(x.dtype), "out_idx": as_dtype(out_idx), "limit": limit}
+    outputs = (tensor(x[:limit] if limit else x), tensor(x.astype(out_idx)))
     spec = NodeSpec("node", "_PaddedUnique", attrs, (tensor(x),), outputs)
     builder, kernel = find_native(spec.op), find_reference(spec.op)
     assert builder is not None and kernel is not None
@@ -51,6 +51,16 @@ def test_values_that_meet_in_the_table() -> None:
     x = (np.arange(300, dtype=np.int64) << 40)[RNG.permutation(300)]
     rows, _ = distinct(np.concatenate([x, x]), "int32")
     np.testing.assert_array_equal(rows[:300], x)
+
+
+def test_rows_beyond_the_limit_are_left_out() -> None:
+    """The places of such values are those of the first row."""
+    x = np.array([3, 3, 1, 0, 2, 1, 2])
+    rows, places = distinct(x, "int32", limit=3)
+    assert rows.tolist() == [3, 1, 0] and places.tolist() == [0, 0, 1, 2, 0, 1, 0]
+    rows, _ = distinct(x, "int32", limit=6)
+    assert rows.tolist() == [3, 1, 0, 2, *[np.iinfo(np.int64).min] * 2]
+    assert len(distinct(x, "int32", limit=9)[0]) == 7
 
 
 def test_a_matrix_has_no_compiled_form() -> None:

@@ -39,7 +39,7 @@ def moved() -> Iterator[Moved]:
 def is_step(session: Any) -> bool:
     plans = session._runtime_session._plans.values()
     (plan,) = (plan for plan in plans if plan.targets == ("move",))
-    return all(v.step is not None and v.step.waits for v in plan.variants.values())
+    return all(v.step is not None and v.step.may_block for v in plan.variants.values())
 
 
 def in_thread(run: Callable[[], Any]) -> tuple[threading.Thread, list[BaseException]]:

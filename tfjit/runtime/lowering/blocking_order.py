@@ -13,7 +13,7 @@ _MAX_BLOCKING: Final = 4
 _PLAIN: Final = frozenset({"Const", "NoOp", "ControlTrigger", "_Arg", "_Retval"})
 
 
-def may_wait_in_order(graph: DataflowGraph) -> bool:
+def blocks_in_order(graph: DataflowGraph) -> bool:
     """Return whether no node has to run while another one waits.
 
     Each node precedes, or depends on, each blocking one: a queue runner's run takes an element,
@@ -51,4 +51,4 @@ def _reached(name: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
     return seen
 
 
-__all__ = ["may_wait_in_order"]
+__all__ = ["blocks_in_order"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfjit.passes.text.text_format import parse_graph
-from tfjit.runtime.lowering.waiting import may_wait_in_order
+from tfjit.runtime.lowering.blocking_order import blocks_in_order
 
 TEXT = """
     a = FIFOQueueV2(component_types=[float32], shapes=[<3>])
@@ -52,11 +52,11 @@ TEXT = """
     ],
 )
 def test_order(text: str, expected: bool) -> None:
-    assert may_wait_in_order(parse_graph(TEXT + text)) is expected
+    assert blocks_in_order(parse_graph(TEXT + text)) is expected
 
 
 def test_number_of_blocking_nodes() -> None:
     lines = ["x0 = QueueDequeueV2(a, component_types=[float32])"]
     lines += [f"x{k} = QueueDequeueV2(a, ^x{k - 1}, component_types=[float32])" for k in range(1, 5)]
-    assert may_wait_in_order(parse_graph(TEXT + "\n".join(lines[:4])))
-    assert not may_wait_in_order(parse_graph(TEXT + "\n".join(lines)))
+    assert blocks_in_order(parse_graph(TEXT + "\n".join(lines[:4])))
+    assert not blocks_in_order(parse_graph(TEXT + "\n".join(lines)))
