@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ tf1 = tensorflow.compat.v1
 STEPS = 4
 ROWS, WIDTH = 9, 2
 OPTIMIZERS = ("Adam", "Adagrad", "Momentum", "RMSProp", "Ftrl", "GradientDescent")
+FAULT = r"indices\[\d+\] = -?\d+ is not in|Index -?\d+ at offset \d+"
 TABLE = st.tuples(
     st.integers(0, 2),  # the ids
     st.sampled_from(OPTIMIZERS),
@@ -63,6 +65,47 @@ def run(tf: Any, tables: list[tuple[int, str, bool, str]]) -> list[list[Any]]:
                 if tf is tfjit:
                     assert session.wait_until_compiled(100)
             return [*found, session.run([table for table, _ in variables])]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "ids"),
+    [
+        ("Adam", [3, 1, 12, 3]),
+        ("Adagrad", [0, -5, 2, 99]),
+        ("Adam", [*range(ROWS), 11, 12]),
+        ("Adagrad", [*range(ROWS), 11, 12]),
+        ("Adagrad", [1] * 20),
+        ("Adam", [np.iinfo("i4").min, 2]),
+    ],
+)
+def test_indices_out_of_range(optimizer: str, ids: list[int]) -> None:
+    """The same error as without padding, from compiled code as well."""
+
+    def outcome(tf: Any) -> tuple[str, list[Any]]:
+        with tf1.Graph().as_default() as graph:
+            table = tf1.get_variable("table", initializer=np.ones([ROWS, WIDTH], "f4"))
+            rows = tf1.placeholder(tf1.int32, [None])
+            values = tf1.ones([tf1.size(rows), WIDTH])
+            made = getattr(tf1.train, f"{optimizer}Optimizer")(0.1)
+            train = made.apply_gradients([(tf1.IndexedSlices(values, rows), table)])
+            init = tf1.global_variables_initializer()
+            with tf.Session(graph=graph) as session:
+                session.run(init)
+                session.run(train, {rows: np.arange(len(ids)) % ROWS})
+                if tf is tfjit:
+                    assert session.wait_until_compiled(100)
+                try:
+                    session.run(train, {rows: ids})
+                except tf1.errors.InvalidArgumentError as error:
+                    (fault,) = set(re.findall(FAULT, error.message))
+                    return fault, []
+                return "", session.run(table)
+
+    (error, ours), (expected, theirs) = outcome(tfjit), outcome(tf1)
+    assert bool(error) == bool(expected)
+    if ids[0] != np.iinfo("i4").min:  # that number becomes the next one
+        assert error == expected
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 @settings(
