@@ -136,9 +136,13 @@ class ResourceManager:
                 found = self._resources[key] = create()
             return found
 
+    def find(self, container: str, type_name: str, name: str) -> Any:
+        """Return the resource, or None."""
+        return self._resources.get((container or DEFAULT_CONTAINER, type_name, name))
+
     def lookup(self, container: str, type_name: str, name: str) -> Any:
         """Return the resource. Raises NotFoundError when there is none of that name."""
-        found = self._resources.get((container or DEFAULT_CONTAINER, type_name, name))
+        found = self.find(container, type_name, name)
         if found is None:
             raise errors.NotFoundError(
                 None,
