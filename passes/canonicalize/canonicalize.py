@@ -113,6 +113,20 @@ def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
     return drop(graph, node, src, output)
 
 
+def _assertion(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
+    """Replace an Assert by a NoOp where its condition is known to be true.
+
+    Its other inputs must be known too: an input may be read for its effect.
+    """
+    condition, *others = [constant(graph, ctx, *operand) for operand in graph.inputs(node.name)]
+    if condition is None or not condition.all():
+        return None
+    if any(value is None for value in others):
+        raise Declined("its message takes values of the run")
+    graph.change_op(node.name, "NoOp", [], {})
+    return "its condition is true"
+
+
 def _reshape_chain(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Rewrite Reshape(Reshape(x)) to one Reshape.
 
@@ -414,6 +428,7 @@ def _table() -> dict[str, tuple[Rule, ...]]:
         "PlaceholderWithDefault",
     )
     add(_identity_n, "IdentityN")
+    add(_assertion, "Assert")
     add(
         _same_shape_movement,
         "Reshape",

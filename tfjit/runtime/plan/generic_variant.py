@@ -282,6 +282,7 @@ class GenericVariant:
 
         Raises as SizeClass does.
         """
+        self.size_graph.require_alike(sizes)
         binding = self._known(sizes)
         if binding is not None:
             return binding
@@ -323,12 +324,10 @@ class GenericVariant:
             return None
         if sizes in self._refused:
             return None
-        binding = self._known(sizes)
+        before = self.builds
         try:
-            if binding is None:
-                with self.plan.session.settings():
-                    binding = self._class_for(sizes)
-                self._made += 1
+            with self.plan.session.settings():
+                binding = self._class_for(sizes)
         except NotLoaded as why:
             store.request(why.wanted)
             return None
@@ -342,6 +341,7 @@ class GenericVariant:
                 self._bindings[shapes] = binding
                 self._bound_bytes += binding.nbytes
                 self._bound_count += 1
+                self._made += self.builds != before
             while len(self._bindings) > MAX_BINDINGS or (
                 self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
             ):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, RUNS_FUNCTIONS
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, MERGE, RUNS_FUNCTIONS, SWITCH
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
 from tfjit.runtime.plan.size_formulas import Made, NotGeneric, merged
@@ -79,6 +79,25 @@ Their results have one form over a range of sizes if they have it at both ends: 
 whether a size is even, or equal to another one.
 """
 
+COMPARES: Final = frozenset(
+    [
+        "Equal",
+        "Greater",
+        "GreaterEqual",
+        "Less",
+        "LessEqual",
+        "LogicalAnd",
+        "LogicalNot",
+        "LogicalOr",
+        "NotEqual",
+    ]
+)
+"""Ops whose results ask whether sizes have a relation.
+
+A constant that follows from such a result is computed again for each size if its own shape depends
+on a size. Else its value has to be that of the samples: `SizeGraph.require_alike` computes it.
+"""
+
 
 class SizeGraph:
     """The nodes of a run with values that follow from sizes alone."""
@@ -91,37 +110,56 @@ class SizeGraph:
         first = graphs[0]
         self._shapes: dict[Tensor, Made | tuple[int, ...]] = {}  # of the inputs of QUERIES
         self._nodes: dict[str, tuple[Node, list[Tensor]]] = {}
+        self._pinned: dict[str, np.ndarray] = {}  # the values for all sizes
         static: set[str] = set()
         by_size: set[str] = set()
+        compared: set[str] = set()
+        pinned: list[str] = []
         for name in first.topological_order():
             if name in (SOURCE, SINK):
                 continue
             node, inputs = first.node(name), first.inputs(name)
-            asks = node.op in QUERIES
             sized = [src for src, _ in inputs if src in by_size]
             if sized and node.has_trait(CONTROL_FLOW | RUNS_FUNCTIONS):
-                raise NotGeneric(f"a size decides in {name} ({node.op})")
-            if asks:
-                shapes = [self._shape(graphs, tensor, samples) for tensor in inputs]
-                varying = any(callable(shape) for shape in shapes)
+                chosen = node.has_trait(SWITCH) and inputs[1][0] in static - by_size
+                if not chosen and not node.has_trait(MERGE):
+                    raise NotGeneric(f"a size decides in {name} ({node.op})")
+                by_size.add(name)
+                continue
+            if node.op in QUERIES:
+                shapes = {tensor: self._shape(graphs, tensor, samples) for tensor in inputs}
+                self._shapes.update(shapes)
+                varying = any(map(callable, shapes.values()))
             elif node.op == "Const":
                 varying = False
             elif inputs and can_evaluate(node) and all(src in static for src, _ in inputs):
                 varying = bool(sized)
-                if varying and node.op not in ARITHMETIC:
-                    raise NotGeneric(f"a size decides in {name} ({node.op})")
             else:
-                if node.op in DECIDES and inputs and inputs[0][0] in by_size:
+                decides = node.op in DECIDES and inputs and inputs[0][0] in by_size
+                behind_branch = not static.issuperset(sized) and can_evaluate(node)
+                if decides or (behind_branch and node.op not in ARITHMETIC):
                     raise NotGeneric(f"a size decides in {name} ({node.op})")
+                if behind_branch:
+                    by_size.add(name)
                 continue
             static.add(name)
+            self._nodes[name] = node, inputs
+            if sized and (node.op not in ARITHMETIC or not compared.isdisjoint(sized)):
+                if callable(self._shape(graphs, (name, 0), samples)):
+                    if node.op not in ARITHMETIC | COMPARES:
+                        raise NotGeneric(f"a size decides in {name} ({node.op})")
+                    compared.add(name)
+                else:
+                    pinned.append(name)
+                    varying = False
             if varying:
                 by_size.add(name)
-            self._nodes[name] = node, inputs
         for node, _ in self._nodes.values():
             node.output_shapes = (None,) * len(node.output_shapes)  # those of one sample
         for graph in graphs:
             graph.dissolve()
+        for name in pinned:
+            self._pin(name, samples)
 
     def _shape(
         self,
@@ -136,9 +174,21 @@ class SizeGraph:
             if shape is None or None in shape:
                 raise NotGeneric(f"the shape of {name}:{slot} is not known before it runs")
             shapes.append(tuple([n for n in shape if n is not None]))
-        found = merged(shapes, samples, name) or shapes[0]
-        self._shapes[tensor] = found
-        return found
+        return merged(shapes, samples, name) or shapes[0]
+
+    def _pin(self, name: str, samples: Sequence[tuple[int, ...]]) -> None:
+        """Take the value of a node for that of all sizes. Raises NotGeneric where it varies."""
+        first, *others = (self.value(name, sizes) for sizes in samples)
+        if any(value.tobytes() != first.tobytes() for value in others):
+            raise NotGeneric(f"a size decides in {name} ({self._nodes[name][0].op})")
+        self._pinned[name] = first
+
+    def require_alike(self, sizes: Sequence[int]) -> None:
+        """Raise NotGeneric where a decision comes out otherwise than for the samples."""
+        known: dict[str, list[np.ndarray]] = {}
+        for name, value in self._pinned.items():
+            if self._outputs(name, sizes, known)[0].tobytes() != value.tobytes():
+                raise NotGeneric(f"{name} decides otherwise")
 
     def has(self, name: str) -> bool:
         """Return whether a node's value follows from sizes."""

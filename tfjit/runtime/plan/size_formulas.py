@@ -13,12 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, FusedGroup
 from tfjit.kernels.registry import NodeSpec
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 Symbols = Sequence[Any]  # an int for each symbol, or a Size while builders are traced
 _DIVISORS: Final = (2, 4, 8, 16, 32)
+_MAX_PARAMETERS: Final = 64  # numbers in a constant that a builder reads
 _FARTHEST: Final = 40  # largest width of a window without padding
 _PREDICTED: Final = frozenset({"reason", "bytes_moved", "bytes_unfused", "flops", "op_def"})
 
@@ -149,9 +151,7 @@ def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str)
     if any(type(item) is not type(first) for item in items):
         raise NotGeneric(f"{title}: {first!r} is of another kind for other sizes")
     if isinstance(first, np.ndarray):
-        if all(_same_array(item, first) for item in items):
-            return None
-        raise NotGeneric(f"{title}: a constant inside of the node depends on a size")
+        return _merged_arrays(items, samples, title)
     if is_dataclass(first) and not isinstance(first, type):
         return _merged_fields(items, samples, title)
     if isinstance(first, Mapping):
@@ -179,6 +179,35 @@ def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str)
     if isinstance(first, int) and not isinstance(first, bool):
         return fit(items, samples).at
     raise NotGeneric(f"{title}: {first!r} is another for other sizes")
+
+
+def _merged_arrays(
+    arrays: Sequence[np.ndarray], samples: Sequence[tuple[int, ...]], title: str
+) -> Made | None:
+    """Return a function that makes an array of few integers, with formulas for those that differ.
+
+    The array has the dtype object where an element is no number.
+    """
+    first = arrays[0]
+    if all(_same_array(array, first) for array in arrays):
+        return None
+    if (
+        first.dtype.kind not in "iu"
+        or first.size > _MAX_PARAMETERS
+        or any(a.shape != first.shape or a.dtype != first.dtype for a in arrays)
+    ):
+        raise NotGeneric(f"{title}: a constant inside of the node depends on a size")
+    elements = merged([tuple(a.reshape(-1).tolist()) for a in arrays], samples, title)
+    assert elements is not None
+
+    def made(symbols: Symbols) -> np.ndarray:
+        numbers = elements(symbols)
+        exact = all(isinstance(n, int) for n in numbers)
+        array = np.empty(len(numbers), first.dtype if exact else object)
+        array[:] = numbers
+        return array.reshape(first.shape)
+
+    return made
 
 
 def _same_array(a: np.ndarray, b: np.ndarray) -> bool:
@@ -225,6 +254,8 @@ _SHAPE_OPERANDS: Final = {
     **dict.fromkeys((f"UnsortedSegment{kind}" for kind in ("Max", "Min", "Prod", "Sum")), 2),
 }
 """Number of the operand that only says the shape of the result."""
+_INDEX_OPERANDS: Final = {"Gather": 1, "GatherNd": 1, "GatherV2": 1, "ResourceGather": 1}
+"""Number of the operand with indices, which kernels read and builders do not."""
 
 
 def _fixed_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> list[Any]:
@@ -233,10 +264,17 @@ def _fixed_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> lis
     A builder then reads a number as any other input. It takes the shape of a result from its spec.
     """
     first = column[0]
+    # the parameters of a group's members are constants of the group, its known inputs are numbers
+    numbers_alone = op == "_Fused" or elementwise.lookup(op) is not None
     keep = [
         k
         for k, array in first.items()
-        if (array.dtype.kind != "f" and _SHAPE_OPERANDS.get(op) != k)
+        if not (
+            numbers_alone
+            or array.dtype.kind == "f"
+            or _SHAPE_OPERANDS.get(op) == k
+            or _INDEX_OPERANDS.get(op) == k
+        )
         or all(k in other and _same_array(other[k], array) for other in column)
     ]
     if len(keep) == len(first):
