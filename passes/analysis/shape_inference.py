@@ -153,6 +153,19 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     ctx.lists.update(inference.lists)
 
 
+def shapes_for(
+    graph: DataflowGraph, ctx: PassContext, arguments: Mapping[str, Shape]
+) -> dict[str, tuple[Shape, ...]]:
+    """Return the shapes of every node's outputs for shapes of `_Arg` nodes.
+
+    The graph keeps its own shapes, which hold as well.
+    """
+    given = {name: ArgumentInfo(shape) for name, shape in arguments.items()}
+    inference = _Inference(graph, ctx, given)
+    inference.settle()
+    return inference.shapes
+
+
 class _Inference:
     """Infer shapes over one graph until the loop-carried shapes converge."""
 

@@ -494,7 +494,7 @@ def attention_call(group: FusedGroup) -> NativeCall:
 
     call = CallBuilder()
     heads, blocks = prod(batch), -(-queries // lanes)
-    table = np.stack([_offsets(batch, strides[:-2]) for strides in _strides(plan)], axis=1)
+    table = list(zip(*(_offsets(batch, strides[:-2]) for strides in _strides(plan))))
     key_rows = cover(keys, row_limit(tile, plan.key.strides[-2], key_transposed))
     value_rows = cover(plan.width, row_limit(tile, value.strides[-2], value_transposed))
     part = depth_blocks(1, keys)[0][3]
@@ -580,14 +580,12 @@ def _strides(plan: Attention) -> list[tuple[int, ...]]:
     ]
 
 
-def _offsets(batch: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+def _offsets(batch: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Return the byte offset of every matrix of a batch."""
-    found = np.zeros((1,) * len(batch), np.int64)
-    for axis, (n, stride) in enumerate(zip(batch, strides)):
-        found = found + (np.arange(n, dtype=np.int64) * stride).reshape(
-            [-1 if k == axis else 1 for k in range(len(batch))]
-        )
-    return np.broadcast_to(found, tuple(batch)).reshape(-1)
+    found = [0]
+    for n, stride in zip(batch, strides):
+        found = [start + k * stride for start in found for k in range(n)]
+    return found
 
 
 def _cost_ns(tile: Tile, plan: Attention, vectors: int, units: int) -> float:

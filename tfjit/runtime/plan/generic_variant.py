@@ -39,7 +39,7 @@ from tfjit.runtime.plan.size_formulas import (
     OtherStructure,
     require_one_structure,
 )
-from tfjit.runtime.plan.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed, odd
+from tfjit.runtime.plan.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed
 from tfjit.runtime.schedule.kernel_selection import select_kernels
 from tfjit.runtime.step.step import Reroute
 
@@ -63,7 +63,6 @@ MAX_BOUND_BYTES: Final = 1 << 22
 """Bytes of the words and constants that are kept."""
 REPEATS: Final = 100
 """Runs of one size after which it gets an ordinary variant."""
-_NARROWER: Final = 2
 _GENERATIONS: Final = 4
 """Number of builds of a generic variant, each for a wider range."""
 _USELESS: Final = 12
@@ -116,31 +115,41 @@ class GenericVariant:
         """
         if not 0 < self._shapes.count <= MAX_SYMBOLS:
             raise NotGeneric(f"{self._shapes.count} sizes vary")
-        samples: list[Sizes] = []
-        lowered: list[Lowered] = []
-        for narrower in range(_NARROWER + 1):
-            try:
-                self._add(samples, lowered, self._shapes.corners(narrower))
-            except OtherStructure:
-                if narrower == _NARROWER:
-                    raise
-                samples, lowered = [], []
-            else:
-                break
+        samples, lowered = self._samples_at_ends()
         known = {d for value in lowered[0].values for d in value.shape} - set(samples[0])
-        count = max(4, self._shapes.formulas + 2 - len(samples))
+        count = max(1, self._shapes.formulas + 1 - len(samples))
         self._add(samples, lowered, self._shapes.between(samples, known, count))
-        for factor in (4.0, 0.25, 2.0, 0.5):
-            self._extend(samples, lowered, factor)
         try:
             self._compare(samples, lowered)
         except Ambiguous:
             self._add(samples, lowered, self._shapes.between(samples, known, 17))
             self._compare(samples, lowered)
 
+    def _samples_at_ends(self) -> tuple[list[Sizes], list[Lowered]]:
+        """Return samples at the ends of the first range with one structure.
+
+        Each comes with its partition. Raises NotGeneric.
+        """
+        made: dict[Sizes, Lowered] = {}
+        ranges = self._shapes.ranges()
+        for number, (low, high) in enumerate(ranges):
+            samples = list(dict.fromkeys([high, low, *mixed(low, high)]))
+            try:
+                for sizes in samples:
+                    if sizes not in made:
+                        made[sizes] = self._lower(sizes)
+                    require_one_structure([made[samples[0]], made[sizes]])
+            except (OtherStructure, OpError) as why:
+                settings.say("executor", "plan %s: not for sizes %s: %s", self.plan.name, low, why)
+                if number == len(ranges) - 1:
+                    raise
+            else:
+                break
+        return samples, [made[sizes] for sizes in samples]
+
     def _compare(self, samples: list[Sizes], lowered: list[Lowered]) -> None:
         """Make the generic partition of those of the samples."""
-        self.size_graph = SizeGraph([self._with_shapes(sizes) for sizes in samples], samples)
+        self.size_graph = self._size_graph(samples)
         select_kernels(lowered[0])  # for the instructions of known sizes
         lowered[0].splits = []
         allowed = {id(i) for i in compilable(lowered[0])}
@@ -155,23 +164,6 @@ class GenericVariant:
             node = one.instruction.node
             if one.spec is not None and (not is_compiled or node.op == "_Loop"):
                 raise NotGeneric(f"{node.name} ({node.op}) is not compiled for all sizes")
-
-    def _extend(self, samples: list[Sizes], lowered: list[Lowered], factor: float) -> None:
-        """Widen the range by a factor if the structure stays the same."""
-        low, high = tuple(map(min, zip(*samples))), tuple(map(max, zip(*samples)))
-        if factor > 1:
-            high = odd([int(n * factor) for n in high], 1)
-        else:
-            low = odd([max(int(n * factor), LEAST[k]) for k, n in enumerate(low)], 0)
-        new = [high if factor > 1 else low, *mixed(low, high)]
-        if new[0] in samples:
-            return
-        kept = len(samples)
-        try:
-            self._add(samples, lowered, new)
-        except (NotGeneric, OpError) as why:
-            settings.say("executor", "plan %s: not for sizes %s: %s", self.plan.name, new, why)
-            del samples[kept:], lowered[kept:]
 
     def _add(self, samples: list[Sizes], lowered: list[Lowered], new: list[Sizes]) -> None:
         """Add samples. Raises NotGeneric for one of another structure."""
@@ -199,16 +191,24 @@ class GenericVariant:
         except NotStatic as why:
             raise NotGeneric(str(why)) from None
 
-    def _with_shapes(self, sizes: Sizes) -> DataflowGraph:
-        """Return the run's unoptimised graph with inferred shapes."""
+    def _size_graph(self, samples: list[Sizes]) -> SizeGraph:
+        """Return the nodes of the run's unoptimised graph that follow from sizes."""
+        from tfjit.passes.analysis.shape_inference import shapes_for
         from tfjit.passes.manager.pass_context import PassContext
-        from tfjit.passes.pipeline import run_passes
 
-        plan, shapes = self.plan, self._shapes.shapes(sizes)
-        partitions, _ = plan.build(shapes, quick=True)
-        context = PassContext(plan.spec(shapes), plan.session.pass_options())
-        run_passes(partitions[0].graph, ["infer_shapes"], context)
-        return partitions[0].graph
+        plan = self.plan
+        spec = plan.spec_of_any_shapes()
+        partitions, _ = plan.session.build_partitions(spec, quick=True)
+        graph = partitions[0].graph
+        context = PassContext(spec, plan.session.pass_options())
+        names = {
+            node.attrs["index"]: node.name for node in graph.op_nodes() if node.op == "_Arg"
+        }
+        shapes = []
+        for sizes in samples:
+            given = {names[k]: s for k, s in enumerate(self._shapes.shapes(sizes)) if k in names}
+            shapes.append(shapes_for(graph, context, given))
+        return SizeGraph(graph, shapes, samples)
 
     def environment(self) -> StepEnvironment:
         """Return the environment of its steps."""

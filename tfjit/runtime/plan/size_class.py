@@ -23,6 +23,7 @@ from tfjit.runtime.schedule.kernel_selection import sources
 from tfjit.runtime.step.step import Step
 
 if TYPE_CHECKING:
+    from tfjit.kernels.registry import NodeSpec
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Lowered
     from tfjit.runtime.plan.generic_variant import GenericVariant
@@ -138,6 +139,8 @@ class SizeClass:
             if symbolic is None:
                 node = one.instruction.node
                 raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
+            if _has_sized_offset(symbolic):
+                symbolic = _with_unknown_begin(generic, one.spec(trace.symbols)) or symbolic
             symbolic = replace(symbolic, launches=tuple(map(_with_numbers, symbolic.launches)))
             if trace.pinned:
                 node = one.instruction.node
@@ -295,6 +298,21 @@ class SizeClass:
             return instance.function(arrays, None)
         finally:
             self.free.append(instance)
+
+
+def _has_sized_offset(call: NativeCall) -> bool:
+    """Return whether a launch begins at a place in an array that depends on a size."""
+    words = (word for launch in call.launches for word in launch.words)
+    return any(isinstance(word, Pointer) and isinstance(word.offset, Size) for word in words)
+
+
+def _with_unknown_begin(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
+    """Return the call of a slice that reads its begin when it runs, if there is one."""
+    if spec.op not in ("StridedSlice", "StridedSliceGrad"):
+        return None
+    known = {k: value for k, value in spec.constants.items() if k not in (1, 2)}
+    call, _ = native_call(generic.backend, replace(spec, constants=known))
+    return call
 
 
 def _with_numbers(launch: Launch) -> Launch:

@@ -7,7 +7,7 @@ It also refuses graphs in which sizes decide more than numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
 from tfjit.runtime.plan.size_formulas import Made, NotGeneric, merged
 
 if TYPE_CHECKING:
+    from tfjit.framework.types.shape import Shape
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
 Tensor = tuple[str, int]
@@ -102,12 +103,16 @@ on a size. Else its value has to be that of the samples: `SizeGraph.require_alik
 class SizeGraph:
     """The nodes of a run with values that follow from sizes alone."""
 
-    def __init__(self, graphs: Sequence[DataflowGraph], samples: Sequence[tuple[int, ...]]) -> None:
-        """Take the graph of a run with the shapes of each sample.
+    def __init__(
+        self,
+        first: DataflowGraph,
+        shapes: Sequence[Mapping[str, tuple[Shape, ...]]],
+        samples: Sequence[tuple[int, ...]],
+    ) -> None:
+        """Take the unoptimised graph of a run, which is dissolved.
 
-        graphs: unoptimised, with inferred shapes. They are dissolved. Raises NotGeneric.
+        shapes: node -> shapes of its outputs, one mapping a sample. Raises NotGeneric.
         """
-        first = graphs[0]
         self._shapes: dict[Tensor, Made | tuple[int, ...]] = {}  # of the inputs of QUERIES
         self._nodes: dict[str, tuple[Node, list[Tensor]]] = {}
         self._pinned: dict[str, np.ndarray] = {}  # the values for all sizes
@@ -127,9 +132,9 @@ class SizeGraph:
                 by_size.add(name)
                 continue
             if node.op in QUERIES:
-                shapes = {tensor: self._shape(graphs, tensor, samples) for tensor in inputs}
-                self._shapes.update(shapes)
-                varying = any(map(callable, shapes.values()))
+                asked = {tensor: self._shape(shapes, tensor, samples) for tensor in inputs}
+                self._shapes.update(asked)
+                varying = any(map(callable, asked.values()))
             elif node.op == "Const":
                 varying = False
             elif inputs and can_evaluate(node) and all(src in static for src, _ in inputs):
@@ -145,7 +150,7 @@ class SizeGraph:
             static.add(name)
             self._nodes[name] = node, inputs
             if sized and (node.op not in ARITHMETIC or not compared.isdisjoint(sized)):
-                if callable(self._shape(graphs, (name, 0), samples)):
+                if callable(self._shape(shapes, (name, 0), samples)):
                     if node.op not in ARITHMETIC | COMPARES:
                         raise NotGeneric(f"a size decides in {name} ({node.op})")
                     compared.add(name)
@@ -155,26 +160,25 @@ class SizeGraph:
             if varying:
                 by_size.add(name)
         for node, _ in self._nodes.values():
-            node.output_shapes = (None,) * len(node.output_shapes)  # those of one sample
-        for graph in graphs:
-            graph.dissolve()
+            node.output_shapes = (None,) * len(node.output_shapes)
+        first.dissolve()
         for name in pinned:
             self._pin(name, samples)
 
     def _shape(
         self,
-        graphs: Sequence[DataflowGraph],
+        shapes: Sequence[Mapping[str, tuple[Shape, ...]]],
         tensor: Tensor,
         samples: Sequence[tuple[int, ...]],
     ) -> Made | tuple[int, ...]:
         name, slot = tensor
-        shapes = []
-        for graph in graphs:
-            shape = graph.node(name).output_shapes[slot]
+        known = []
+        for by_name in shapes:
+            shape = by_name[name][slot]
             if shape is None or None in shape:
                 raise NotGeneric(f"the shape of {name}:{slot} is not known before it runs")
-            shapes.append(tuple([n for n in shape if n is not None]))
-        return merged(shapes, samples, name) or shapes[0]
+            known.append(tuple([n for n in shape if n is not None]))
+        return merged(known, samples, name) or known[0]
 
     def _pin(self, name: str, samples: Sequence[tuple[int, ...]]) -> None:
         """Take the value of a node for that of all sizes. Raises NotGeneric where it varies."""

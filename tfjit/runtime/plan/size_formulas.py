@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -72,6 +73,11 @@ def fit(values: Sequence[int], samples: Sequence[tuple[int, ...]]) -> Formula:
     Raises NotGeneric when there is none of the known forms: sums and products of the symbols, and
     rounded quotients of one symbol (a strided convolution's output).
     """
+    return _fit(tuple(values), tuple(samples))
+
+
+@lru_cache(maxsize=1024)  # a graph has few different sizes
+def _fit(values: tuple[int, ...], samples: tuple[tuple[int, ...], ...]) -> Formula:
     count = len(samples[0])
     candidates: list[tuple[int, ...]] = [(k,) for k in range(count)]
     candidates += [(i, k) for i in range(count) for k in range(i, count)]

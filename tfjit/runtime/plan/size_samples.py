@@ -14,6 +14,12 @@ LEAST: Final = (3, 5, 7, 11)
 Sizes of 0 and 1 broadcast in other ways, and empty arrays have no launches.
 """
 
+WIDER: Final = 4
+"""Factor by which a range goes beyond the sizes seen."""
+_COMMON: Final = 128
+"""Greatest size that most ranges include: lengths of texts and histories grow to it."""
+_NARROWER: Final = 2
+
 Sizes = tuple[int, ...]
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -66,20 +72,23 @@ class SymbolicShapes:
             for feed, shape in enumerate(self.first)
         )
 
-    def corners(self, narrower: int) -> list[Sizes]:
-        """Return samples at the ends of the range of the sizes seen.
+    def ranges(self) -> list[tuple[Sizes, Sizes]]:
+        """Return (low, high) ends of ranges, the preferred range first.
 
-        narrower: the number of times that the range is halved, on a scale of factors, from below.
+        The preferred one is wider than the sizes seen by a factor at either end. The last ones
+        are halves of theirs, on a scale of factors.
         """
-        ends = []
-        for k in range(self.count):
-            seen = [sizes[k] for sizes in self.seen]
-            least, greatest = max(min(seen), LEAST[k]), max(seen)
-            for _ in range(narrower):
-                least = math.isqrt(least * greatest)
-            ends.append((least, max(greatest, least + 8)))
-        low, high = (odd([end[j] for end in ends], j) for j in (0, 1))
-        return [low, high, *mixed(low, high)]
+        seen = list(zip(*self.seen))
+        least, greatest = [min(column) for column in seen], [max(column) for column in seen]
+        low = odd([max(n, LEAST[k]) for k, n in enumerate(least)], 0)
+        high = odd([max(n, low[k] + 8) for k, n in enumerate(greatest)], 1)
+        wide_low = odd([max(n // WIDER, LEAST[k]) for k, n in enumerate(low)], 0)
+        wide_high = odd([max(n * WIDER, _COMMON) for n in high], 1)
+        found = [(a, b) for b in (wide_high, high) for a in (wide_low, low)]
+        for _ in range(_NARROWER):
+            low = odd([math.isqrt(a * b) for a, b in zip(low, high)], 0)
+            found.append((low, high))
+        return list(dict.fromkeys(found))
 
     def between(self, corners: Sequence[Sizes], avoided: set[int], wanted: int) -> list[Sizes]:
         """Return samples between the corners.
@@ -93,6 +102,7 @@ class SymbolicShapes:
             for k, column in enumerate(zip(*corners)):
                 middle = (min(column) + max(column)) // 2
                 n = max(middle + (j * (2 * k + 1) + k) % wanted - wanted // 2, LEAST[k])
+                n += (n % 2) * (wanted == 1)  # the corners are odd
                 while n in avoided or n in sample:
                     n += 4
                 sample.append(n)
