@@ -460,6 +460,22 @@ def at_least(value: Any) -> int:
     return value.trace.bounds(value.terms)[0] if isinstance(value, Size) else int(value)
 
 
+def at_most(value: Any) -> int:
+    """Return an upper bound over all sizes of the trace.
+
+    The bound of an int is the int.
+    """
+    return value.trace.bounds(value.terms)[1] if isinstance(value, Size) else int(value)
+
+
+def predicted(value: Any) -> Any:
+    """Return the number that a prediction of time goes by: that of the traced run.
+
+    Predictions decide about speed alone, so nothing is guarded.
+    """
+    return value.value if isinstance(value, Size) else value
+
+
 def word_table(rows: Any) -> np.ndarray:
     """Return integers as a vector.
 

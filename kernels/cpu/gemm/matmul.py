@@ -51,7 +51,7 @@ from tfjit.kernels.cpu.template.epilogue import (
     epilogue_words,
     run_rows,
 )
-from tfjit.kernels.ir.symbolic_size import maximum, minimum
+from tfjit.kernels.ir.symbolic_size import maximum, minimum, predicted
 from tfjit.kernels.registry import (
     Launch,
     NativeCall,
@@ -179,10 +179,13 @@ def add_product(
     )
     block = minimum(block, rows.count)
     whole = spec.m * matrices
-    few_rows, many_panels = rows.count < _SPLIT_ROWS_FROM, len(plan.panels) >= _SPLIT_ROWS_FROM
+    few_rows = predicted(rows.count) < _SPLIT_ROWS_FROM
+    many_panels = len(plan.panels) >= _SPLIT_ROWS_FROM
     # a chunk of rows reads all of B, a chunk of panels all of A
     share_columns = matrices == 1 and (
-        len(plan.panels) > rows.count if few_rows else many_panels and spec.m < spec.n
+        len(plan.panels) > predicted(rows.count)
+        if few_rows
+        else many_panels and predicted(spec.m) < predicted(spec.n)
     )
     cost = (
         cost_model.FIXED_NS
@@ -309,7 +312,8 @@ def batch_matmul_call(
         layout = MatrixLayout(1, 0, k, *strides, matrices=y_count, matrix_bytes=k * n * size)
         packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
     a, (a_row, a_step) = Pointer("in", 0), (k * size, size) if not adj_x else (size, m * size)
-    if adj_x and x_numbers.size == 1 and k >= _TRANSPOSE_DEPTH and n >= _TRANSPOSE_COLUMNS:
+    deep = predicted(k) >= _TRANSPOSE_DEPTH and predicted(n) >= _TRANSPOSE_COLUMNS
+    if adj_x and x_numbers.size == 1 and deep:
         a, a_row = transpose_at_run_time(call, a, k, m, size)
         a_step = size
     x_bytes = m * k * size if x_numbers.size > 1 else 0

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.ir.symbolic_size import at_least, is_symbolic, maximum
+from tfjit.kernels.ir.symbolic_size import at_least, is_symbolic, maximum, predicted
 from tfjit.kernels.jit import target
 from tfjit.kernels.registry import Pointer, Unsupported
 from tfjit.kernels.source import KernelSource, Source
@@ -233,7 +233,7 @@ def cover(rows: int, max_height: int, even: bool = False) -> RowCover:
     if is_symbolic(rows) and at_least(rows) >= max_height * (max_height - 1):
         # enough tiles to share out the missing rows: one height serves all sizes
         return RowCover(count, max_height, count - (count * max_height - rows), max_height)
-    if even and _EVEN_FROM <= count < _EVEN_BELOW:
+    if even and _EVEN_FROM <= predicted(count) < _EVEN_BELOW:
         count += count % 2
     height = max(1, -(-rows // count))
     return RowCover(count, height, count - (count * height - rows), max_height)

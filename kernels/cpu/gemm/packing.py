@@ -27,7 +27,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import (
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder, aligned_empty
 from tfjit.kernels.cpu.template.chunking import chunk_count
-from tfjit.kernels.ir.symbolic_size import minimum, word_table
+from tfjit.kernels.ir.symbolic_size import at_most, minimum, word_table
 from tfjit.kernels.registry import Launch, Pointer
 from tfjit.kernels.source import KernelSource, Source
 
@@ -185,7 +185,12 @@ def plan_panels(
             first = number * tile.columns
             width = min(tile.columns, share - first)
             panels.append(
-                Panel(group * share + first, width, 1 if width <= tile.lanes else VECTORS, group)
+                Panel(
+                    group * share + first,
+                    width,
+                    1 if at_most(width) <= tile.lanes else VECTORS,
+                    group,
+                )
             )
     return PanelPlan(tile, depth, tuple(panels))
 
@@ -464,10 +469,12 @@ def depth_blocks(segments: int, k: int, limit: int = 384) -> list[tuple[int, int
     chain of FMAs over thousands of terms has twice the error of TensorFlow's blocked sums.
     """
     if segments == 1:
-        count = max(1, -(-k // limit))
+        count = max(1, -(-at_most(k) // limit))
         step = -(-k // count)
         step += -step % 4
-        blocks = max(-(-k // max(step, 1)), 1)
+        blocks = count
+        while blocks > 1 and (blocks - 1) * step >= k:
+            blocks -= 1
         return [(0, 1, i * step, minimum(step, k - i * step)) for i in range(blocks)]
     group = max(1, limit // max(k, 1))
     if segments <= group:

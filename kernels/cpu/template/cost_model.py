@@ -9,7 +9,7 @@ from typing import Final
 
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.scalar_program import Program
-from tfjit.kernels.ir.symbolic_size import at_least
+from tfjit.kernels.ir.symbolic_size import at_least, predicted
 
 CHUNK_NS: Final = 8000.0
 """Least time of a chunk.
@@ -96,6 +96,7 @@ def traffic_ns(nbytes: int) -> float:
 
     Small amounts are assumed in caches, large ones in memory.
     """
+    nbytes = predicted(nbytes)
     return nbytes * next(ns for limit, ns in _TRAFFIC if nbytes <= limit)
 
 

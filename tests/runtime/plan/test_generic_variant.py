@@ -18,10 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tfjit.kernels.jit.store import store
+from tfjit.runtime.lowering.lowering import native_call
+from tfjit.runtime.plan import size_class
+from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.size_class import SizeClass
 from tfjit.runtime.plan.size_formulas import NotGeneric
 from tfjit.runtime.plan.size_samples import SymbolicShapes
+from tfjit.runtime.plan.upgrades import unfinished
+from tfjit.runtime.plan.variant import Variant
 
 tf1 = tf.compat.v1
 
@@ -60,7 +67,24 @@ def _rows(x: Any) -> list[Any]:
     return [tf.nn.softmax(x), scaled, tf.reduce_max(x, 0), tf.reduce_sum(x * x, 1)]
 
 
-MODELS: dict[str, Callable[[Any], list[Any]]] = {"mlp": _mlp, "shapes": _shapes, "rows": _rows}
+def _feed(n: int) -> np.ndarray:
+    return np.random.default_rng(n).standard_normal((n, FEATURES), "f4")
+
+
+def _mask(x: Any) -> list[Any]:
+    """Comparisons of sizes: a mask of a row for each size, and numbers behind a check of sizes."""
+    n = tf.shape(x)[0]
+    later = tf.range(n)[:, None] >= tf.range(n)
+    scores = tf.matmul(x, x, transpose_b=True)
+    allowed = tf.cast(later, tf.float32)
+    shares = tf.nn.softmax(scores * allowed - 1e9 * (1 - allowed))
+    same = tf1.assert_equal(tf.shape(shares)[0], n)
+    with tf.control_dependencies([same]):
+        last = tf.pad(x, [[1, 0], [0, 0]])[-1, :]
+        return [tf.matmul(shares, x), last, x[: n - 1, 2:], tf.where(later, scores, -scores)]
+
+
+MODELS: dict[str, Callable[[Any], list[Any]]] = {"mlp": _mlp, "shapes": _shapes, "rows": _rows, "mask": _mask}
 
 
 class Program:
@@ -77,7 +101,7 @@ class Program:
         self.session.run(start)
 
     def check(self, n: int) -> None:
-        batch = np.random.default_rng(n).standard_normal((n, FEATURES), "f4")
+        batch = _feed(n)
         expected = self.oracle.run(self.fetches, {self.x: batch})
         for found, value in zip(self.session.run(self.fetches, {self.x: batch}), expected):
             assert np.shape(found) == np.shape(value)
@@ -235,8 +259,10 @@ def test_a_variable_of_another_shape_goes_to_the_ordinary_variant() -> None:
         lambda x, n: x * tf.cast(n % 2, tf.float32),
         lambda x, n: x + tf.cast(tf.equal(n, 33), tf.float32),
         lambda x, n: x[: tf.minimum(n, 25)],
+        lambda x, n: x + tf.reduce_sum(tf.cast(tf.equal(tf.range(n), 33), tf.float32)),
+        lambda x, n: x + tf.cast(tf.reduce_any(tf.equal(tf.range(n), 33)), tf.float32),
     ],
-    ids=["cond", "remainder", "equal", "minimum"],
+    ids=["cond", "remainder", "equal", "minimum", "sum", "any"],
 )
 def test_sizes_that_decide_are_decided_for_each(decide: Callable[[Any, Any], Any]) -> None:
     with tf1.Graph().as_default() as graph:
@@ -249,6 +275,105 @@ def test_sizes_that_decide_are_decided_for_each(decide: Callable[[Any, Any], Any
                 session.run(y, {x: batch}), oracle.run(y, {x: batch}), err_msg=str(n)
             )
             time.sleep(0.02)  # for the background's build
+
+
+def _feed(n: int) -> np.ndarray:
+    return np.random.default_rng(n).standard_normal((n, FEATURES), "f4")
+
+
+@pytest.fixture(scope="module")
+def compiled_mlp() -> None:
+    """The kernels of a model, loaded."""
+    made = Program("mlp")
+    for n in (9, 14, 30):
+        made.check(n)
+    made.generic()
+    made.session.wait_until_compiled(60)
+
+
+def test_the_second_shape_is_served_by_the_generic_variant_that_it_builds(
+    compiled_mlp: None,
+) -> None:
+    made = Program("mlp")
+    for n in (9, 14):
+        made.check(n)
+    plan = made.plan
+    assert plan.generic is not None and plan.generic.ready
+    for n in (30, 47, 25):
+        made.check(n)
+    assert list(plan.variants) == [((9, FEATURES),)]
+
+
+def test_an_upgrade_waits_while_the_generic_variant_serves(
+    compiled_mlp: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Variant, "_start_compiled", lambda self, known: False)
+    monkeypatch.setattr("tfjit.runtime.plan.generic_variant.REPEATS", 3)
+    jobs: list[Callable[[], None]] = []
+    monkeypatch.setattr(BACKGROUND, "submit", lambda job, share: jobs.append(job))
+    made = Program("mlp")
+    for n in (9, 14, 9):  # the last one is a run of the generic variant
+        made.check(n)
+    plan = made.plan
+    variant = plan.variants[(9, FEATURES),]
+    while jobs:
+        jobs.pop(0)()
+    assert not variant.compile_done.is_set() and variant not in unfinished(plan.session)
+    for _ in range(3):
+        made.check(9)
+    assert unfinished(plan.session)
+    while jobs:
+        jobs.pop(0)()
+    assert variant.inline is not None and not unfinished(plan.session)
+
+
+def test_a_large_graph_builds_its_generic_variant_in_the_background(
+    compiled_mlp: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfjit.runtime.plan.plan._AT_ONCE_NODES", 0)
+    jobs: list[Callable[[], None]] = []
+    monkeypatch.setattr(BACKGROUND, "submit", lambda job, share: jobs.append(job))
+    made = Program("mlp")
+    for n in (9, 14):
+        made.check(n)
+    assert made.plan.generic is None and len(made.plan.variants) == 2
+    while made.plan.generic is None:
+        jobs.pop(0)()
+    assert made.plan.generic.ready
+
+
+def test_groups_run_member_by_member_until_their_kernels_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, FEATURES])
+        y = tf.nn.relu(x * 2.0 - 1.0)
+    with tfjit.Session(graph=graph) as session:
+        for n in (9, 14, 30):
+            session.run(y, {x: _feed(n)})
+        session.wait_until_compiled(60)
+        (plan,) = session._runtime_session._plans.values()
+        generic = plan.generic
+        (group,) = (i.spec for one in generic.partition.instructions if (i := one.instruction).spec)
+        whole, _ = native_call(generic.backend, group)
+        members = generic.backend.member_call(
+            group.attrs["group"], {}, lambda spec: native_call(generic.backend, spec)[0]
+        )
+        store.compile(members.sources())
+        with monkeypatch.context() as patch:
+            present = size_class._is_present
+            patch.setattr(
+                size_class, "_is_present", lambda s: s not in whole.sources() and present(s)
+            )
+            made = SizeClass(generic, (30,))
+        assert made.wanted == list(whole.sources())
+        feed = _feed(30)
+        (found,) = made.run(made.bind((30,)), [feed])
+        np.testing.assert_allclose(found, np.maximum(feed * 2 - 1, 0), rtol=1e-6)
+        generic._classes[:] = [made]
+        generic._replace_class(made, (30,))
+        (better,) = generic.classes
+        assert better is not made and better.covers((30,)) and not better.wanted
 
 
 def test_closed_sessions_are_freed() -> None:
@@ -284,8 +409,23 @@ def test_ranks_do_not_vary() -> None:
 
 def test_samples_have_all_remainders_and_different_sizes() -> None:
     shapes = SymbolicShapes([((4, 20),), ((16, 30),), ((33, 25),)])
-    corners = shapes.corners(0)
+    low, high = shapes.ranges()[0]
+    corners = [low, high]
     between = shapes.between(corners, {16, 20}, 4)
     for k in range(2):
         assert {sizes[k] % 4 for sizes in between} == {0, 1, 2, 3}
     assert all(len(set(sizes)) == 2 for sizes in [*corners, *between])
+
+
+def test_ranges_are_tried_from_the_widest_to_halves_of_the_sizes_seen() -> None:
+    ranges = SymbolicShapes([((40,),), ((60,),)]).ranges()
+    assert ranges[0] == ((9,), (245,))  # odd sizes: those of layers are even
+    widths = [high - low for (low,), (high,) in ranges]
+    assert widths == sorted(widths, reverse=True)
+    assert all(low[0] >= 39 and high == (61,) for low, high in ranges[-3:])
+
+
+def test_one_sample_between_odd_ends_is_even() -> None:
+    shapes = SymbolicShapes([((40,),), ((60,),)])
+    (sample,) = shapes.between([(9,), (245,)], set(), 1)
+    assert sample[0] % 2 == 0

@@ -66,12 +66,31 @@ def test_dataclasses_are_made_for_other_sizes() -> None:
 @pytest.mark.parametrize(
     "parts",
     [
-        [_Part("x", (n,), np.array([n])) for (n,) in ONE],
+        [_Part("x", (n,), np.array([n], "f4")) for (n,) in ONE],
+        [_Part("x", (n,), np.arange(n)) for (n,) in ONE],
         [_Part(f"x{n}", (n,), np.zeros(1)) for (n,) in ONE],
         [_Part("x", (n,) * (1 + n % 2), np.zeros(1)) for (n,) in ONE],
     ],
-    ids=["array", "text", "rank"],
+    ids=["floats", "lengths", "text", "rank"],
 )
 def test_parts_that_no_formula_gives_are_refused(parts: list[_Part]) -> None:
     with pytest.raises(NotGeneric, match="part"):
         merged(parts, ONE, "part")
+
+
+def test_few_integers_are_formulas_of_the_sizes() -> None:
+    parts = [_Part("x", (n,), np.array([[0, 4], [n, 2 * n]], np.int32)) for (n,) in ONE]
+    made = merged(parts, ONE, "part")
+    assert made is not None
+    table = made((100,)).table
+    assert table.dtype == np.int32
+    np.testing.assert_array_equal(table, [[0, 4], [100, 200]])
+
+
+def test_products_need_more_samples_than_sums() -> None:
+    samples = [(5,), (8,), (11,)]
+    assert fit([3 * n + 1 for (n,) in samples], samples).at((20,)) == 61
+    with pytest.raises(Ambiguous, match="too few samples"):
+        fit([n * n for (n,) in samples], samples)
+    samples = [*samples, (17,)]
+    assert fit([n * n for (n,) in samples], samples).at((20,)) == 400

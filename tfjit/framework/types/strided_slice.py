@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 
@@ -41,6 +44,11 @@ class DenseSlice:
 
 def _fail(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
+
+
+def _number(value: Any) -> Any:
+    """Return a NumPy scalar as an int; a formula of sizes stays."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 _NEW_AXIS = -1
@@ -105,9 +113,9 @@ def resolve(
                     f"Index out of range using input dim {axis}; input has only {rank} dims"
                 )
             if begin is not None:
-                begins[axis] = int(begin[i])
+                begins[axis] = _number(begin[i])
             if end is not None:
-                ends[axis] = int(end[i])
+                ends[axis] = _number(end[i])
             steps[axis] = int(strides[i])
             masked_begin[axis] = bool(begin_mask & bit)
             masked_end[axis] = bool(end_mask & bit)

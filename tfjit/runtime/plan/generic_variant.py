@@ -20,7 +20,8 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tfjit.framework import cooperative_yield, settings
 from tfjit.framework.errors import OpError
@@ -29,6 +30,7 @@ from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable
 from tfjit.runtime.plan import upgrades
+from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
 from tfjit.runtime.plan.size_constants import SizeGraph
@@ -40,7 +42,7 @@ from tfjit.runtime.plan.size_formulas import (
     require_one_structure,
 )
 from tfjit.runtime.plan.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed
-from tfjit.runtime.schedule.kernel_selection import select_kernels
+from tfjit.runtime.schedule.kernel_selection import select_some
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
@@ -68,7 +70,13 @@ _GENERATIONS: Final = 4
 _USELESS: Final = 12
 """Size classes after which they must have served several sizes each."""
 
-Submit = Callable[[Callable[[], None]], None]
+
+class Submit(Protocol):
+    """Queue a job of the background thread."""
+
+    def __call__(self, job: Callable[[], None], share: float = ...) -> None:
+        """share: of the interpreter's time that the job may take from other threads."""
+
 
 
 class GenericVariant:
@@ -101,6 +109,7 @@ class GenericVariant:
         self._bound_count = 0  # number of bindings made for runs
         self._made = 0  # number of size classes made for them
         self._refused: set[Sizes] = set()
+        self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
         self._lock = threading.Lock()
 
     @property
@@ -117,13 +126,15 @@ class GenericVariant:
             raise NotGeneric(f"{self._shapes.count} sizes vary")
         samples, lowered = self._samples_at_ends()
         known = {d for value in lowered[0].values for d in value.shape} - set(samples[0])
-        count = max(1, self._shapes.formulas + 1 - len(samples))
-        self._add(samples, lowered, self._shapes.between(samples, known, count))
-        try:
-            self._compare(samples, lowered)
-        except Ambiguous:
-            self._add(samples, lowered, self._shapes.between(samples, known, 17))
-            self._compare(samples, lowered)
+        for wanted in self._shapes.between_counts(len(samples)):
+            self._add(samples, lowered, self._shapes.between(samples, known, wanted))
+            try:
+                self._compare(samples, lowered)
+            except Ambiguous:
+                continue
+            break
+        else:
+            raise NotGeneric("several formulas fit all samples")
 
     def _samples_at_ends(self) -> tuple[list[Sizes], list[Lowered]]:
         """Return samples at the ends of the first range with one structure.
@@ -149,21 +160,21 @@ class GenericVariant:
 
     def _compare(self, samples: list[Sizes], lowered: list[Lowered]) -> None:
         """Make the generic partition of those of the samples."""
-        self.size_graph = self._size_graph(samples)
-        select_kernels(lowered[0])  # for the instructions of known sizes
-        lowered[0].splits = []
         allowed = {id(i) for i in compilable(lowered[0])}
         compiled = [id(i) in allowed for i in lowered[0].instructions]
         self.partition = GenericLowered(lowered, samples)
+        fixed = [one.instruction for one in self.partition.instructions if one.spec is None]
+        select_some(lowered[0], [i for i in fixed if id(i) in allowed])
+        self.size_graph = self._size_graph(samples)
         self.bounds = [(min(column), max(column)) for column in zip(*samples)]
-        for graph in self._graphs:
-            if graph is not lowered[0].graph:
-                graph.dissolve()
-        self._graphs = [graph for graph in self._graphs if graph is lowered[0].graph]
         for one, is_compiled in zip(self.partition.instructions, compiled, strict=True):
             node = one.instruction.node
             if one.spec is not None and (not is_compiled or node.op == "_Loop"):
                 raise NotGeneric(f"{node.name} ({node.op}) is not compiled for all sizes")
+        kept, self._graphs = self._graphs, [lowered[0].graph]
+        for graph in kept:
+            if graph is not lowered[0].graph:
+                graph.dissolve()
 
     def _add(self, samples: list[Sizes], lowered: list[Lowered], new: list[Sizes]) -> None:
         """Add samples. Raises NotGeneric for one of another structure."""
@@ -197,7 +208,7 @@ class GenericVariant:
         from tfjit.passes.manager.pass_context import PassContext
 
         plan = self.plan
-        spec = plan.spec_of_any_shapes()
+        spec = replace(plan.spec(self._shapes.first), feed_types={})
         partitions, _ = plan.session.build_partitions(spec, quick=True)
         graph = partitions[0].graph
         context = PassContext(spec, plan.session.pass_options())
@@ -224,23 +235,17 @@ class GenericVariant:
                 raise NotGeneric(f"constant {name} is not the value of its node")
 
     def prepare(self) -> list[KernelSource]:
-        """Make the size classes of the sizes seen; return missing kernels.
+        """Make the size class of the newest sizes seen; return missing kernels.
 
         Raises NotGeneric.
         """
-        wanted: list[KernelSource] = []
-        refused: NotGeneric | None = None
-        for sizes in sorted(self._shapes.seen, reverse=True):
-            if self._in_range(sizes):
-                try:
-                    self._class_for(sizes)
-                except NotLoaded as why:
-                    wanted += why.wanted
-                except NotGeneric as why:
-                    refused = why
-        if refused is not None and not wanted and not self._classes:
-            raise refused
-        return wanted
+        for sizes in [sizes for sizes in reversed(self._shapes.seen) if self._in_range(sizes)]:
+            try:
+                self._class_for(sizes)
+            except NotLoaded as why:
+                return why.wanted
+            break
+        return []
 
     def make_more(self) -> None:
         """Make further size classes around the sizes seen.
@@ -255,12 +260,19 @@ class GenericVariant:
             cooperative_yield.yield_interpreter()
             if not self.ready or self.builds >= MAX_CLASSES // 2:
                 return
+            if any(known.covers((n,)) for known in self.classes):
+                continue
             try:
                 self._class_for((n,))
             except NotLoaded as why:
                 store.request(why.wanted)
             except NotGeneric as why:
                 settings.say("executor", "plan %s: size %s: %s", self.plan.name, n, why)
+
+    def serves(self, shapes: Shapes) -> bool:
+        """Return whether runs with these shapes need no ordinary variant yet."""
+        binding = self._bindings.get(shapes)
+        return self.ready and binding is not None and binding.runs < REPEATS
 
     def _in_range(self, sizes: Sizes) -> bool:
         return all(low <= n <= high for n, (low, high) in zip(sizes, self.bounds))
@@ -296,7 +308,45 @@ class GenericVariant:
             self.builds += 1
             self._classes.insert(0, made)
             del self._classes[MAX_CLASSES:]
+        if made.wanted:
+            self._tier_up(made)
         return binding
+
+    def _tier_up(self, made: SizeClass) -> None:
+        """Replace a size class whose groups run member by member, once their kernels arrive."""
+        # Pending code must not keep a session alive.
+        found, before, sizes = weakref.ref(self), weakref.ref(made), made.sizes
+        job = upgrades.Job(self.plan)
+        upgrades.started(job)
+
+        def go_on() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(again)
+
+        def again() -> None:
+            variant, old = found(), before()
+            try:
+                if variant is not None and old is not None and old in variant.classes:
+                    variant._replace_class(old, sizes)
+            finally:
+                job.compile_done.set()
+
+        store.when_ready(made.wanted, go_on)
+
+    def _replace_class(self, old: SizeClass, sizes: Sizes) -> None:
+        """Make a size class again of present kernels."""
+        try:
+            with collection_paused():
+                made = SizeClass(self, sizes)
+        except (NotGeneric, NotLoaded) as why:
+            settings.say("executor", "plan %s: size class %s stays: %s", self.plan.name, sizes, why)
+            return
+        with self._lock:
+            if old in self._classes:
+                self._classes[self._classes.index(old)] = made
+            for shapes in [s for s, known in self._bindings.items() if known.size_class is old]:
+                self._bound_bytes -= self._bindings.pop(shapes).nbytes
 
     def run(self, shapes: Shapes, arrays: Sequence[Any]) -> list[Any] | None:
         """Run one step.
@@ -322,13 +372,14 @@ class GenericVariant:
         if sizes is None or not self._in_range(sizes):
             self._miss(shapes, sizes)
             return None
-        if sizes in self._refused:
+        if sizes in self._refused or not store.settled(self._awaited):
             return None
         before = self.builds
         try:
             with self.plan.session.settings():
                 binding = self._class_for(sizes)
         except NotLoaded as why:
+            self._awaited = why.wanted
             store.request(why.wanted)
             return None
         except NotGeneric as why:
@@ -392,12 +443,17 @@ class GenericVariant:
 
 
 def start(
-    plan: Plan, seen: Callable[[], Sequence[Shapes]], submit: Submit, generation: int = 0
+    plan: Plan,
+    seen: Callable[[], Sequence[Shapes]],
+    submit: Submit,
+    generation: int = 0,
+    at_once: bool = False,
 ) -> None:
-    """Give a plan a generic variant, in the background.
+    """Give a plan a generic variant.
 
     seen: returns the feed shapes that the plan has met. submit: queues a job of the background
-    thread. The variant serves from the time when its kernels are loaded.
+    thread. at_once: build it on this thread. The variant serves from the time when its kernels are
+    loaded.
     """
 
     def build() -> None:
@@ -417,7 +473,10 @@ def start(
 
     waiting = upgrades.Job(plan)
     upgrades.started(waiting)
-    submit(build)
+    if at_once:
+        build()
+    else:
+        submit(build)
 
 
 def _finish(made: GenericVariant) -> None:
@@ -453,7 +512,7 @@ def _finish(made: GenericVariant) -> None:
     made.pending.compile_done.set()
     if old is not None:
         old.release()
-    made.make_more()
+    made._submit(made.make_more, SHARE)
 
 
 @contextmanager
@@ -467,6 +526,9 @@ def _guarded(made: GenericVariant) -> Iterator[None]:
         if not made.plan.session.closed:
             log.error("plan %s has no generic variant: %s", made.plan.name, error, exc_info=error)
         made.give_up(error)
+    except BaseException:  # the run that builds the variant was interrupted
+        made.give_up(NotGeneric("interrupted"))
+        raise
 
 
 __all__ = ["FIRST_SHAPES", "MAX_NODES", "GenericVariant", "start"]

@@ -31,8 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 MAX_VARIANTS = 64
-FIRST_SHAPES: Final = 3
+FIRST_SHAPES: Final = 2
 """Different tuples of feed shapes that start a generic variant."""
+_AT_ONCE_NODES: Final = 1000
+"""Largest graph whose generic variant is built by the run with the second tuple.
+
+The passes for four samples take half a second there, less than variants for a few tuples.
+"""
 _MAX_SEEN: Final = 50
 """Different tuples of feed shapes that it is built for, at most."""
 
@@ -71,6 +76,7 @@ class Plan:
         self.observed_steps = 0
         self.generic: GenericVariant | None = None
         self.pending_generic: GenericVariant | None = None  # its code compiles
+        self.builds_generic = False  # a run builds the generic variant
         self.generic_lock = threading.Lock()
         self.stages: Stages | None = None
         self.feed_values: Mapping[str, np.ndarray] = {}
@@ -155,36 +161,61 @@ class Plan:
 
     def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Start the generic variant once the plan has met enough feed shapes."""
+        if self._has_met_enough(shapes):
+            self._start_generic(at_once=False)
+
+    def _meet(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Count feed shapes of a run; build the generic variant now if that is quick."""
+        with self._lock:
+            if shapes not in self.variants and self._has_met_enough(shapes):
+                quick = self.survey(shapes).nodes <= _AT_ONCE_NODES
+                self.builds_generic = quick and self.session.jit == "lazy"
+                try:
+                    self._start_generic(at_once=self.builds_generic)
+                finally:
+                    self.builds_generic = False
+
+    def _has_met_enough(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Count feed shapes. Return whether the generic variant is to be built for them."""
         seen, session = self._first_shapes, self.session
         if not self.may_be_generic or seen is None or shapes in seen:
-            return
+            return False
         seen.append(shapes)
         if len(seen) != FIRST_SHAPES:
             # the variant covers the shapes that are met until its build begins
             if len(seen) >= _MAX_SEEN:
                 self._first_shapes = None
-            return
+            return False
         from tfjit.runtime.plan import generic_variant  # most plans need none of its modules
 
-        if session.jit == "off" or not session.straight_line or len(session.devices.devices) > 1:
-            return
-        if "generic" in settings.names("TFJIT_DISABLE"):
-            return
-        if self.survey(shapes).nodes > generic_variant.MAX_NODES:
-            return
+        return (
+            session.jit != "off"
+            and session.straight_line
+            and len(session.devices.devices) == 1
+            and "generic" not in settings.names("TFJIT_DISABLE")
+            and self.survey(shapes).nodes <= generic_variant.MAX_NODES
+        )
 
-        def submit(job: Callable[[], None]) -> None:
+    def _start_generic(self, at_once: bool) -> None:
+        """Build the generic variant, at once or in the background."""
+        from tfjit.runtime.plan import generic_variant
+
+        seen, session = self._first_shapes, self.session
+        assert seen is not None
+
+        def submit(job: Callable[[], None], share: float = HURRIED_SHARE) -> None:
             def with_settings() -> None:
                 with session.settings():
                     job()
 
-            BACKGROUND.submit(with_settings, lambda: HURRIED_SHARE)
+            BACKGROUND.submit(with_settings, lambda: share)
 
         def first_shapes() -> Sequence[tuple[tuple[int, ...], ...]]:
             self._first_shapes = None
             return list(seen)
 
-        generic_variant.start(self, first_shapes, submit)
+        with session.settings():
+            generic_variant.start(self, first_shapes, submit, at_once=at_once)
 
     def find_fed_sizes(self, partitions: Sequence[Partition]) -> None:
         """Look for feeds that decide shapes by their values.
@@ -403,14 +434,27 @@ class Plan:
             self._split_at_once(shapes)
             if self.stages is not None and self.stages.are_initialized():
                 return self.stages.run(arrays, pool)
-        if self.generic is not None and self.generic.ready and context is None and pool is None:
-            known = self.variants.get(shapes)
-            if known is None or not known.compile_done.is_set():
-                results = self.generic.run(shapes, arrays)
-                if results is not None:
-                    return results
+        if context is None and pool is None:
+            results = self._run_generic(shapes, arrays)
+            if results is not None:
+                return results
         variant = self.variant(shapes)
         if pool is None or pool.slots is None:
             return variant.run(arrays, context, pool)
         with pool.working():
             return variant.run(arrays, context, pool)
+
+    def _run_generic(
+        self, shapes: tuple[tuple[int, ...], ...], arrays: Sequence[Any]
+    ) -> list[Any] | None:
+        """Run one step by the generic variant.
+
+        Return None where it does not serve these feed shapes, or an ordinary variant is faster.
+        """
+        known = self.variants.get(shapes)
+        if known is not None and known.compile_done.is_set():
+            return None
+        if known is None and self._first_shapes is not None:
+            self._meet(shapes)
+        generic = self.generic
+        return generic.run(shapes, arrays) if generic is not None and generic.ready else None

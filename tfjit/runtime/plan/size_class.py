@@ -16,13 +16,14 @@ import numpy as np
 from tfjit.framework import cooperative_yield
 from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
 from tfjit.kernels.jit.store import store
-from tfjit.kernels.registry import Launch, NativeCall, Pointer
+from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported
 from tfjit.runtime.lowering.lowering import native_call
 from tfjit.runtime.plan.size_formulas import NotGeneric
-from tfjit.runtime.schedule.kernel_selection import sources
+from tfjit.runtime.schedule.kernel_selection import MEMBER_BYTES, sources
 from tfjit.runtime.step.step import Step
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.registry import NodeSpec
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Lowered
@@ -98,16 +99,16 @@ class SizeClass:
         ]
         trace = SizeTrace(sizes, bounds)
         self._formulas: list[Size | int] = []
+        self.wanted: list[KernelSource] = []  # of groups that run member by member meanwhile
         calls = self._build_calls(generic, trace)
         shapes = {
             one.value.index: one.shape(trace.symbols)
             for one in partition.values
             if one.shape is not None
         }
-        wanted = sources(call for call, _ in calls.values())
-        loaded = all(store.lookup(source) is not None for source in wanted)
-        if not loaded and not store.load_present(wanted):
-            raise NotLoaded(wanted)
+        missing = [one for one in sources(c for c, _ in calls.values()) if not _is_present(one)]
+        if missing:
+            raise NotLoaded([*missing, *self.wanted])
         lowered = self._lowered(generic, calls, shapes, tuple(high for _, high in bounds))
         self.step = Step(lowered, generic.environment(), generic.plan.name)
         self.free: list[_Instance] = []
@@ -117,7 +118,7 @@ class SizeClass:
         self._place_constants(generic, lowered)
         self._graph = generic.size_graph if self._constants else None
         self._evaluate = trace.finish(self._formulas)
-        self._present = trace.present
+        self._sizes_now = trace.present
 
     def _build_calls(
         self, generic: GenericVariant, trace: SizeTrace
@@ -126,27 +127,38 @@ class SizeClass:
         found: dict[int, tuple[NativeCall, NativeCall]] = {}
         for number, one in enumerate(generic.partition.instructions):
             cooperative_yield.yield_interpreter()
+            node = one.instruction.node
             if one.spec is None:
                 call = one.instruction.call
                 if call is not None:
+                    call = self._present(generic, one.instruction.spec, call)
                     found[number] = call, call
                 continue
+            spec: NodeSpec = one.spec(trace.symbols)
             try:
-                symbolic, why = native_call(generic.backend, one.spec(trace.symbols))
+                symbolic, why = native_call(generic.backend, spec)
             except (AttributeError, TypeError, ValueError) as error:
                 # The builder asks more of a size than a formula can say.
                 symbolic, why = None, f"{type(error).__name__}: {error}"
             if symbolic is None:
-                node = one.instruction.node
                 raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
             if _has_sized_offset(symbolic):
-                symbolic = _with_unknown_begin(generic, one.spec(trace.symbols)) or symbolic
+                symbolic = _with_unknown_begin(generic, spec) or symbolic
+            symbolic = self._present(generic, spec, symbolic)
             symbolic = replace(symbolic, launches=tuple(map(_with_numbers, symbolic.launches)))
             if trace.pinned:
-                node = one.instruction.node
                 raise NotGeneric(f"the builder of {node.name} ({node.op}) needs numbers")
             found[number] = _at_trace(symbolic, trace), symbolic
         return found
+
+    def _present(self, generic: GenericVariant, spec: NodeSpec, call: NativeCall) -> NativeCall:
+        """Return a call of present kernels if there is one: that of a group, or its members'."""
+        missing = [source for source in call.sources() if not _is_present(source)]
+        members = _member_call(generic, spec) if missing else None
+        if members is None:
+            return call
+        self.wanted += [source for source in missing if store.refused(source) is None]
+        return members
 
     def _lowered(
         self,
@@ -247,12 +259,19 @@ class SizeClass:
             generic.check_constant(name, index)
         self.positions = np.array(self._positions, np.intp)
 
-    def bind(self, sizes: Sizes) -> Binding | None:
-        """Return the words for these sizes; None where the builders decide otherwise."""
+    def covers(self, sizes: Sizes) -> bool:
+        """Return whether the builders decide alike for these sizes."""
+        return self._numbers(sizes) is not None
+
+    def _numbers(self, sizes: Sizes) -> list[int] | None:
         try:
-            numbers = self._evaluate(*sizes)
+            return self._evaluate(*sizes)
         except ZeroDivisionError:  # the guards behind the division say the rest
             return None
+
+    def bind(self, sizes: Sizes) -> Binding | None:
+        """Return the words for these sizes; None where the builders decide otherwise."""
+        numbers = self._numbers(sizes)
         if numbers is None:
             return None
         values = np.empty(len(self.positions), np.int64)
@@ -292,12 +311,48 @@ class SizeClass:
         except IndexError:
             instance = _Instance(self.step)
         try:
-            self._present.sizes = binding.sizes
+            self._sizes_now.sizes = binding.sizes
             if instance.bound is not binding:
                 instance.bind(binding, self.positions)
             return instance.function(arrays, None)
         finally:
             self.free.append(instance)
+
+
+def _is_present(source: KernelSource) -> bool:
+    """Return whether a kernel is loaded; load it if it is on disk."""
+    return store.lookup(source) is not None or store.load_present([source])
+
+
+def _member_call(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
+    """Return the call of a group's members if their kernels are present."""
+    if spec.op != "_Fused":
+        return None
+    group: FusedGroup = spec.attrs["group"]
+
+    def built(member: NodeSpec) -> NativeCall:
+        call, why = native_call(generic.backend, member)
+        if call is None:
+            raise Unsupported(why)
+        return call
+
+    try:
+        call = generic.backend.member_call(group, spec.constants, built)
+    except (AttributeError, TypeError, ValueError, Unsupported):
+        return None
+    if sum(map(_greatest, call.temp_bytes)) > MEMBER_BYTES:
+        return None
+    # a kernel does not read formulas among the numbers of a constant
+    formulas = {id(array) for array in group.constants if array.dtype == object}
+    if any(id(call.constants[k]) in formulas for k in _constants_read(call)):
+        return None
+    return call if all(map(_is_present, call.sources())) else None
+
+
+def _constants_read(call: NativeCall) -> set[int]:
+    """Return the numbers of the constants that launches point at."""
+    words = (word for launch in call.launches for word in launch.words)
+    return {w.index for w in words if isinstance(w, Pointer) and w.kind == "const"}
 
 
 def _has_sized_offset(call: NativeCall) -> bool:

@@ -115,7 +115,7 @@ class SizeGraph:
         """
         self._shapes: dict[Tensor, Made | tuple[int, ...]] = {}  # of the inputs of QUERIES
         self._nodes: dict[str, tuple[Node, list[Tensor]]] = {}
-        self._pinned: dict[str, np.ndarray] = {}  # the values for all sizes
+        self._pinned: dict[str, list[np.ndarray]] = {}  # the outputs for all sizes
         static: set[str] = set()
         by_size: set[str] = set()
         compared: set[str] = set()
@@ -140,7 +140,8 @@ class SizeGraph:
             elif inputs and can_evaluate(node) and all(src in static for src, _ in inputs):
                 varying = bool(sized)
             else:
-                decides = node.op in DECIDES and inputs and inputs[0][0] in by_size
+                # a mask with an element a size is data, which is computed for each size
+                decides = node.op in DECIDES and inputs and inputs[0][0] in by_size - compared
                 behind_branch = not static.issuperset(sized) and can_evaluate(node)
                 if decides or (behind_branch and node.op not in ARITHMETIC):
                     raise NotGeneric(f"a size decides in {name} ({node.op})")
@@ -182,16 +183,16 @@ class SizeGraph:
 
     def _pin(self, name: str, samples: Sequence[tuple[int, ...]]) -> None:
         """Take the value of a node for that of all sizes. Raises NotGeneric where it varies."""
-        first, *others = (self.value(name, sizes) for sizes in samples)
-        if any(value.tobytes() != first.tobytes() for value in others):
+        first, *others = (self._outputs(name, sizes, {}) for sizes in samples)
+        if any(not _all_same(outputs, first) for outputs in others):
             raise NotGeneric(f"a size decides in {name} ({self._nodes[name][0].op})")
         self._pinned[name] = first
 
     def require_alike(self, sizes: Sequence[int]) -> None:
         """Raise NotGeneric where a decision comes out otherwise than for the samples."""
         known: dict[str, list[np.ndarray]] = {}
-        for name, value in self._pinned.items():
-            if self._outputs(name, sizes, known)[0].tobytes() != value.tobytes():
+        for name, outputs in self._pinned.items():
+            if not _all_same(self._outputs(name, sizes, known), outputs):
                 raise NotGeneric(f"{name} decides otherwise")
 
     def has(self, name: str) -> bool:
@@ -231,6 +232,12 @@ class SizeGraph:
     def _shape_at(self, tensor: Tensor, sizes: Sequence[int]) -> tuple[int, ...]:
         shape = self._shapes[tensor]
         return shape(sizes) if callable(shape) else shape
+
+
+def _all_same(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+    return all(
+        a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(arrays, others)
+    )
 
 
 def _queried(node: Node, shape: tuple[int, ...], slot: int) -> np.ndarray:

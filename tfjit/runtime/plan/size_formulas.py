@@ -89,6 +89,8 @@ def _fit(values: tuple[int, ...], samples: tuple[tuple[int, ...], ...]) -> Formu
         found = _quotient(values, [sample[k] for sample in samples], k)
         if found is not None:
             return found
+    if len(samples) < len(candidates) + 2:
+        raise Ambiguous(f"too few samples for products: {list(values)} for {list(samples)}")
     raise NotGeneric(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
 
 

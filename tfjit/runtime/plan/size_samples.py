@@ -109,6 +109,14 @@ class SymbolicShapes:
             found.append(tuple(sample))
         return found
 
+    def between_counts(self, made: int) -> list[int]:
+        """Return numbers of further samples to try in turn, until no formula is ambiguous.
+
+        The first suffices for sums, the second for products, the third for rounded quotients.
+        made: the number of samples so far.
+        """
+        return [max(1, self.count + 2 - made), max(1, self.formulas + 1 - made), 17]
+
     @property
     def formulas(self) -> int:
         """Return the number of coefficients of a formula of sums and products."""

@@ -34,6 +34,12 @@ def started(variant: Variant | Job) -> None:
         _STARTED.add(variant)
 
 
+def put_off(variant: Variant) -> None:
+    """Forget a variant that is not upgraded for now."""
+    with _LOCK:
+        _STARTED.discard(variant)
+
+
 def unfinished(session: PlanHost) -> list[Variant | Job]:
     """Return the session's variants and jobs that have not ended.
 

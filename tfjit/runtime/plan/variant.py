@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 QUICK_NODES = 300  # above this size, the passes take longer than a first result should
+_LEAST_SHARE = 0.02  # while a run builds the generic variant
 _FIRST_CHUNK = 4  # kernels that are worth a step; each later step waits for twice as many
 
 
@@ -231,9 +232,28 @@ class Variant:
         """Start to replace the reference kernels, once; return at once."""
         with self._lock:
             job, self._later = self._later, None
-        if job is not None:
-            upgrades.started(self)
-            self._submit(job)
+        if job is None:
+            return
+
+        def unless_served() -> None:
+            if not self._put_off(job):
+                job()
+
+        upgrades.started(self)
+        self._submit(unless_served)
+
+    def _put_off(self, job: Callable[[], None]) -> bool:
+        """Leave an upgrade for later where the generic variant serves the feed shapes.
+
+        Return whether it does.
+        """
+        generic = self.plan.generic
+        if generic is None or not generic.serves(self.feed_shapes):  # type: ignore[arg-type]
+            return False
+        upgrades.put_off(self)
+        with self._lock:
+            self._later = job
+        return True
 
     def _submit(self, job: Callable[[], None]) -> None:
         def with_settings() -> None:
@@ -248,6 +268,8 @@ class Variant:
         A caller that runs this variant on reference kernels gains most from an early compiled step.
         """
         slow, self._slow_runs = self._slow_runs, 0
+        if self.plan.builds_generic:
+            return _LEAST_SHARE
         return HURRIED_SHARE if slow else SHARE
 
     def release(self) -> None:
@@ -388,7 +410,8 @@ class Variant:
         except BaseException as error:
             self._fail(error)
             return
-        self._upgrade()
+        if not self._put_off(self._upgrade):
+            self._upgrade()
 
     def finish_passes(self) -> None:
         """Run the passes of a big graph now, if they were deferred."""
