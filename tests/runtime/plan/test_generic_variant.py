@@ -84,7 +84,12 @@ def _mask(x: Any) -> list[Any]:
         return [tf.matmul(shares, x), last, x[: n - 1, 2:], tf.where(later, scores, -scores)]
 
 
-MODELS: dict[str, Callable[[Any], list[Any]]] = {"mlp": _mlp, "shapes": _shapes, "rows": _rows, "mask": _mask}
+MODELS: dict[str, Callable[[Any], list[Any]]] = {
+    "mlp": _mlp,
+    "shapes": _shapes,
+    "rows": _rows,
+    "mask": _mask,
+}
 
 
 class Program:

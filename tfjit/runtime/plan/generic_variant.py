@@ -78,7 +78,6 @@ class Submit(Protocol):
         """share: of the interpreter's time that the job may take from other threads."""
 
 
-
 class GenericVariant:
     """Serve a plan for all sizes of a range."""
 
@@ -212,9 +211,7 @@ class GenericVariant:
         partitions, _ = plan.session.build_partitions(spec, quick=True)
         graph = partitions[0].graph
         context = PassContext(spec, plan.session.pass_options())
-        names = {
-            node.attrs["index"]: node.name for node in graph.op_nodes() if node.op == "_Arg"
-        }
+        names = {node.attrs["index"]: node.name for node in graph.op_nodes() if node.op == "_Arg"}
         shapes = []
         for sizes in samples:
             given = {names[k]: s for k, s in enumerate(self._shapes.shapes(sizes)) if k in names}

@@ -235,9 +235,7 @@ class SizeGraph:
 
 
 def _all_same(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    return all(
-        a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(arrays, others)
-    )
+    return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(arrays, others))
 
 
 def _queried(node: Node, shape: tuple[int, ...], slot: int) -> np.ndarray:
