@@ -212,9 +212,10 @@ class _Gradient:
         start = value_of(self.top, loop.inputs[m])
         if start is None or start.ndim or start != 0:
             raise Declined(f"'{loop.name}' starts with another flow")
-        if (
-            graph.inputs(gather.name)[2] != (loop.name, m)
-            or len(graph.consumers(loop.name, m)) != 1
+        handles = {made.name for outside, made in self.handles if outside is None}
+        if graph.inputs(gather.name)[2] != (loop.name, m) or any(
+            name not in handles and name != gather.name
+            for name, _ in graph.consumers(loop.name, m)
         ):
             raise Declined(f"the final value of it after '{loop.name}' is used")
         taken = _users(body, indexed(body, "_Arg")[m].name)

@@ -12,6 +12,8 @@ from typing import Final
 
 from tfjit.framework.op_defs.op_traits import (
     CONTROL_FLOW,
+    ENTER,
+    EXIT,
     NEVER_EVALUATED,
     READS_STATE,
     SHAPE_QUERY,
@@ -19,6 +21,7 @@ from tfjit.framework.op_defs.op_traits import (
     TRANSFER,
     WRITES_VARIABLE,
 )
+from tfjit.passes.analysis.frames import find_frames
 from tfjit.passes.analysis.padding import find_padding
 from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
@@ -141,8 +144,9 @@ def split_dynamic(
     the roots.
     Needs: the whole graph of a session, in which the names of the spec exist.
 
-    A run is left whole where a root is in v1 control flow, where Python functions may meet, and
-    where there are too few nodes beside the roots.
+    A v1 loop is in one stage, with its whole frame. A run is left whole where a root is in v1
+    control flow, where Python functions may meet, and where there are too few nodes beside the
+    roots.
     """
     try:
         return _DynamicSplitter(graph, spec, roots).stages(), ""
@@ -187,6 +191,7 @@ class _DynamicSplitter(Splitter):
         if not self.waiting:
             raise Declined("no node has outputs of unknown sizes")
         self.plain = self._plain() - self.waiting
+        self.guarded = self._guarded()
         # constants and handles have a copy in each stage
         self.behind = self._descendants(self.waiting)
         self._sink_references()
@@ -221,10 +226,6 @@ class _DynamicSplitter(Splitter):
 
     def _sink_references(self) -> None:
         """Move nodes with outputs that cannot leave a stage."""
-        guarded = self._descendants(
-            name for name in self.needed if self.graph.node(name).has_trait(CONTROL_FLOW)
-        )
-        guarded |= {name for name in self.needed if self.graph.node(name).has_trait(CONTROL_FLOW)}
         while True:
             found = {
                 source
@@ -232,14 +233,37 @@ class _DynamicSplitter(Splitter):
                 for source, output in self._sources(name)
                 if source not in self.behind
                 and source not in self.plain
-                and (source in guarded or not self._may_pass(source, output))
+                and not self._may_pass(source, output)
             }
             found |= self._early_writes()
             if not found:
                 return
             self._sink(found)
 
+    def _guarded(self) -> set[str]:
+        """Return the nodes with outputs that may be dead, or are inside of a frame.
+
+        The values that leave a loop outside of conditionals are not among them.
+        """
+        flow = [name for name in self.needed if self.graph.node(name).has_trait(CONTROL_FLOW)]
+        inside: set[str] = set()
+        if any(self.graph.node(name).has_trait(ENTER) for name in flow):
+            frames = find_frames(self.graph)
+            for name in self.needed:
+                frame = frames.of[name]
+                leaves = self.graph.node(name).has_trait(EXIT)
+                if frame and not (leaves and not frames.outer[frame]):
+                    inside.add(name)
+        conditional = [
+            name
+            for name in flow
+            if name not in inside and not self.graph.node(name).has_trait(EXIT)
+        ]
+        return inside.union(conditional, self._descendants(conditional))
+
     def _may_pass(self, source: str, output: int) -> bool:
+        if source in self.guarded:
+            return False
         if output == CONTROL:
             return True
         dtype = self.graph.node(source).output_dtypes[output]
@@ -304,7 +328,12 @@ class _DynamicSplitter(Splitter):
         candidates = sorted(self.needed - self.behind - self.plain - self.roots)
         while candidates:
             name = candidates.pop()
-            if name in self.behind or not self._only_behind(name):
+            if name in self.behind or name in self.guarded or not self._only_behind(name):
+                continue
+            if not all(
+                source in self.plain or self._may_pass(source, output)
+                for source, output in self._sources(name)
+            ):
                 continue
             node = self.graph.node(name)
             outputs = {output for _, output in self._targets(name) if output != CONTROL}

@@ -127,6 +127,62 @@ def test_a_large_value_of_small_inputs_is_made_behind() -> None:
     assert "small" in stages[0].members and "large" in stages[2].members
 
 
+def recurrence(x: Any, name: str) -> Any:
+    """Return the last state of a v1 loop over x [20]."""
+    states = tf.while_loop(
+        lambda i, _: i < 3,
+        lambda i, y: [i + 1, tf.tanh(y * x, name=f"{name}_body")],
+        [0, x],
+    )
+    return states[1]
+
+
+def test_a_loop_runs_before_a_root_that_it_does_not_depend_on() -> None:
+    def build() -> Nodes:
+        x = tf.placeholder(tf.float32, [20], name="x")
+        early = recurrence(x, "early")
+        rows = tf.cast(tf.unique(x, name="u")[1], tf.int32)
+        return [tf.reduce_sum(chain(tf.gather(early, rows), MIN_BETWEEN, "b"))]
+
+    stages, why, made = split(build)
+    assert not why and len(stages) == 3
+    looped = {name for name in made.topological_order() if "early_body" in name}
+    assert looped and looped <= stages[0].members
+
+
+def test_a_loop_in_a_branch_stays_with_it() -> None:
+    def build() -> Nodes:
+        x = tf.placeholder(tf.float32, [20], name="x")
+        inner: list[Any] = []
+
+        def taken() -> Any:
+            inner.append(recurrence(x, "inner"))
+            return inner[0] + tf.gather(x, rows)
+
+        rows = tf.cast(tf.unique(chain(x, MIN_BETWEEN, "a"), name="u")[1], tf.int32)
+        y = tf.cond(tf.reduce_sum(x) > 0.0, taken, lambda: x)
+        return [tf.reduce_sum(chain(y, MIN_BETWEEN, "b"))]
+
+    stages, _, made = split(build)
+    looped = {name for name in made.topological_order() if "inner_body" in name}
+    assert looped and looped <= stages[-1].members
+
+
+def test_a_loop_over_values_of_a_root_is_behind_it_as_a_whole() -> None:
+    def build() -> Nodes:
+        x = tf.placeholder(tf.float32, [20], name="x")
+        rows = tf.cast(tf.unique(chain(x, MIN_BETWEEN, "a"), name="u")[1], tf.int32)
+        return [tf.reduce_sum(recurrence(tf.gather(x, rows), "late"))]
+
+    stages, _, made = split(build)
+    looped = {
+        name
+        for name in made.topological_order()
+        if "late_body" in name or made.node(name).op in ("Enter", "Merge", "Switch")
+    }
+    assert len(looped) > 5 and looped <= stages[-1].members
+
+
 def in_a_loop() -> Nodes:
     x = tf.constant([1.0, 2.0])
     return [
@@ -168,7 +224,7 @@ def test_left_whole(build: Callable[[], Nodes], reason: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30), st.integers(0, 30)), max_size=40))
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 30), st.integers(0, 30)), max_size=40))
 def test_random_graphs(rows: list[tuple[int, int, int]]) -> None:
     def build() -> Nodes:
         made = [tf.placeholder(tf.float32, [20]), tf.placeholder(tf.float32, [20])]
@@ -185,6 +241,10 @@ def test_random_graphs(rows: list[tuple[int, int, int]]) -> None:
                 made.append(v + b)
             elif kind == 3:
                 made.append(tf.cond(tf.reduce_sum(a) > 0.0, lambda a=a: a + 1.0, lambda b=b: b))
+            elif kind == 4:
+                total = tf.reduce_sum(b)
+                step = tf.reduce_sum(a)
+                made.append(tf.while_loop(lambda y: y < 3.0, lambda y, d=step: y + d, [total]))
             else:
                 made.append(tf.reduce_sum(a) + b)
         return [*made[2:], *(effect.op for effect in effects), tf.no_op()]

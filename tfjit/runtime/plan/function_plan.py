@@ -210,6 +210,10 @@ class BodyPlan(Plan):
             partition.graph, self.session.find_variable, len(self.feeds), variables, backend
         )
 
+    def _may_be_split(self) -> bool:
+        """Return False: a body is no run of the session's graph."""
+        return False
+
     def release(self) -> None:
         """Drop all variants when the calling plan is dropped."""
         for variant in self.drop_all():
