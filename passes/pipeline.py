@@ -200,11 +200,7 @@ def build_body(
     """
     with collection_paused():
         ctx = PassContext(options=options or PassOptions())
-        graph = function.graph.copy()
-        graph.functions = function.graph.functions.child()
-        graph.graph["given"] = {
-            node.name: given[index] for index, node in indexed(graph, "_Arg").items()
-        }
+        graph = _given_body(function, given)
         passes = _items(ctx.options.passes, GRAPH_PASSES)
         return _finish(
             graph,
@@ -216,6 +212,29 @@ def build_body(
             ],
             ctx.manager,
         )
+
+
+def shaped_body(
+    function: Function, given: Sequence[ArgumentInfo], options: PassOptions | None = None
+) -> DataflowGraph:
+    """Return a copy of a body's graph with inferred shapes.
+
+    given: as `build_body` takes it.
+    """
+    ctx = PassContext(options=options or PassOptions())
+    graph = _given_body(function, given)
+    inlined = [Step("inline_functions"), Step("functionalize"), Step("infer_shapes")]
+    ctx.manager.run_pipeline(inlined, graph, ctx)
+    return graph
+
+
+def _given_body(function: Function, given: Sequence[ArgumentInfo]) -> DataflowGraph:
+    graph = function.graph.copy()
+    graph.functions = function.graph.functions.child()
+    graph.graph["given"] = {
+        node.name: given[index] for index, node in indexed(graph, "_Arg").items()
+    }
+    return graph
 
 
 def _build(
@@ -325,4 +344,5 @@ __all__ = [
     "build_body",
     "describe",
     "run_passes",
+    "shaped_body",
 ]

@@ -60,6 +60,11 @@ _FLAGS, _TRACE, _CANCEL, _POOL = 5, 6, 7, 8
 RunTable = Callable[..., int]
 
 
+def patch_offset_word(number: int) -> int:
+    """Return the word of a `StepTable` with the byte offset of a patch."""
+    return _HEADER_WORDS + 3 * number + 2
+
+
 class StepTable:
     """Builder of a table, which may change its header later.
 

@@ -19,7 +19,7 @@ from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
 from tfjit.runtime.plan.host import Survey
-from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.plan import FIRST_SHAPES, Plan
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.tensor_lists import TensorList
 from tfjit.runtime.resources.variables_and_resources import Variable
@@ -28,6 +28,7 @@ from tfjit.runtime.step.step import Reroute
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
     from tfjit.passes.analysis.shape_inference import ArgumentInfo
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.plan.host import PlanHost
@@ -174,12 +175,14 @@ class BodyPlan(Plan):
     """Hold one body's variants in one plan, by argument types."""
 
     variant_class = BodyVariant
-    may_be_generic = False
+    has_shifted_sizes = True  # a history grows with the text that it is made of
+    specializes = False
     max_variants = 256  # a loop over changing shapes needs one variant per iteration
 
     def __init__(self, session: PlanHost, function: Function) -> None:
         # number of requests for types that have no variant
         self._seen: dict[tuple[ArgumentType, ...], int] = {}
+        self._prepared: set[tuple[ArgumentType, ...]] = set()
         feeds = tuple(f"{function.name}:{i}" for i in range(len(function.inputs)))
         super().__init__(
             session,
@@ -220,17 +223,44 @@ class BodyPlan(Plan):
             variant.release()
         self.function.graph.dissolve()
 
+    def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Count nothing: `known` counts the types of iterations."""
+
+    def shapes_of_nodes(
+        self, samples: Sequence[Sequence[ArgumentType]]
+    ) -> tuple[DataflowGraph, list[dict[str, tuple[Shape, ...]]]]:
+        from tfjit.passes.pipeline import shaped_body
+
+        options = self.session.pass_options()
+        graphs = [shaped_body(self.function, given(types), options) for types in samples]
+        shapes = [{node.name: node.output_shapes for node in g.op_nodes()} for g in graphs]
+        for graph in graphs[1:]:
+            graph.dissolve()
+        return graphs[0], shapes
+
+    def run_generic(
+        self, types: tuple[ArgumentType, ...], values: Sequence[Any]
+    ) -> list[Any] | None:
+        """Return the results by the generic variant, or None where it does not serve."""
+        generic = self.generic
+        return generic.run(types, values) if generic is not None and generic.ready else None
+
     def known(self, types: tuple[ArgumentType, ...]) -> BodyVariant | None:
         """Return the variant for these argument types, or None.
 
-        The second request for the same types builds a variant in the background.
+        The second request for the same types builds a variant in the background, unless a generic
+        variant is to serve them. The third request for other types starts that.
         """
         found = self.variants.get(types)
         if found is None:
             count = self._seen.get(types, 0) + 1
             if count > 1 or len(self._seen) < 4 * self.max_variants:
                 self._seen[types] = count
-            if count == 2 and len(self.variants) < self.max_variants:
+            super()._count_shapes(types)
+            is_specialized = len(self._seen) < FIRST_SHAPES or self.generic_refused
+            recurs = count > 1 and types not in self._prepared
+            if recurs and is_specialized and len(self.variants) < self.max_variants:
+                self._prepared.add(types)
                 self.prepare(types)
             return None
         assert isinstance(found, BodyVariant)

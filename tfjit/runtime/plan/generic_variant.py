@@ -20,7 +20,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tfjit.framework import cooperative_yield, settings
@@ -101,7 +100,7 @@ class GenericVariant:
         self._submit = submit
         self._generation = generation
         self._graphs: list[DataflowGraph] = []  # of the samples
-        self._shapes = SymbolicShapes(seen)
+        self._shapes = SymbolicShapes(seen, plan.has_shifted_sizes)
         self._classes: list[SizeClass] = []
         self._bindings: OrderedDict[Shapes, Binding] = OrderedDict()
         self._bound_bytes = 0
@@ -203,19 +202,7 @@ class GenericVariant:
 
     def _size_graph(self, samples: list[Sizes]) -> SizeGraph:
         """Return the nodes of the run's unoptimised graph that follow from sizes."""
-        from tfjit.passes.analysis.shape_inference import shapes_for
-        from tfjit.passes.manager.pass_context import PassContext
-
-        plan = self.plan
-        spec = replace(plan.spec(self._shapes.first), feed_types={})
-        partitions, _ = plan.session.build_partitions(spec, quick=True)
-        graph = partitions[0].graph
-        context = PassContext(spec, plan.session.pass_options())
-        names = {node.attrs["index"]: node.name for node in graph.op_nodes() if node.op == "_Arg"}
-        shapes = []
-        for sizes in samples:
-            given = {names[k]: s for k, s in enumerate(self._shapes.shapes(sizes)) if k in names}
-            shapes.append(shapes_for(graph, context, given))
+        graph, shapes = self.plan.shapes_of_nodes([self._shapes.shapes(s) for s in samples])
         return SizeGraph(graph, shapes, samples)
 
     def environment(self) -> StepEnvironment:
@@ -357,7 +344,7 @@ class GenericVariant:
             if binding is None:
                 return None
         binding.runs += 1
-        if binding.runs == REPEATS:
+        if binding.runs == REPEATS and self.plan.specializes:
             self.plan.prepare(shapes)
         try:
             return binding.size_class.run(binding, arrays)
@@ -419,6 +406,7 @@ class GenericVariant:
         """Serve no more runs."""
         settings.say("executor", "plan %s: no generic variant: %s", self.plan.name, why)
         self.reason = str(why)
+        self.plan.generic_refused = True
         self.pending.compile_done.set()
         self.release()
 
@@ -460,6 +448,7 @@ def start(
         try:
             made = GenericVariant(plan, seen(), submit, generation)
         except NotGeneric as why:
+            plan.generic_refused = True
             waiting.compile_done.set()
             settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
             return

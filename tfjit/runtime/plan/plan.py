@@ -21,6 +21,7 @@ from tfjit.runtime.plan.variant import Variant
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.pipeline import Partition, PipelineReport, RunSpec
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.plan.fed_sizes import FedSizes
@@ -53,6 +54,8 @@ class Plan:
     variant_class: type[Variant] = Variant
     max_variants = MAX_VARIANTS
     may_be_generic = True  # feed shapes are all that tells its variants apart
+    has_shifted_sizes = False  # feeds' sizes may have constant differences
+    specializes = True  # a size that recurs gets an ordinary variant beside the generic one
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class Plan:
         self.pending_generic: GenericVariant | None = None  # its code compiles
         self.builds_generic = False  # a run builds the generic variant
         self.generic_lock = threading.Lock()
+        self.generic_refused = False  # no generic variant comes
         self.stages: Stages | None = None
         self.feed_values: Mapping[str, np.ndarray] = {}
         self.fed_sizes: FedSizes | None = None
@@ -130,6 +134,28 @@ class Plan:
         quick: run only the passes that make the graph runnable.
         """
         return self.session.build_partitions(self.spec(feed_shapes), quick)
+
+    def shapes_of_nodes(
+        self, samples: Sequence[Sequence[Shape]]
+    ) -> tuple[DataflowGraph, list[dict[str, tuple[Shape, ...]]]]:
+        """Return the run's unoptimised graph, and the shapes of its nodes for feed shapes.
+
+        samples: tuples of feed shapes; each has a mapping from nodes to the shapes of outputs.
+        """
+        from tfjit.passes.analysis.shape_inference import shapes_for
+        from tfjit.passes.manager.pass_context import PassContext
+
+        spec = replace(self.spec(samples[0]), feed_types={})
+        partitions, _ = self.session.build_partitions(spec, quick=True)
+        graph = partitions[0].graph
+        context = PassContext(spec, self.session.pass_options())
+        names = {node.attrs["index"]: node.name for node in graph.op_nodes() if node.op == "_Arg"}
+        return graph, [
+            shapes_for(
+                graph, context, {names[k]: s for k, s in enumerate(shapes) if k in names}
+            )
+            for shapes in samples
+        ]
 
     def lower(self, partition: Partition, feed_shapes: Sequence[Shape]) -> Lowered:
         """Return the instructions of a run's only partition.

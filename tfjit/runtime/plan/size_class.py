@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit.framework import cooperative_yield
+from tfjit.kernels.executor import table_executor
 from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Lowered
     from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.plan.size_samples import Sizes
+    from tfjit.runtime.step.layout import Layout
 
 
 class NotLoaded(Exception):
@@ -43,10 +45,11 @@ class Binding:
     """Hold the words, arrays and shapes for one size of each symbol.
 
     values: of the words that depend on the size. names: of the host function's globals. kept:
-    arrays that the words point at. runs: a count of its runs.
+    arrays that the words point at. starts: offsets of pointers that depend on the size, into the
+    arena and into arrays. runs: a count of its runs.
     """
 
-    __slots__ = ("kept", "names", "runs", "size_class", "sizes", "values")
+    __slots__ = ("kept", "names", "runs", "size_class", "sizes", "starts", "values")
 
     def __init__(
         self,
@@ -55,8 +58,10 @@ class Binding:
         values: np.ndarray,
         names: Mapping[str, tuple[int, ...]],
         kept: list[np.ndarray],
+        starts: np.ndarray,
     ) -> None:
         self.size_class = size_class
+        self.starts = starts
         self.sizes = sizes
         self.values = values
         self.names = names
@@ -79,11 +84,57 @@ class _Instance:
         self.words: np.ndarray = self.scope["w"]
         self.bound: Binding | None = None
 
-    def bind(self, binding: Binding, positions: np.ndarray) -> None:
+    def bind(self, binding: Binding, positions: np.ndarray, starts: _Starts) -> None:
         self.words[positions] = binding.values
         self.scope.update(binding.names)
+        count = len(starts.arena)
+        if count:
+            self.placement.move(starts.arena, binding.starts[:count])
+        for (number, place), start in zip(starts.patches, binding.starts[count:].tolist()):
+            self.scope[f"t{number}"][place] = start
         self.placement.reshape(binding.names)
         self.bound = binding
+
+
+class _Starts:
+    """Find the pointers of a step with offsets that depend on sizes.
+
+    arena: numbers of entries of `layout.arena_words`. patches: (native run, word of its table that
+    holds the offset) of each pointer into an array of the run.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._arena = {word: k for k, (word, _) in enumerate(layout.arena_words)}
+        self._patches = {
+            patch.word: (number, table_executor.patch_offset_word(k), patch.offset)
+            for number, native_run in enumerate(layout.native_runs)
+            for k, patch in enumerate(native_run.patches)
+        }
+        self._layout = layout
+        self.arena = np.zeros(0, np.intp)
+        self.patches: list[tuple[int, int]] = []
+        self._moved: dict[int, Size] = {}
+
+    def add(self, place: int, offset: Size) -> bool:
+        """Add the pointer in a word; return False where its address is fixed."""
+        found = place in self._arena or place in self._patches
+        if found:
+            self._moved[place] = offset
+        return found
+
+    def finish(self) -> list[Size | int]:
+        """Return the formulas of the offsets, in the order of `Binding.starts`."""
+        in_arena = [place for place in self._moved if place in self._arena]
+        in_arrays = [place for place in self._moved if place not in self._arena]
+        self.arena = np.array([self._arena[place] for place in in_arena], np.intp)
+        self.patches = [self._patches[place][:2] for place in in_arrays]
+        laid_out = [self._layout.arena_words[self._arena[place]][1] for place in in_arena]
+        laid_out += [self._patches[place][2] for place in in_arrays]
+        offsets = [self._moved[place] for place in (*in_arena, *in_arrays)]
+        return [
+            offset + (start - offset.value)
+            for start, offset in zip(laid_out, offsets, strict=True)
+        ]
 
 
 class SizeClass:
@@ -116,6 +167,7 @@ class SizeClass:
         self._place_words(lowered, calls)
         self._place_names(shapes)
         self._place_constants(generic, lowered)
+        self._formulas += self._starts.finish()
         self._graph = generic.size_graph if self._constants else None
         self._evaluate = trace.finish(self._formulas)
         self._sizes_now = trace.present
@@ -194,6 +246,7 @@ class SizeClass:
         table_positions: list[int] = []
         chosen: list[tuple[int, Size, list[int]]] = []  # (word, formula of the entry, addresses)
         self._constants: list[tuple[int, int, int]] = []  # (word, value's index, offset)
+        self._starts = _Starts(self.step.layout)
         varying = {
             id(v) for v in lowered.values if v.root.storage == "const" and v.root.array is not None
         }
@@ -203,6 +256,11 @@ class SizeClass:
                 launch = _same_launch(call, symbolic, owned.launch)
                 for k, word in enumerate(launch.words):
                     place = owned.block + 2 + k
+                    if isinstance(word, Pointer) and isinstance(word.offset, Size):
+                        if self._starts.add(place, word.offset):
+                            continue
+                        node = owned.instruction.node
+                        raise NotGeneric(f"{node.name} ({node.op}) reads a part of a constant")
                     if isinstance(word, Size):
                         self._positions.append(place)
                         self._formulas.append(word)
@@ -302,7 +360,8 @@ class SizeClass:
         for name, shape in self._names:
             names[name] = tuple(numbers[at : at + len(shape)])
             at += len(shape)
-        return Binding(self, sizes, values, names, kept)
+        starts = np.array(numbers[at:], np.int64)
+        return Binding(self, sizes, values, names, kept, starts)
 
     def run(self, binding: Binding, arrays: Sequence[np.ndarray]) -> list[Any]:
         """Run one step. Raises Reroute, and the errors of kernels."""
@@ -313,7 +372,7 @@ class SizeClass:
         try:
             self._sizes_now.sizes = binding.sizes
             if instance.bound is not binding:
-                instance.bind(binding, self.positions)
+                instance.bind(binding, self.positions, self._starts)
             return instance.function(arrays, None)
         finally:
             self.free.append(instance)
@@ -374,7 +433,9 @@ def _with_numbers(launch: Launch) -> Launch:
     """Return the launch with numbers where the table executor takes no formula."""
     words = tuple(
         replace(word, offset=int(word.offset))
-        if isinstance(word, Pointer) and isinstance(word.offset, Size)
+        if isinstance(word, Pointer)
+        and isinstance(word.offset, Size)
+        and word.kind not in ("in", "out", "temp")
         else word
         for word in launch.words
     )
@@ -388,7 +449,7 @@ def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
     """
     return NativeCall(
         tuple(
-            replace(launch, words=tuple(_number(word) for word in launch.words))
+            replace(launch, words=tuple(map(_at_present, launch.words)))
             for launch in call.launches
         ),
         call.in_place,
@@ -404,6 +465,13 @@ def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
 
 def _number(value: Any) -> Any:
     return value.value if isinstance(value, Size) else value
+
+
+def _at_present(word: Any) -> Any:
+    """Return a word of the traced size."""
+    if isinstance(word, Pointer):
+        return replace(word, offset=_number(word.offset))
+    return _number(word)
 
 
 def _greatest(value: Any) -> int:

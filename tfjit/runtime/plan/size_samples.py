@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from tfjit.runtime.plan.size_formulas import NotGeneric
 
@@ -27,23 +27,35 @@ Shapes = tuple[tuple[int, ...], ...]
 class SymbolicShapes:
     """Name the sizes that vary among feed shapes.
 
-    Dimensions that had one size in each of the tuples share a symbol.
+    Dimensions that had one size in each of the tuples share a symbol. An argument that is no array
+    has another type than a tuple, and the same one in all of the tuples.
     """
 
-    def __init__(self, seen: Sequence[Shapes]) -> None:
-        """Compare tuples of feed shapes. Raises NotGeneric where ranks differ."""
+    def __init__(self, seen: Sequence[Shapes], shifted: bool = False) -> None:
+        """Compare tuples of feed shapes. Raises NotGeneric where ranks differ.
+
+        shifted: dimensions with a constant difference share a symbol, too.
+        """
         first = seen[0]
-        if any([len(s) for s in shapes] != [len(s) for s in first] for shapes in seen):
+        if any(list(map(_rank, shapes)) != list(map(_rank, first)) for shapes in seen):
             raise NotGeneric("feeds of several ranks")
         self.first = first
         self.symbols: dict[tuple[int, int], int] = {}  # (feed, axis) -> its symbol
+        # (feed, axis) -> the size for a symbol's size of 0
+        self._shifts: dict[tuple[int, int], int] = {}
         columns: dict[Sizes, int] = {}
+        least: dict[Sizes, int] = {}  # of each column
         for feed, shape in enumerate(first):
-            for axis in range(len(shape)):
+            for axis in range(len(shape) if isinstance(shape, tuple) else 0):
                 column = tuple(shapes[feed][axis] for shapes in seen)
                 if len(set(column)) > 1:
-                    symbol = columns.setdefault(column, len(columns))
-                    self.symbols[feed, axis] = symbol
+                    key = tuple(n - column[0] for n in column) if shifted else column
+                    shift = column[0] - least.setdefault(key, column[0])
+                    if shift < 0:  # a size may not become negative
+                        key, shift = column, 0
+                    self.symbols[feed, axis] = columns.setdefault(key, len(columns))
+                    if shift:
+                        self._shifts[feed, axis] = shift
         self.count = len(columns)
         self.seen: list[Sizes] = [sizes for shapes in seen if (sizes := self.sizes(shapes))]
 
@@ -51,24 +63,34 @@ class SymbolicShapes:
         """Return the symbols' sizes in feed shapes; None without the pattern."""
         found: dict[int, int] = {}
         for feed, (shape, known) in enumerate(zip(shapes, self.first)):
-            if len(shape) != len(known):
+            if not isinstance(known, tuple):
+                if shape != known:
+                    return None
+                continue
+            if not isinstance(shape, tuple) or len(shape) != len(known):
                 return None
             for axis, (size, same) in enumerate(zip(shape, known)):
                 symbol = self.symbols.get((feed, axis))
                 if symbol is None:
                     if size != same:
                         return None
-                elif found.setdefault(symbol, size) != size:
-                    return None
+                else:
+                    size -= self._shifts.get((feed, axis), 0)
+                    if found.setdefault(symbol, size) != size:
+                        return None
         return tuple(found[k] for k in range(self.count))
 
     def shapes(self, sizes: Sizes) -> Shapes:
         """Return the feed shapes for these sizes."""
         return tuple(
             tuple(
-                sizes[self.symbols[feed, axis]] if (feed, axis) in self.symbols else size
+                sizes[self.symbols[feed, axis]] + self._shifts.get((feed, axis), 0)
+                if (feed, axis) in self.symbols
+                else size
                 for axis, size in enumerate(shape)
             )
+            if isinstance(shape, tuple)
+            else shape
             for feed, shape in enumerate(self.first)
         )
 
@@ -125,6 +147,10 @@ class SymbolicShapes:
     def sizes_in(self, shapes: Sequence[Shapes]) -> list[Sizes]:
         """Return the sizes in those feed shapes that have the pattern."""
         return [sizes for one in shapes if (sizes := self.sizes(one)) is not None]
+
+
+def _rank(shape: Any) -> Any:
+    return len(shape) if isinstance(shape, tuple) else shape
 
 
 def odd(sizes: Sequence[int], up: int) -> Sizes:

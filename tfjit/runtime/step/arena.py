@@ -78,6 +78,15 @@ class Placement:
             )
         self.address = arena.address
 
+    def move(self, numbers: np.ndarray, offsets: np.ndarray) -> None:
+        """Give placed words, by number, other offsets before the next run."""
+        self._offsets[numbers] = offsets
+        own = self._scope.get("arena")
+        if own is not None:
+            self.bind(own)
+        else:
+            self.address = 0  # the next run binds the arena that it borrows
+
     def reshape(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Give views other shapes, before the next run."""
         changed = [name for name in self._views if name in shapes]

@@ -161,7 +161,11 @@ class _While(FunctionKernel):
         while True:
             if context.cancellation.cancelled:
                 raise cancelled()
-            values = (plan.known(types_of(values)) or variant).call(values, context)
+            types = types_of(values)
+            results = plan.run_generic(types, values) if context.collector is None else None
+            if results is None:
+                results = (plan.known(types) or variant).call(values, context)
+            values = results
             if not truth(values.pop()):
                 return values
 
