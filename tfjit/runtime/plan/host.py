@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.kernel_api.op_kernel import StepContext
     from tfjit.runtime.plan.plan_cache_budget import VariantBudget
+    from tfjit.runtime.plan.shared_bodies import SharedBodies
     from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
     from tfjit.runtime.step.arena import ArenaPool
     from tfjit.runtime.step.step import StepEnvironment
@@ -69,6 +70,7 @@ class PlanHost(Protocol):
     state: SessionState
     observer: Any
     node_kernels: RequestedKernels
+    bodies: SharedBodies
 
     @property
     def split_threads(self) -> int:

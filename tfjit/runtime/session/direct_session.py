@@ -39,6 +39,7 @@ from tfjit.runtime.plan.fast_path import plan_runner
 from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.plan.plan_cache_budget import VariantBudget
+from tfjit.runtime.plan.shared_bodies import SharedBodies
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 from tfjit.runtime.session import rewriter_config, session_config
 from tfjit.runtime.session.callables import Callables
@@ -110,6 +111,7 @@ class DirectSession(SessionInterface):
         self._compares = session_config.compares()
         self.logs_rendezvous = settings.logs("rendezvous")
         self.node_kernels = RequestedKernels(store)
+        self.bodies = SharedBodies()
         self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
         self.closed = False
@@ -251,6 +253,7 @@ class DirectSession(SessionInterface):
             self.cancellation,
             self.state,
             self.node_kernels,
+            self.bodies,
             self.recycler,
             self.arenas,
             self.budget,

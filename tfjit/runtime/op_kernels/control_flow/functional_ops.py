@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.ir.function_library import Function
     from tfjit.runtime.plan.host import PlanHost
+    from tfjit.runtime.plan.shared_bodies import BodyLease
 
 LEVELS_A_THREAD: Final = 20
 """Nested calls on one thread.
@@ -144,10 +145,12 @@ class _While(FunctionKernel):
 
         cond, body = (self._library.body(ref) for ref in self._refs)
         wide = widened(types, infer_loop(body, given(types), PassContext()))
-        plan: BodyPlan = self._library.keep(
-            self._refs[1], "iteration", lambda: BodyPlan(session, loop_step(cond, body))
+        lease: BodyLease = self._library.keep(
+            self._refs[1],
+            "iteration",
+            lambda: session.bodies.lease(session, loop_step(cond, body)),
         )
-        return self._plan(session, self._refs[0]).body(wide), plan.body(wide), wide != types
+        return self._plan(session, self._refs[0]).body(wide), lease.plan.body(wide), wide != types
 
     def _iterate_by_shape(
         self, variant: BodyVariant, values: list[Any], context: StepContext
