@@ -41,21 +41,21 @@ class SymbolicShapes:
             raise NotGeneric("feeds of several ranks")
         self.first = first
         self.symbols: dict[tuple[int, int], int] = {}  # (feed, axis) -> its symbol
-        # (feed, axis) -> the size for a symbol's size of 0
+        # (feed, axis) -> difference of its size and its symbol's
         self._shifts: dict[tuple[int, int], int] = {}
         columns: dict[Sizes, int] = {}
-        least: dict[Sizes, int] = {}  # of each column
+        least: list[int] = []  # of the first sizes of each symbol
         for feed, shape in enumerate(first):
             for axis in range(len(shape) if isinstance(shape, tuple) else 0):
                 column = tuple(shapes[feed][axis] for shapes in seen)
                 if len(set(column)) > 1:
                     key = tuple(n - column[0] for n in column) if shifted else column
-                    shift = column[0] - least.setdefault(key, column[0])
-                    if shift < 0:  # a size may not become negative
-                        key, shift = column, 0
-                    self.symbols[feed, axis] = columns.setdefault(key, len(columns))
-                    if shift:
-                        self._shifts[feed, axis] = shift
+                    symbol = self.symbols[feed, axis] = columns.setdefault(key, len(columns))
+                    if symbol == len(least):
+                        least.append(column[0])
+                    least[symbol] = min(least[symbol], column[0])
+        for (feed, axis), symbol in self.symbols.items():
+            self._shifts[feed, axis] = first[feed][axis] - least[symbol]
         self.count = len(columns)
         self.seen: list[Sizes] = [sizes for shapes in seen if (sizes := self.sizes(shapes))]
 
@@ -75,7 +75,7 @@ class SymbolicShapes:
                     if size != same:
                         return None
                 else:
-                    size -= self._shifts.get((feed, axis), 0)
+                    size -= self._shifts[feed, axis]
                     if found.setdefault(symbol, size) != size:
                         return None
         return tuple(found[k] for k in range(self.count))
@@ -84,7 +84,7 @@ class SymbolicShapes:
         """Return the feed shapes for these sizes."""
         return tuple(
             tuple(
-                sizes[self.symbols[feed, axis]] + self._shifts.get((feed, axis), 0)
+                sizes[self.symbols[feed, axis]] + self._shifts[feed, axis]
                 if (feed, axis) in self.symbols
                 else size
                 for axis, size in enumerate(shape)
