@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import ENTER, EXIT
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
+
+_CONTEXT: Final = "while_context"
+"""Suffix that tf.while_loop adds to the name of a loop to name its frame."""
 
 
 @dataclass(slots=True)
@@ -21,6 +25,19 @@ class Frames:
     enter: dict[str, str] = field(default_factory=dict)
     outer: dict[str, str] = field(default_factory=lambda: {"": ""})
     condition: dict[str, str] = field(default_factory=dict)
+
+
+def outermost(frames: Frames, name: str) -> str:
+    """Return the outermost frame around a node, "" outside of loops."""
+    frame = frames.of.get(name, "")
+    while frames.outer[frame]:
+        frame = frames.outer[frame]
+    return frame
+
+
+def loop_name(frame: str) -> str:
+    """Return the name of the While that `functionalize` makes of a frame."""
+    return frame.removesuffix(_CONTEXT).rstrip("/") or frame
 
 
 def find_frames(graph: DataflowGraph) -> Frames:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from tfjit.framework.op_defs.op_traits import ENTER, EXIT, MERGE, NEXT_ITERATION, SWITCH
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.analysis.frame_check import check_frames
-from tfjit.passes.analysis.frames import Frames, find_frames
+from tfjit.passes.analysis.frames import Frames, find_frames, loop_name
 from tfjit.passes.control_flow.functionalize_conds import functionalize_conds
 from tfjit.passes.control_flow.outline import BodyBuilder, check_members, free_name
 from tfjit.passes.ir.dataflow_graph import (
@@ -24,9 +23,6 @@ from tfjit.passes.ir.dataflow_graph import (
 )
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.manager.pass_context import PassContext
-
-# suffix that tf.while_loop adds to the name of a loop to name its frame
-_CONTEXT: Final = "while_context"
 
 
 def functionalize(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -312,7 +308,7 @@ class _Rewriter:
         enters = [graph.node(name) for name in loop.enters]
         types = tuple(node.output_dtypes[0].base_dtype for node in enters)
         shapes = [node.output_shapes[0] for node in enters]
-        base = loop.name.removesuffix(_CONTEXT).rstrip("/") or loop.name
+        base = loop_name(loop.name)
         builders = (
             self._condition(f"{base}_cond", types, shapes),
             self._body(f"{base}_body", types, shapes),

@@ -214,8 +214,7 @@ class _Gradient:
             raise Declined(f"'{loop.name}' starts with another flow")
         handles = {made.name for outside, made in self.handles if outside is None}
         if graph.inputs(gather.name)[2] != (loop.name, m) or any(
-            name not in handles and name != gather.name
-            for name, _ in graph.consumers(loop.name, m)
+            name not in handles and name != gather.name for name, _ in graph.consumers(loop.name, m)
         ):
             raise Declined(f"the final value of it after '{loop.name}' is used")
         taken = _users(body, indexed(body, "_Arg")[m].name)

@@ -19,9 +19,10 @@ from tfjit.framework.op_defs.op_traits import (
     SHAPE_QUERY,
     SIZED_BY_VALUES,
     TRANSFER,
+    WHILE,
     WRITES_VARIABLE,
 )
-from tfjit.passes.analysis.frames import find_frames
+from tfjit.passes.analysis.frames import Frames, find_frames, loop_name, outermost
 from tfjit.passes.analysis.padding import find_padding
 from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
@@ -118,13 +119,18 @@ def with_merged(
 ) -> set[str]:
     """Return the roots and the nodes that passes have merged into them.
 
+    A v1 loop that passes have made a While is all nodes of its frame.
+
     graph: the session's. optimized: the run's graph behind the passes; it has the roots.
     """
     ops = {optimized.node(name).op for name in roots}
+    loops = {name for name in roots if name not in graph and optimized.node(name).has_trait(WHILE)}
+    frames = find_frames(graph) if loops else Frames()
     return {
         name
         for name in needed_nodes(graph, spec)[0]
         if name in roots
+        or (loops and loop_name(outermost(frames, name)) in loops)
         or (name not in optimized and graph.node(name).op in ops and _leaves_open(graph.node(name)))
     }
 
@@ -186,6 +192,8 @@ class _DynamicSplitter(Splitter):
             raise Declined("Python functions may meet")
         self.waiting = self.needed.intersection(roots)
         self.kept = {parse_tensor_name(name)[0] for name in (*spec.fetches, *spec.targets)}
+        entered = any(graph.node(name).has_trait(ENTER) for name in self.needed)
+        self.frames = find_frames(graph) if entered else Frames()
 
     def stages(self) -> list[Stage]:
         if not self.waiting:
@@ -193,7 +201,7 @@ class _DynamicSplitter(Splitter):
         self.plain = self._plain() - self.waiting
         self.guarded = self._guarded()
         # constants and handles have a copy in each stage
-        self.behind = self._descendants(self.waiting)
+        self._find_behind()
         self._sink_references()
         self.plain |= self._shared_reads()
         self.behind -= self.plain
@@ -218,6 +226,31 @@ class _DynamicSplitter(Splitter):
         for stage in stages:
             stage.cut |= self.spec.cut
         return stages
+
+    def _find_behind(self) -> None:
+        """Find the nodes that depend on roots. A loop is a root as a whole, or none."""
+        loops: dict[str, set[str]] = {}
+        for name in self.waiting:
+            frame = outermost(self.frames, name)
+            if frame:
+                loops.setdefault(frame, set()).add(name)
+        wholes = [
+            members
+            for members in loops.values()
+            if any(self.graph.node(name).has_trait(ENTER) for name in members)
+        ]
+        inside = set().union(*wholes)
+        self.behind = self._descendants(self.waiting - inside)
+        for members in wholes:
+            left = {target for name in members for target, _ in self._targets(name)} - members
+            self.behind |= left | self._descendants(left)
+        for members in wholes:
+            if not members.isdisjoint(self.behind):
+                self.behind |= members
+            for name in members:
+                for source, output in self._sources(name):
+                    if source not in members | self.plain and not self._may_pass(source, output):
+                        raise Declined(f"a loop of unknown sizes reads {source}, which is no array")
 
     def _sink(self, names: Iterable[str]) -> None:
         """Move nodes, and their dependents, behind the roots."""
@@ -247,13 +280,11 @@ class _DynamicSplitter(Splitter):
         """
         flow = [name for name in self.needed if self.graph.node(name).has_trait(CONTROL_FLOW)]
         inside: set[str] = set()
-        if any(self.graph.node(name).has_trait(ENTER) for name in flow):
-            frames = find_frames(self.graph)
-            for name in self.needed:
-                frame = frames.of[name]
-                leaves = self.graph.node(name).has_trait(EXIT)
-                if frame and not (leaves and not frames.outer[frame]):
-                    inside.add(name)
+        for name in self.needed if self.frames.of else ():
+            frame = self.frames.of[name]
+            leaves = self.graph.node(name).has_trait(EXIT)
+            if frame and not (leaves and not self.frames.outer[frame]):
+                inside.add(name)
         conditional = [
             name
             for name in flow

@@ -442,7 +442,7 @@ def start(
     """
 
     def build() -> None:
-        if plan.session.closed:
+        if plan.session.closed or plan.stages is not None:
             waiting.compile_done.set()
             return
         try:

@@ -132,8 +132,7 @@ class _Starts:
         laid_out += [self._patches[place][2] for place in in_arrays]
         offsets = [self._moved[place] for place in (*in_arena, *in_arrays)]
         return [
-            offset + (start - offset.value)
-            for start, offset in zip(laid_out, offsets, strict=True)
+            offset + (start - offset.value) for start, offset in zip(laid_out, offsets, strict=True)
         ]
 
 
@@ -449,8 +448,7 @@ def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
     """
     return NativeCall(
         tuple(
-            replace(launch, words=tuple(map(_at_present, launch.words)))
-            for launch in call.launches
+            replace(launch, words=tuple(map(_at_present, launch.words))) for launch in call.launches
         ),
         call.in_place,
         tuple(_greatest(nbytes) for nbytes in call.temp_bytes),
