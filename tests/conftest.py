@@ -25,6 +25,8 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 # Tests of the compiler count the kernels that it compiled, archives in the tree or not.
 os.environ.setdefault("TFJIT_PRECOMPILED", "0")
+# Tests look at passes and builders, and replace parts of them.
+os.environ.setdefault("TFJIT_STORED_PLANS", "0")
 
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 

@@ -52,6 +52,12 @@ SETTINGS: Final = (
         "use the precompiled kernels that are installed with tfjit; 0: compile all for this CPU",
     ),
     Setting(
+        "TFJIT_STORED_PLANS",
+        "flag",
+        "1",
+        "keep finished plans beside the kernels for later processes; 0: plan anew in each process",
+    ),
+    Setting(
         "TFJIT_JIT",
         "choice",
         "lazy",

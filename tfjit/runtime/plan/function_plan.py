@@ -177,6 +177,7 @@ class BodyPlan(Plan):
     variant_class = BodyVariant
     has_shifted_sizes = True  # a history grows with the text that it is made of
     specializes = False
+    may_be_stored = False
     max_variants = 256  # a loop over changing shapes needs one variant per iteration
 
     def __init__(self, session: PlanHost, function: Function) -> None:

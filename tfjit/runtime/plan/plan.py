@@ -53,6 +53,7 @@ class Plan:
 
     variant_class: type[Variant] = Variant
     max_variants = MAX_VARIANTS
+    may_be_stored = True  # its variants follow from the graph, the spec and the session
     may_be_generic = True  # feed shapes are all that tells its variants apart
     has_shifted_sizes = False  # feeds' sizes may have constant differences
     specializes = True  # a size that recurs gets an ordinary variant beside the generic one

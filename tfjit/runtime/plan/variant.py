@@ -25,9 +25,10 @@ from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, NotStatic
-from tfjit.runtime.plan import first_run, plan_warm_start, upgrades
+from tfjit.runtime.plan import first_run, plan_warm_start, stored_plan, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
+from tfjit.runtime.plan.plan_key import PlanKey, plan_key
 from tfjit.runtime.schedule.kernel_priority import most_valuable_first
 from tfjit.runtime.schedule.kernel_selection import (
     CallReport,
@@ -49,11 +50,13 @@ if TYPE_CHECKING:
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.plan_warm_start import PlanRecord
+    from tfjit.runtime.plan.stored_plan import StoredPlan
 
 log = logging.getLogger("tfjit.plan")
 
 QUICK_NODES = 300  # above this size, the passes take longer than a first result should
 _LEAST_SHARE = 0.02  # while a run builds the generic variant
+_STORE_AFTER_S = 0.3
 _FIRST_CHUNK = 4  # kernels that are worth a step; each later step waits for twice as many
 
 
@@ -110,6 +113,10 @@ class Variant:
         session = plan.session
         mode = session.jit
         known: PlanRecord | None = None
+        self._key: PlanKey | None = None  # of the plan on disk, None if there is never one
+        self._stored: StoredPlan | None = None
+        if self._starts_stored():
+            return
         if mode == "lazy" and session.straight_line and len(session.devices.devices) == 1:
             nodes, self._fingerprint, self._once = plan.survey(feed_shapes)
             if self._fingerprint:
@@ -130,6 +137,88 @@ class Variant:
                 self._compile()
             self._take(self._make_step())
             self.compile_done.set()
+
+    def _starts_stored(self) -> bool:
+        """Return whether a plan that an earlier process stored serves this variant."""
+        plan, session = self.plan, self.plan.session
+        if not (plan.may_be_stored and session.straight_line and session.jit != "off"):
+            return False
+        if not stored_plan.are_used():
+            return False
+        self._key = plan_key(session, plan.spec(self.feed_shapes))
+        if self._key.reason:
+            log.debug("plan %s is not stored: %s", plan.name, self._key.reason)
+        try:
+            with self._timed():
+                found = stored_plan.read(session, self._key)
+                if found is None:
+                    return False
+                self._stored = found
+                self.lowered, self.calls = found.lowered, found.calls
+                if session.jit == "eager":
+                    self._compile()
+                else:
+                    self._load_present()
+                arrived = self._arrived()
+                step = self._make_step()
+        # the passes meet a fault of the plan's own again, and report it
+        except Exception as error:
+            log.warning("the stored form of plan %s is not used: %s", plan.name, error)
+            self._stored = self.lowered = self.calls = None
+            return False
+        self._installed = arrived
+        if session.jit == "lazy" and self._missing():
+            self.step = step
+            self._later = self._upgrade
+        else:
+            self._take(step)
+            drop_member_calls(self.lowered, _lacks)
+            self.compile_done.set()
+        return True
+
+    def store(self) -> bool:
+        """Store the plan for later processes; return whether it is stored.
+
+        The key is made again: only a plan that today's session would make the same is stored.
+        """
+        key, session = self._key, self.plan.session
+        if key is None or not key.name or self.lowered is None or self.calls is None:
+            return False
+        if self._stored is not None or session.closed or len(self.partitions) != 1:
+            return False
+        with self._building:
+            again = plan_key(session, self.plan.spec(self.feed_shapes))
+            if again.name != key.name:
+                return False
+            partition = self.partitions[0]
+            nodes = len(partition.graph)
+            data = stored_plan.to_bytes(self.lowered, self.calls, partition.device, nodes, again)
+            # a closed session takes its graphs apart
+            return not session.closed and stored_plan.write(again, data)
+
+    def _store_later(self) -> None:
+        """Store the plan in the background, once its first run is likely to be over."""
+        if self._key is None or not self._key.name or self._made_ms < stored_plan.LEAST_MS:
+            return
+        found = weakref.ref(self)
+
+        def store_it() -> None:
+            variant = found()
+            try:
+                if variant is not None:
+                    variant.store()
+            # a fault here must not end the thread that serves all sessions
+            except Exception as error:
+                log.debug("a plan is not stored: %s", error)
+
+        def submit() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(store_it)
+
+        timer = threading.Timer(_STORE_AFTER_S, submit)
+        timer.daemon = True
+        timer.start()
 
     def _passes_pay(self, known: PlanRecord | None) -> bool:
         """Return whether a big graph's first run waits for its passes.
@@ -210,6 +299,7 @@ class Variant:
             self._take(step)
             drop_member_calls(self.lowered, _lacks)
             self.compile_done.set()
+            self._store_later()
         return True
 
     def _builders_pay(self, lowered: Lowered) -> bool:
@@ -295,6 +385,8 @@ class Variant:
         """Report the memory of this variant to the session."""
         session, step, lowered = self.plan.session, self.step, self.lowered
         nodes = sum(len(partition.graph) for partition in self.partitions)
+        if self._stored is not None and not self.partitions:
+            nodes = self._stored.nodes
         constants = (
             [v.array for v in lowered.values if v.array is not None] if lowered is not None else []
         )
@@ -413,8 +505,19 @@ class Variant:
         if not self._put_off(self._upgrade):
             self._upgrade()
 
+    def show_passes(self) -> None:
+        """Run the passes that a stored plan stands for, to show their graph and report."""
+        if self._stored is None:
+            return
+        with self._building, self.plan.session.settings():
+            if not self.partitions:
+                self.partitions, self.report = self.plan.build(self.feed_shapes)
+
     def finish_passes(self) -> None:
-        """Run the passes of a big graph now, if they were deferred."""
+        """Run the passes now, if they were deferred or a stored plan stands for them."""
+        if self._stored is not None:
+            self.show_passes()
+            return
         with self._lock:
             waits = self._later == self._optimize_and_upgrade
             if waits:
@@ -456,7 +559,9 @@ class Variant:
     def _make_step(self) -> Step:
         assert self.lowered is not None
         session = self.plan.session
-        env = session.step_environment(self.partitions[0].device)
+        stored = self._stored
+        device = stored.device if stored is not None else self.partitions[0].device
+        env = session.step_environment(device)
         folder = self.report.folder if self.report is not None else None
         step = Step(self.lowered, replace(env, dump_folder=folder), self.plan.name)
         if folder is not None:
@@ -500,6 +605,7 @@ class Variant:
                 missing = self._missing()
             store.request(missing)
             self._advance(missing, _FIRST_CHUNK)
+            self._store_later()
         # A builder's bug must not end the thread that serves all sessions.
         except BaseException as error:
             self._fail(error)
@@ -663,6 +769,7 @@ class Variant:
         return results
 
     def _dataflow(self) -> DataflowPlan:
+        self.show_passes()
         with self._lock:
             if self.dataflow is None:
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)

@@ -351,6 +351,7 @@ def explain_plan(
     variant.compile_done.wait(COMPILE_TIMEOUT_S)
     if variant.failure is not None:
         raise variant.failure
+    variant.show_passes()
     times, unmeasured = None, ""
     if measure:
         times, unmeasured = _measure(plan, variant, feed_shapes, values or {})

@@ -72,6 +72,7 @@ def run_with_options(
         if collector is not None and (trace or "cost model" in due):
             collector.fill(metadata)
         if options is not None and options.output_partition_graphs:
+            variant.show_passes()
             for partition in variant.partitions:
                 metadata.partition_graphs.append(partition.graph.to_graph_def())
         if session.config is not None and session.config.experimental.HasField("session_metadata"):
