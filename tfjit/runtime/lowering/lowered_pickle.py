@@ -142,6 +142,12 @@ def _order(names: tuple[str, ...], successors: tuple[tuple[int, ...], ...]) -> N
     return NodeOrder(names, successors)
 
 
+def _message(kind: type[str], text: str, state: Mapping[str, Any]) -> str:
+    made = str.__new__(kind, text)
+    vars(made).update(state)
+    return made
+
+
 def _instruction(serving: str, has_kernel: bool, backend: Backend, *rest: Any) -> Instruction:
     node, inputs, outputs, spec, *more = rest
     compute = _late(node, serving, backend) if has_kernel else None
@@ -254,6 +260,8 @@ class _Pickler(pickle.Pickler):
             return _dtype, (obj.as_datatype_enum,)
         if kind is TensorShape:
             return TensorShape._of, (obj.dims_tuple,)
+        if isinstance(obj, str):  # a message with numbers of its own
+            return _message, (kind, str.__str__(obj), vars(obj))
         if kind in (DataflowGraph, NodeOrder):
             numbers = {name: k for k, name in enumerate(obj)}
             after = tuple(tuple(numbers[name] for name in obj.successors(node)) for node in obj)

@@ -108,8 +108,10 @@ def _array(value: np.ndarray) -> Any:
 
 
 def _attrs(attrs: Mapping[str, Any]) -> list[Any]:
+    # a message keeps them in no order
     return [
-        (name, value if type(value) in _PLAIN else _plain(value)) for name, value in attrs.items()
+        (name, value if type(value) in _PLAIN else _plain(value))
+        for name, value in sorted(attrs.items())
     ]
 
 
@@ -119,11 +121,11 @@ def _nodes(graph: DataflowGraph, names: Iterable[str]) -> list[Any]:
     before = graph._pred
     for name in names:
         node = graph.node(name)
-        inputs = [
+        inputs = sorted(
             (source, data["src_output"], data["dst_input"])
             for source, keyed in before[name].items()
             for data in keyed.values()
-        ]
+        )
         found.append(
             (
                 name,

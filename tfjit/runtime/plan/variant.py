@@ -193,6 +193,8 @@ class Variant:
             partition = self.partitions[0]
             nodes = len(partition.graph)
             data = stored_plan.to_bytes(self.lowered, self.calls, partition.device, nodes, again)
+            # so that no process reads it in vain
+            stored_plan.from_bytes(memoryview(data), again, self.lowered.backend)
             # a closed session takes its graphs apart
             return not session.closed and stored_plan.write(again, data)
 
