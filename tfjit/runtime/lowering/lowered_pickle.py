@@ -39,6 +39,8 @@ SHARED_BYTES: Final = 64
 """Size from which an array is looked up among the constants of the graph."""
 OUTSIDE_BYTES: Final = 4096
 """Size from which an array lies outside of the pickle, and is compared by its contents."""
+ALIGN_BYTES: Final = 64
+"""Boundary of packed weights. An array on it is read back to one, outside of the pickle."""
 _PACKAGES: Final = ("tfjit.", "numpy.")
 _BUILTINS: Final = frozenset({"frozenset", "set", "slice", "complex", "bytearray", "range"})
 
@@ -190,7 +192,8 @@ class _Pickler(pickle.Pickler):
         backend: Backend,
     ) -> None:
         def add(buffer: pickle.PickleBuffer) -> bool:
-            if buffer.raw().nbytes < OUTSIDE_BYTES:
+            raw = buffer.raw()
+            if raw.nbytes < OUTSIDE_BYTES and not _is_aligned(np.frombuffer(raw, np.uint8)):
                 return True
             outside.append(buffer)
             return False
@@ -230,7 +233,7 @@ class _Pickler(pickle.Pickler):
         if not array.flags.c_contiguous:
             return None
         name = self._at.get((array.ctypes.data, array.nbytes))
-        if name is None and array.nbytes >= OUTSIDE_BYTES:
+        if name is None and array.nbytes >= OUTSIDE_BYTES and not _is_aligned(array):
             if self._by_digest is None:
                 self._by_digest = {
                     _digest(known): name
@@ -303,6 +306,11 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _is_aligned(array: np.ndarray) -> bool:
+    """Return whether an array lies on a boundary that its kernel may rely on."""
+    return bool(array.ctypes.data % ALIGN_BYTES == 0)
+
+
 def _digest(array: np.ndarray) -> bytes:
     yield_interpreter()
     header = f"{array.dtype.str} {array.nbytes} ".encode()
@@ -372,7 +380,7 @@ def decode(
 ) -> Lowered:
     """Return the lowered partition that `encode` wrote.
 
-    buffers: the arrays outside of the pickle, in order. variable, constant: the session's Variable
+    buffers: the arrays outside of the pickle, in order and on boundaries of ALIGN_BYTES. variable, constant: the session's Variable
     and array of a node. Raises UnpicklingError and others for damaged bytes.
     """
     file = io.BytesIO(pickled)
@@ -382,4 +390,4 @@ def decode(
     return found
 
 
-__all__ = ["Encoded", "LateKernel", "NodeOrder", "NotStorable", "decode", "encode"]
+__all__ = ["ALIGN_BYTES", "Encoded", "LateKernel", "NodeOrder", "NotStorable", "decode", "encode"]

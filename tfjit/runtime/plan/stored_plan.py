@@ -26,7 +26,7 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.object_file import write_atomically
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
-from tfjit.runtime.lowering.lowered_pickle import NotStorable, decode, encode
+from tfjit.runtime.lowering.lowered_pickle import ALIGN_BYTES, NotStorable, decode, encode
 from tfjit.runtime.schedule.kernel_selection import CallReport
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ LEAST_MS: Final = 10.0
 """Processor time of passes and builders below which a plan is not worth a file."""
 _MAGIC: Final = b"tfjit plan 1\n"
 _LENGTHS: Final = struct.Struct("<QQ")  # of the header and of the pickle
-_ALIGN: Final = 64
 _TOUCH_S: Final = 86_400.0
 _DIGEST_BYTES: Final = 32
 
@@ -79,7 +78,7 @@ def path_of(key: str) -> Path | None:
 
 
 def _aligned(count: int) -> int:
-    return -count % _ALIGN
+    return -count % ALIGN_BYTES
 
 
 def to_bytes(
@@ -160,7 +159,7 @@ def _read_file(path: Path) -> memoryview | None:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             size = found.st_size
-            whole = np.empty(size + _ALIGN, np.uint8)
+            whole = np.empty(size + ALIGN_BYTES, np.uint8)
             first = _aligned(whole.ctypes.data)
             data = memoryview(whole)[first : first + size]  # type: ignore[arg-type]
             if file.readinto(data) != size:
