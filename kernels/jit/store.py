@@ -16,6 +16,7 @@ import atexit
 import base64
 import contextlib
 import functools
+import hashlib
 import logging
 import os
 import queue
@@ -23,7 +24,7 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,6 +126,9 @@ class KernelStore:
         self._recorded: dict[KernelSource, None] | None = None
         self._recorded_ir: dict[tuple[str, tuple[str, ...]], None] = {}
         self.ir_keys: set[str] = set()  # names of the objects that `load_ir` has loaded
+        # the same names, and those that an earlier process gave, by digest of the assembly
+        self.ir_names: dict[str, str] = {}
+        self._expected_ir: dict[str, str] = {}
         self._reset()
 
     def _reset(self) -> None:
@@ -289,6 +293,32 @@ class KernelStore:
                     self._pending.pop(source, None)
         return all(source in self._loaded for source in wanted)
 
+    def load_named(
+        self, kernels: Iterable[tuple[KernelSource, str]], ir_names: Mapping[str, str]
+    ) -> None:
+        """Load kernels under the names that an earlier process of this code gave them.
+
+        No name is computed, which would import llvmlite. Missing kernels are left alone. ir_names:
+        of `ir_names` in that process, for `load_ir`.
+        """
+        self._expected_ir |= ir_names
+        for source, name in kernels:
+            if source in self._loaded or source in self._refused or self._recorded is not None:
+                continue
+            with self._lock:
+                claimed = bool(self._claim([source]))
+            if not claimed:
+                continue
+            if (
+                self._load_archived(source, self._packs, name)
+                or self._load_cached(source, name)
+                or self._load_archived(source, self._precompiled, name)
+            ):
+                self.counters.hits += 1
+            else:
+                with self._lock:
+                    self._pending.pop(source, None)
+
     def _cache_key(self, source: KernelSource) -> str:
         """Return the kernel's name in the disk cache; "" without a compiler."""
         if self._without_compiler:
@@ -344,6 +374,11 @@ class KernelStore:
         packed = self._load_archived_ir(self._packs, text, functions)
         if packed is not None:
             return packed
+        digest = hashlib.sha256(repr((text, sorted(functions))).encode()).hexdigest()
+        expected = self._load_expected_ir(self._expected_ir.get(digest, ""))
+        if expected is not None:
+            self.ir_names[digest] = self._expected_ir[digest]
+            return expected
         key, path = "", None
         with contextlib.suppress(loader.NoCompiler):
             key = text_key(text, sorted(functions))
@@ -352,6 +387,7 @@ class KernelStore:
             try:
                 addresses = loader.load(ObjectFile.decode(path.read_bytes()))
                 self.ir_keys.add(key)
+                self.ir_names[digest] = key
                 return addresses
             except OSError:
                 pass  # not on disk yet
@@ -359,13 +395,36 @@ class KernelStore:
                 settings.say("cache", "%s is compiled again: %s", path, error)
         ready = self._load_archived_ir(self._precompiled, text, functions)
         if ready is not None:
+            self.ir_names[digest] = self._precompiled.text_key(text, functions)
             return ready
         obj = loader.compile_ir(text, functions)
         if path is not None:
             with contextlib.suppress(OSError):
                 write_atomically(path, obj.encode())
         self.ir_keys.add(key)
+        self.ir_names[digest] = key
         return loader.load(obj)
+
+    def _load_expected_ir(self, key: str) -> dict[str, int] | None:
+        """Load compiled LLVM assembly of a known name, or return None."""
+        directory = self.directory if key else None
+        if not key:
+            return None
+        obj = None
+        if directory is not None:
+            with contextlib.suppress(OSError, DamagedObject):
+                obj = ObjectFile.decode((directory / f"{key}.o").read_bytes())
+        if obj is None:
+            obj = self._precompiled.read(key)
+        if obj is None:
+            return None
+        try:
+            addresses = loader.load(obj)
+        except loader.MissingSymbol as error:
+            settings.say("cache", "compiled assembly %s does not load: %s", key, error)
+            return None
+        self.ir_keys.add(key)
+        return addresses
 
     def _load_archived_ir(
         self, archives: Archives, text: str, functions: Sequence[str]
@@ -489,8 +548,8 @@ class KernelStore:
             return False
         return True
 
-    def _load_archived(self, source: KernelSource, archives: Archives) -> bool:
-        key = archives.key(source)
+    def _load_archived(self, source: KernelSource, archives: Archives, key: str = "") -> bool:
+        key = key or archives.key(source)
         obj = archives.read(key) if key else None
         if obj is None:
             return False

@@ -7,8 +7,11 @@ the signature; the shapes of variables; config, settings, threads and the CPU; a
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.util
 import marshal
+import os
 import platform
 import sys
 from collections.abc import Iterable, Mapping
@@ -228,6 +231,18 @@ def _session(session: PlanHost) -> list[Any]:
     ]
 
 
+@functools.cache
+def _compiler() -> list[Any]:
+    """Return what tells versions of the compiler apart: names of kernels depend on it."""
+    found: list[Any] = []
+    for package in ("numba", "llvmlite"):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin:
+            stat = os.stat(spec.origin)
+            found.append((spec.origin, stat.st_size, stat.st_mtime_ns))
+    return found
+
+
 def _machine() -> list[Any]:
     cpu = target.host()
     return [
@@ -238,6 +253,7 @@ def _machine() -> list[Any]:
         (cpu.l1_bytes, cpu.l2_bytes, cpu.l3_bytes),
         target.available_cpus(),
         np.__version__,
+        _compiler(),
     ]
 
 

@@ -57,13 +57,16 @@ _DIGEST_BYTES: Final = 32
 class StoredPlan:
     """A variant that an earlier process made.
 
-    device: of its partition. nodes: the number of nodes that passes left.
+    device: of its partition. nodes: the number of nodes that passes left. kernels: those that were
+    loaded then, with their names. ir_names: those of compiled assembly.
     """
 
     lowered: Lowered
     calls: CallReport | None
     device: str
     nodes: int
+    kernels: tuple[tuple[KernelSource, str], ...]
+    ir_names: Mapping[str, str]
 
 
 def are_used() -> bool:
@@ -97,6 +100,8 @@ def to_bytes(
             nodes,
             (calls.kernels, calls.groups, calls.shared, calls.unfused) if calls else None,
             [(s.text, s.entries, s.arity, s.interleave, s.title, s.module) for s in encoded.sources],
+            [store.name_of(s) if store.lookup(s) is not None else "" for s in encoded.sources],
+            dict(store.ir_names),
             sizes,
         ),
         5,
@@ -126,7 +131,9 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend) -> StoredPlan:
         raise ValueError("its digest does not match")
     header_bytes, pickled_bytes = _LENGTHS.unpack_from(data, body)
     body += _LENGTHS.size
-    name, device, nodes, calls, texts, sizes = pickle.loads(data[body : body + header_bytes])
+    name, device, nodes, calls, texts, names, ir_names, sizes = pickle.loads(
+        data[body : body + header_bytes]
+    )
     if name != key.name:
         raise ValueError("it is another plan's")
     body += header_bytes
@@ -138,6 +145,7 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend) -> StoredPlan:
         arrays.append(data[at : at + size])
         at += size
     sources = [KernelSource(*fields) for fields in texts]
+    named = [(source, name) for source, name in zip(sources, names, strict=True) if name]
 
     def variable(node: str) -> Variable:
         return key.variables[node]
@@ -150,7 +158,8 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend) -> StoredPlan:
     # a class or a node that is no longer there
     except (pickle.UnpicklingError, AttributeError, LookupError, TypeError, ImportError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    return StoredPlan(lowered, CallReport(*calls) if calls is not None else None, device, nodes)
+    report = CallReport(*calls) if calls is not None else None
+    return StoredPlan(lowered, report, device, nodes, tuple(named), ir_names)
 
 
 def _read_file(path: Path) -> memoryview | None:

@@ -155,10 +155,13 @@ class Variant:
                     return False
                 self._stored = found
                 self.lowered, self.calls = found.lowered, found.calls
-                if session.jit == "eager":
+                store.load_named(found.kernels, found.ir_names)
+                missing = not all(map(_is_loaded, sources(all_calls(self.lowered))))
+                if missing and session.jit == "eager":
                     self._compile()
-                else:
+                elif missing:
                     self._load_present()
+                    missing = bool(self._missing())
                 arrived = self._arrived()
                 step = self._make_step()
         # the passes meet a fault of the plan's own again, and report it
@@ -167,12 +170,11 @@ class Variant:
             self._stored = self.lowered = self.calls = None
             return False
         self._installed = arrived
-        if session.jit == "lazy" and self._missing():
-            self.step = step
+        if missing and session.jit == "lazy":
+            self.step = step  # not `inline`: its first run starts the upgrade
             self._later = self._upgrade
         else:
             self._take(step)
-            drop_member_calls(self.lowered, _lacks)
             self.compile_done.set()
         return True
 
@@ -184,19 +186,31 @@ class Variant:
         key, session = self._key, self.plan.session
         if key is None or not key.name or self.lowered is None or self.calls is None:
             return False
-        if self._stored is not None or session.closed or len(self.partitions) != 1:
+        if session.closed or (self._stored is None and len(self.partitions) != 1):
             return False
-        with self._building:
+        with self._building, collection_paused():
             again = plan_key(session, self.plan.spec(self.feed_shapes))
             if again.name != key.name:
                 return False
-            partition = self.partitions[0]
-            nodes = len(partition.graph)
-            data = stored_plan.to_bytes(self.lowered, self.calls, partition.device, nodes, again)
+            data = stored_plan.to_bytes(
+                self.lowered, self.calls, self._device, self._node_count, again
+            )
             # so that no process reads it in vain
             stored_plan.from_bytes(memoryview(data), again, self.lowered.backend)
             # a closed session takes its graphs apart
             return not session.closed and stored_plan.write(again, data)
+
+    @property
+    def _device(self) -> str:
+        """Return the device of the only partition."""
+        return self._stored.device if self._stored is not None else self.partitions[0].device
+
+    @property
+    def _node_count(self) -> int:
+        """Return the number of nodes that passes left."""
+        if self._stored is not None and not self.partitions:
+            return self._stored.nodes
+        return sum(len(partition.graph) for partition in self.partitions)
 
     def _store_later(self) -> None:
         """Store the plan in the background, once its first run is likely to be over."""
@@ -386,16 +400,13 @@ class Variant:
     def charge(self) -> None:
         """Report the memory of this variant to the session."""
         session, step, lowered = self.plan.session, self.step, self.lowered
-        nodes = sum(len(partition.graph) for partition in self.partitions)
-        if self._stored is not None and not self.partitions:
-            nodes = self._stored.nodes
         constants = (
             [v.array for v in lowered.values if v.array is not None] if lowered is not None else []
         )
         own = step.own_bytes if step is not None else 0
         session.budget.charge(
             self,
-            nodes * NODE_BYTES + own,
+            self._node_count * NODE_BYTES + own,
             [*constants, *(step.layout.constants if step is not None else ())],
         )
 
@@ -561,9 +572,7 @@ class Variant:
     def _make_step(self) -> Step:
         assert self.lowered is not None
         session = self.plan.session
-        stored = self._stored
-        device = stored.device if stored is not None else self.partitions[0].device
-        env = session.step_environment(device)
+        env = session.step_environment(self._device)
         folder = self.report.folder if self.report is not None else None
         step = Step(self.lowered, replace(env, dump_folder=folder), self.plan.name)
         if folder is not None:
@@ -607,7 +616,8 @@ class Variant:
                 missing = self._missing()
             store.request(missing)
             self._advance(missing, _FIRST_CHUNK)
-            self._store_later()
+            if not self.compile_done.is_set() and self._stored is None:
+                self._store_later()  # kernels may take longer than the process lives
         # A builder's bug must not end the thread that serves all sessions.
         except BaseException as error:
             self._fail(error)
@@ -650,6 +660,7 @@ class Variant:
         kernels = sources(all_calls(self.lowered))
         if self._fingerprint and kernels and all(map(_is_loaded, kernels)):
             plan_warm_start.write(self._fingerprint, kernels, self._made_ms, self._slow_ms)
+        self._store_later()  # with the names of all kernels
         self.compile_done.set()
 
     def _when_ready(
