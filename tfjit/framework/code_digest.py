@@ -52,6 +52,20 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
+def _recorded() -> list[str]:
+    """Return the lines of an installed wheel's RECORD with the hashes of its modules.
+
+    It is empty in a source tree.
+    """
+    folder = _folders()[0]
+    path = f"{os.path.dirname(folder)}/tfjit-{__version__}.dist-info/RECORD"
+    try:
+        with open(path, encoding="utf-8") as file:
+            return sorted(line for line in file if line.startswith("tfjit/") and ".py,sha" in line)
+    except OSError:
+        return []
+
+
 @functools.cache
 def content_digest() -> str:
     """Return a hash of the text of the installed modules, equal on all machines.
@@ -59,6 +73,10 @@ def content_digest() -> str:
     The modules of the front end are left out.
     """
     digest = hashlib.sha256(__version__.encode())
+    recorded = _recorded()
+    if recorded:
+        digest.update("".join(recorded).encode())
+        return digest.hexdigest()
     for folder in _folders():
         for entry in sorted(_modules(folder), key=lambda entry: entry.path):
             digest.update(os.path.relpath(entry.path, folder).encode())

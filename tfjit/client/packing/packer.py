@@ -28,6 +28,7 @@ from tfjit.client.session.pack_file import (
     PackedRun,
     StartupRun,
     archive_name,
+    plan_name,
     write_pack,
 )
 from tfjit.framework.version import __version__
@@ -96,6 +97,8 @@ def pack_model(
                 strict=False,
             )
             entries[archive_name(level)] = built.path
+            for key, data in recorded.stored.items():
+                entries[plan_name(level, key)] = data
             packed_levels[level] = PackedLevel(built.kernels, recorded.plans, built.refused)
         assert recorded is not None, "no levels"
         runs = tuple(

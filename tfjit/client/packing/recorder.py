@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -48,13 +48,14 @@ class Recorded:
     """The needs of runs.
 
     runs: (shape by feed, reason why it is no single step) of each. sources: kernels. texts: (LLVM
-    assembly, its functions). plans: splits by fingerprint.
+    assembly, its functions). plans: splits by fingerprint. stored: contents of the plans by name.
     """
 
     runs: tuple[tuple[dict[str, tuple[int, ...]], str], ...]
     sources: tuple[KernelSource, ...]
     texts: tuple[tuple[str, tuple[str, ...]], ...]
     plans: Mapping[str, tuple[tuple[str, ...], ...]]
+    stored: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class RunFailed(Exception):
@@ -77,8 +78,22 @@ def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
         plan_warm_start.record()
         runs = tuple(_record_run(session, request) for request in requests)
         plans = plan_warm_start.recorded()
+        stored = _stored_plans(session, level)
     sources, texts = store.recorded()
-    return Recorded(runs, tuple(sources), tuple(texts), plans)
+    return Recorded(runs, tuple(sources), tuple(texts), plans, stored)
+
+
+def _stored_plans(session: Session, level: str) -> dict[str, bytes]:
+    """Return the plans that a session has made, by name."""
+    from tfjit.kernels.jit.cache_key import precompiled_key
+
+    def name_of(source: KernelSource) -> str:
+        return precompiled_key(source, level)
+
+    runtime = session._runtime_session
+    with runtime.settings():
+        found = [variant.packed(name_of) for variant in runtime.variants()]
+    return dict(sorted(plan for plan in found if plan is not None))
 
 
 def _record_run(session: Session, request: RunRequest) -> tuple[dict[str, tuple[int, ...]], str]:

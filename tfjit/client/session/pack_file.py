@@ -6,6 +6,7 @@ A pack is a ZIP file of uncompressed entries:
     model.pb                the GraphDef or MetaGraphDef
     variables/, assets/     of a SavedModel
     kernels/<level>.tfk     an archive of kernels (kernels/jit/archive.py) for a level of x86-64
+    plans/<level>/<key>     finished plans of the runs (runtime/plan/stored_plan.py)
 
 The digests find damage. They are no signature: the machine code of a pack is run, so a pack has to
 be trusted as a library is.
@@ -231,6 +232,13 @@ class PackFile:
         except DecodeError as error:
             raise errors.DataLossError(None, None, f"{self.path}: {MODEL}: {error}") from None
 
+    def plans(self, level: str) -> dict[str, str]:
+        """Return the names of the entries with a level's finished plans, by the plans' keys."""
+        prefix = plan_name(level, "")
+        return {
+            name.removeprefix(prefix): name for name in self.entries if name.startswith(prefix)
+        }
+
     def archive(self, level: str) -> Archive:
         """Return the kernels for a level.
 
@@ -270,6 +278,11 @@ class PackFile:
 def archive_name(level: str) -> str:
     """Return the name of the entry with a level's kernels."""
     return f"kernels/{level}.tfk"
+
+
+def plan_name(level: str, key: str) -> str:
+    """Return the name of the entry with a level's plan."""
+    return f"plans/{level}/{key}"
 
 
 def write_pack(path: Path, manifest: Manifest, entries: Mapping[str, bytes | Path]) -> int:

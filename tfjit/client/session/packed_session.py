@@ -12,6 +12,7 @@ import io
 import logging
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
@@ -19,7 +20,7 @@ from tfjit.client.session.pack_file import PackFile, archive_name
 from tfjit.framework.env import FileSystem
 from tfjit.kernels.jit import target
 from tfjit.kernels.jit.store import store
-from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan import plan_warm_start, stored_plan
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -75,6 +76,9 @@ def use_kernels(pack: PackFile) -> str:
         store.add_archive(level, pack.archive(level))
         _used.add(digest)
     plan_warm_start.add_packed(pack.manifest.levels[level].plans)
+    stored_plan.add_packed(
+        {key: partial(pack.read, name) for key, name in pack.plans(level).items()}
+    )
     return ""
 
 

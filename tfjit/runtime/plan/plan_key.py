@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors, settings
-from tfjit.framework.code_digest import code_digest
+from tfjit.framework.code_digest import code_digest, content_digest
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import VARIABLE
@@ -63,14 +63,30 @@ _BUILTIN_BACKEND: Final = "tfjit.kernels.cpu.backend"
 class PlanKey:
     """Name a plan variant on disk.
 
-    name: the hash; "" of a variant that is never stored, with the reason. nodes: the needed nodes.
-    variables: the session's Variables by node. constants: the arrays of constants by node.
+    name: the hash; "" of a variant that is never stored, with the reason. threads: of the session
+    that may divide a loop's batch. variables: the session's Variables by node. constants: the
+    arrays of constants by node.
     """
 
     name: str
     reason: str = ""
+    threads: int = 1
+    content: str = ""
     variables: Mapping[str, Variable] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+    @property
+    def name_in_packs(self) -> str:
+        """Return the hash that stands for `name` on other machines, "" without one.
+
+        It covers the text of the code and the kind of the CPU, and neither threads nor caches.
+        """
+        if not self.name:
+            return ""
+        cpu = target.host()
+        machine = (sys.platform, platform.machine(), cpu.isa, cpu.vector_bytes)
+        return _hash([self.content, content_digest(), machine, cpu.vector_registers])
 
 
 class _Excluded(Exception):
@@ -210,11 +226,10 @@ def _session(session: PlanHost) -> list[Any]:
             raise _Excluded(f"the session has its own {name}")
     for name in ("location", "distributed_names", "verify", "dump_dir", "time_limit_s"):
         if getattr(options, name):
-            raise _Excluded(f"the session's passes have the option {name}")
+            raise _Excluded(f"its passes have the option {name}")
     config = session.config
     if config is not None and config.graph_options.place_pruned_graph:
         raise _Excluded("the session places a run's nodes at its first run")
-    threads = session.step_environment(devices[0].name).threads
     return [
         devices[0].name,
         config.SerializeToString(deterministic=True) if config is not None else b"",
@@ -224,8 +239,6 @@ def _session(session: PlanHost) -> list[Any]:
             if setting.name not in _OF_NO_PLAN
         ],
         session.jit,
-        threads,
-        session.split_threads,
         session.straight_line,
         session.stages,
     ]
@@ -286,9 +299,7 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
             content = [
                 _FORMAT,
                 HOST,
-                code_digest(),
                 _session(session),
-                _machine(),
                 (spec.feeds, spec.fetches, spec.targets, sorted(spec.cut), sorted(shields)),
                 types,
                 graph.versions,
@@ -310,9 +321,16 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
             }
     except _Excluded as why:
         return PlanKey("", str(why))
+    digest = _hash(content)
+    threads = session.split_threads
+    all_threads = session.step_environment(session.devices.default.name).threads
+    name = _hash([digest, code_digest(), _machine(), threads, all_threads])
+    return PlanKey(name, "", threads, digest, variables, constants)
+
+
+def _hash(content: list[Any]) -> str:
     # by value alone: later versions of the format mark objects that are the same
-    text = marshal.dumps(content, 2)
-    return PlanKey(hashlib.sha256(text).hexdigest()[:48], "", variables, constants)
+    return hashlib.sha256(marshal.dumps(content, 2)).hexdigest()[:48]
 
 
 __all__ = ["MAX_NODES", "PlanKey", "plan_key"]

@@ -14,14 +14,14 @@ import os
 import pickle
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework import settings
+from tfjit.framework import errors, settings
 from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.object_file import write_atomically
 from tfjit.kernels.jit.store import store
@@ -85,9 +85,19 @@ def _aligned(count: int) -> int:
 
 
 def to_bytes(
-    lowered: Lowered, calls: CallReport | None, device: str, nodes: int, key: PlanKey
+    lowered: Lowered,
+    calls: CallReport | None,
+    device: str,
+    nodes: int,
+    key: PlanKey,
+    name: str = "",
+    name_of: Callable[[KernelSource], str] | None = None,
 ) -> bytes:
-    """Return the contents of a file. Raises NotStorable."""
+    """Return the contents of a file. Raises NotStorable.
+
+    name: of the file; "" is that of the key. name_of: the name of a kernel, by default that of the
+    store, of a loaded kernel.
+    """
     variables = {id(variable): name for name, variable in key.variables.items()}
     encoded = encode(lowered, variables, key.constants)
     sizes = [buffer.raw().nbytes for buffer in encoded.arrays]
@@ -95,12 +105,13 @@ def to_bytes(
         raise NotStorable(f"it takes {sum(sizes) >> 20} MB")
     header = pickle.dumps(
         (
-            key.name,
+            name or key.name,
             device,
             nodes,
+            key.threads if lowered.has_loops or lowered.splits else 0,
             (calls.kernels, calls.groups, calls.shared, calls.unfused) if calls else None,
             [(s.text, s.entries, s.arity, s.interleave, s.title, s.module) for s in encoded.sources],
-            [store.name_of(s) if store.lookup(s) is not None else "" for s in encoded.sources],
+            [*map(name_of or _name_of, encoded.sources)],
             dict(store.ir_names),
             sizes,
         ),
@@ -118,8 +129,14 @@ def to_bytes(
     return b"".join([_MAGIC, digest.digest(), *parts])
 
 
-def from_bytes(data: memoryview, key: PlanKey, backend: Backend) -> StoredPlan:
+def _name_of(source: KernelSource) -> str:
+    return store.name_of(source) if store.lookup(source) is not None else ""
+
+
+def from_bytes(data: memoryview, key: PlanKey, backend: Backend, name: str = "") -> StoredPlan:
     """Return the plan in a file's contents, 64-byte aligned.
+
+    name: of the file; "" is that of the key.
 
     Raises ValueError for contents that `to_bytes` has not written for this key.
     """
@@ -131,11 +148,13 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend) -> StoredPlan:
         raise ValueError("its digest does not match")
     header_bytes, pickled_bytes = _LENGTHS.unpack_from(data, body)
     body += _LENGTHS.size
-    name, device, nodes, calls, texts, names, ir_names, sizes = pickle.loads(
+    found, device, nodes, threads, calls, texts, names, ir_names, sizes = pickle.loads(
         data[body : body + header_bytes]
     )
-    if name != key.name:
+    if found != (name or key.name):
         raise ValueError("it is another plan's")
+    if threads and threads != key.threads:
+        raise ValueError(f"its loops are divided between {threads} threads")
     body += header_bytes
     pickled = data[body : body + pickled_bytes]
     at = body + pickled_bytes
@@ -160,6 +179,38 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend) -> StoredPlan:
         raise ValueError(f"{type(error).__name__}: {error}") from error
     report = CallReport(*calls) if calls is not None else None
     return StoredPlan(lowered, report, device, nodes, tuple(named), ir_names)
+
+
+_packed: Final[dict[str, Callable[[], bytes]]] = {}
+
+
+def add_packed(plans: Mapping[str, Callable[[], bytes]]) -> None:
+    """Let the plans of a pack serve this process.
+
+    plans: functions that return their contents, by `PlanKey.name_in_packs`.
+    """
+    _packed.update(plans)
+
+
+def _read_packed(session: PlanHost, key: PlanKey) -> StoredPlan | None:
+    """Return a pack's plan for a key, or None."""
+    name = key.name_in_packs
+    content = _packed.get(name)
+    if content is None:
+        return None
+    try:
+        return from_bytes(_at_boundary(content()), key, session.devices.default.backend, name)
+    except (ValueError, struct.error, EOFError, OSError, errors.OpError) as error:
+        settings.say("cache", "a packed plan is made again: %s", error)
+        return None
+
+
+def _at_boundary(data: bytes) -> memoryview:
+    """Return a copy of the bytes on a boundary that arrays may need."""
+    whole = np.empty(len(data) + ALIGN_BYTES, np.uint8)
+    first = _aligned(whole.ctypes.data)
+    whole[first : first + len(data)] = np.frombuffer(data, np.uint8)
+    return memoryview(whole)[first : first + len(data)].toreadonly()  # type: ignore[arg-type]
 
 
 def _read_file(path: Path) -> memoryview | None:
@@ -188,6 +239,11 @@ def read(session: PlanHost, key: PlanKey) -> StoredPlan | None:
     """
     if not key.name or not are_used():
         return None
+    if _packed:
+        with collection_paused():
+            found = _read_packed(session, key)
+        if found is not None:
+            return found
     path = path_of(key.name)
     data = _read_file(path) if path is not None else None
     if data is None:
@@ -240,6 +296,7 @@ __all__ = [
     "LEAST_MS",
     "MAX_BYTES",
     "StoredPlan",
+    "add_packed",
     "are_used",
     "from_bytes",
     "read",

@@ -200,6 +200,24 @@ class Variant:
             # a closed session takes its graphs apart
             return not session.closed and stored_plan.write(again, data)
 
+    def packed(self, name_of: Callable[[KernelSource], str]) -> tuple[str, bytes] | None:
+        """Return the plan's name and contents for a pack, None if it is not storable.
+
+        name_of: the name of a kernel in the pack.
+        """
+        key = self._key
+        if key is None or not key.name or self.lowered is None or self.calls is None:
+            return None
+        name = key.name_in_packs
+        try:
+            data = stored_plan.to_bytes(
+                self.lowered, self.calls, self._device, self._node_count, key, name, name_of
+            )
+        except stored_plan.NotStorable as why:
+            log.debug("plan %s is not packed: %s", self.plan.name, why)
+            return None
+        return name, data
+
     @property
     def _device(self) -> str:
         """Return the device of the only partition."""
