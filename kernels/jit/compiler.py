@@ -321,7 +321,7 @@ def prune(directory: Path, limit_bytes: int) -> int:
         for mtime, size, path in sorted(found):
             if total <= limit_bytes // 2 or mtime >= old:
                 break
-            if path.endswith(".plan"):
+            if path.endswith((".plan", ".stages", ".stored")):
                 leftovers.append(path)
                 total -= size
             elif path.endswith(".o"):

@@ -103,9 +103,11 @@ with tfjit.Session(graph=sys.argv[1]) as session:
         v.inline is not None for v in open_sessions()[0].variants() if "z:0" in v.plan.fetches
     ]
     counts = store.snapshot()
+    variants = open_sessions()[0].variants()
 imported = [name for name in ("numba", "llvmlite") if name in sys.modules]
 values = [y.tolist(), ids.tolist(), z.tolist()]
-print(json.dumps([compiled, staged, *values, counts.hits, counts.misses, imported]))
+(stored,) = [v._stored is not None for v in variants if "y:0" in v.plan.fetches]
+print(json.dumps([compiled, stored, staged, *values, counts.hits, counts.misses, imported]))
 """
 
 
@@ -114,7 +116,11 @@ def test_a_process_without_numba_runs_it(packed: Packed, root: Path, tmp_path: P
     for name in ("numba", "llvmlite"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"raise ImportError('{name} is hidden')\n")
-    variables = {"PYTHONPATH": str(tmp_path), "TFJIT_CACHE_DIR": "/dev/null/cache"}
+    variables = {
+        "PYTHONPATH": str(tmp_path),
+        "TFJIT_CACHE_DIR": "/dev/null/cache",
+        "TFJIT_STORED_PLANS": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-c", _ELSEWHERE, str(packed.path)],
         env={**os.environ, **variables},
@@ -123,8 +129,8 @@ def test_a_process_without_numba_runs_it(packed: Packed, root: Path, tmp_path: P
         text=True,
     )
     assert done.returncode == 0 and not done.stderr, done.stderr
-    compiled, staged, y, ids, z, hits, misses, imported = json.loads(done.stdout)
-    assert compiled and any(staged) and not imported
+    compiled, stored, staged, y, ids, z, hits, misses, imported = json.loads(done.stdout)
+    assert compiled and stored and any(staged) and not imported
     np.testing.assert_allclose(y, np.tanh(X * 3 + 0.5), rtol=1e-6, atol=1e-7)
     expected = X
     for _ in range(3):

@@ -235,9 +235,7 @@ class PackFile:
     def plans(self, level: str) -> dict[str, str]:
         """Return the names of the entries with a level's finished plans, by the plans' keys."""
         prefix = plan_name(level, "")
-        return {
-            name.removeprefix(prefix): name for name in self.entries if name.startswith(prefix)
-        }
+        return {name.removeprefix(prefix): name for name in self.entries if name.startswith(prefix)}
 
     def archive(self, level: str) -> Archive:
         """Return the kernels for a level.

@@ -135,9 +135,10 @@ def _dtype(enum: int) -> DType:
     return dtypes.as_dtype(enum)
 
 
-def _node(op: str, *rest: Any) -> Node:
+def _node(op: str, is_defined: bool, *rest: Any) -> Node:
     name, id, attrs, *more = rest
-    return Node(None, name, id, op, attrs, registry.lookup(op), *more)  # type: ignore[arg-type]
+    op_def = registry.lookup(op) if is_defined else None
+    return Node(None, name, id, op, attrs, op_def, *more)  # type: ignore[arg-type]
 
 
 def _order(names: tuple[str, ...], successors: tuple[tuple[int, ...], ...]) -> NodeOrder:
@@ -282,10 +283,12 @@ class _Pickler(pickle.Pickler):
         return _instruction, (obj.serving, has_kernel, self._backend, *rest, *more)
 
     def _node(self, obj: Node) -> Any:
-        if obj.op_def is not registry.lookup(obj.op) or not _is_builtin(obj.op):
+        op_def = obj.op_def
+        if op_def is not None and not (_is_builtin(obj.op) and op_def is registry.lookup(obj.op)):
             raise NotStorable(f"{obj.name} ({obj.op}) has an op or a kernel of the user's")
         return _node, (
             obj.op,
+            op_def is not None,
             obj.name,
             obj.id,
             obj.attrs,

@@ -96,7 +96,7 @@ class Plan:
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
         """Return the RunSpec of a run with these feed shapes."""
-        from tfjit.passes.pipeline import RunSpec
+        from tfjit.passes.ir.run_spec import RunSpec
 
         types = {
             name: (dtype, shape)
@@ -113,7 +113,7 @@ class Plan:
 
     def spec_of_any_shapes(self) -> RunSpec:
         """Return the RunSpec of runs with the shapes of the graph."""
-        from tfjit.passes.pipeline import RunSpec
+        from tfjit.passes.ir.run_spec import RunSpec
 
         return RunSpec(
             self.feeds,

@@ -75,7 +75,6 @@ class PlanKey:
     variables: Mapping[str, Variable] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-
     @property
     def name_in_packs(self) -> str:
         """Return the hash that stands for `name` on other machines, "" without one.

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -110,7 +110,10 @@ def to_bytes(
             nodes,
             key.threads if lowered.has_loops or lowered.splits else 0,
             (calls.kernels, calls.groups, calls.shared, calls.unfused) if calls else None,
-            [(s.text, s.entries, s.arity, s.interleave, s.title, s.module) for s in encoded.sources],
+            [
+                (s.text, s.entries, s.arity, s.interleave, s.title, s.module)
+                for s in encoded.sources
+            ],
             [*map(name_of or _name_of, encoded.sources)],
             dict(store.ir_names),
             sizes,
