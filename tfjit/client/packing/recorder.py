@@ -71,7 +71,7 @@ def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
     from tfjit.kernels.jit.store import store
     from tfjit.runtime.plan import plan_warm_start
 
-    os.environ["TFJIT_JIT"] = "lazy"
+    os.environ |= {"TFJIT_JIT": "lazy", "TFJIT_STORED_PLANS": "1"}
     target.describe_as(level)
     store.record()
     with _session(path) as session:
@@ -86,11 +86,13 @@ def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
 def _stored_plans(session: Session, level: str) -> dict[str, bytes]:
     """Return the plans that a session has made, by name."""
     from tfjit.kernels.jit.cache_key import precompiled_key
+    from tfjit.runtime.session.direct_session import DirectSession
 
     def name_of(source: KernelSource) -> str:
         return precompiled_key(source, level)
 
     runtime = session._runtime_session
+    assert isinstance(runtime, DirectSession)
     with runtime.settings():
         found = [variant.packed(name_of) for variant in runtime.variants()]
     return dict(sorted(plan for plan in found if plan is not None))
@@ -129,7 +131,7 @@ def check(path: Path, requests: Sequence[RunRequest]) -> Checked:
     """
     from tfjit.kernels.jit.store import store
 
-    os.environ |= {"TFJIT_JIT": "lazy", "TFJIT_PRECOMPILED": "0"}
+    os.environ |= {"TFJIT_JIT": "lazy", "TFJIT_PRECOMPILED": "0", "TFJIT_STORED_PLANS": "1"}
     with _session(path) as session:
         for request in requests:
             with _named(request, _VALUES):

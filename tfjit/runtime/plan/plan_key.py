@@ -121,7 +121,7 @@ def _array(value: np.ndarray) -> Any:
         return "strings", value.shape, items
     content = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     if content.nbytes > 64:
-        return value.dtype.str, value.shape, hashlib.sha256(content).digest()
+        return value.dtype.str, value.shape, hashlib.sha256(memoryview(content)).digest()  # type: ignore[arg-type]
     return value.dtype.str, value.shape, content.tobytes()
 
 
