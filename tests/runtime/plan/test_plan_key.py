@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -224,3 +224,27 @@ def test_an_op_of_the_users_is_excluded() -> None:
         assert found.name == "" and "TwiceForKeys" in found.reason
     finally:
         tfjit.unregister_op("TwiceForKeys")
+
+
+def test_every_field_of_a_run_counts() -> None:
+    """A field that is added to `RunSpec` has to be added to the key and to this test."""
+    changes: dict[str, Any] = {
+        "feeds": (),
+        "fetches": ("product:0",),
+        "targets": ("noise",),
+        "feed_types": {},
+        "connections": (("x:0", "noise:0"),),
+        "cut": frozenset({"noise"}),
+        "feed_values": {"x:0": np.ones((2, 3), np.float32)},
+    }
+    with tfjit.Session(graph=build()) as session:
+        session.run("w/Assign")
+        host = session._runtime_session
+        with host.settings():
+            spec = host.plan(("x:0",), ("out:0",), ()).spec(((2, 3),))
+            assert {field.name for field in fields(spec)} == set(changes)
+            keys = [plan_key(host, replace(spec, **{k: v})) for k, v in changes.items()]
+            keys.append(plan_key(host, replace(spec, feed_values={"x:0": np.zeros((2, 3))})))
+            keys.append(plan_key(host, spec))
+    assert len({key.name for key in keys}) == len(keys)
+    assert not keys[list(changes).index("connections")].name  # such a run is never stored

@@ -301,6 +301,7 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
                 _session(session),
                 (spec.feeds, spec.fetches, spec.targets, sorted(spec.cut), sorted(shields)),
                 types,
+                [(name, _array(value)) for name, value in sorted(spec.feed_values.items())],
                 graph.versions,
                 _nodes(graph, [node.name for node in nodes]),
                 _functions(graph, nodes),
