@@ -3,17 +3,20 @@
 `python -m benchmarks.background [--nodes N]`. A small graph that keeps the interpreter busy, and a
 product that keeps one or two kernel threads busy, run in a loop: alone, then while the compiler
 process compiles kernels that the cache lacks, then while a big graph of another session is
-optimised in this process. Throughput beside each, as a share of the throughput before and after.
+optimised in this process, then while another process builds the machine's archive. Throughput beside each, as a share of the throughput before and after.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,12 +93,19 @@ def main() -> int:
     )
     parser.add_argument("--limit", type=float, default=20.0, help="seconds for each (default 20)")
     parser.add_argument(
-        "--what", nargs="*", default=["compiler", "passes"], help="compiler, passes"
+        "--what",
+        nargs="*",
+        default=["compiler", "passes", "archive"],
+        help="compiler, passes, archive",
     )
     args = parser.parse_args()
     os.environ["TFJIT_CACHE_DIR"] = tempfile.mkdtemp()
+    os.environ["TFJIT_PRECOMPILED"] = "0"  # the compiler is measured
     import tfjit
     from benchmarks.scripts.scale import random_dag
+    from tfjit.kernels.jit.archive_job import COMMAND
+    from tfjit.kernels.jit.build_lock import BuildLock
+    from tfjit.kernels.jit.precompiled import archive_level
     from tfjit.kernels.jit.store import store
     from tfjit.kernels.source import KernelSource
 
@@ -133,6 +143,20 @@ def main() -> int:
         variant = _ready(session)
         return lambda: variant.step is not None
 
+    def build_archive() -> Callable[[], bool]:
+        folder = Path(tempfile.mkdtemp())
+        subprocess.run([sys.executable, "-m", COMMAND, str(folder)], check=True)
+        lock = BuildLock(folder, archive_level())
+        end = time.perf_counter() + args.limit
+
+        def done() -> bool:
+            if time.perf_counter() < end:
+                return False
+            os.kill(lock.holder(), signal.SIGTERM)
+            return True
+
+        return done
+
     print(
         f"{'program':<22} {'beside':<12} {'alone, us':>10} {'beside, us':>11} {'share':>6} "
         f"{'seconds':>8}"
@@ -141,7 +165,11 @@ def main() -> int:
         for name, (_, run) in _programs(threads).items():
             if threads > 1 and name == "small chain":
                 continue
-            for what, start in (("compiler", compile_kernels), ("passes", optimise)):
+            for what, start in (
+                ("compiler", compile_kernels),
+                ("passes", optimise),
+                ("archive", build_archive),
+            ):
                 if what not in args.what:
                     continue
                 alone, beside, seconds = _beside(run, start, args.limit)

@@ -27,6 +27,8 @@ os.environ.setdefault("TFJIT_CACHE_DIR", str(ROOT / "build" / "test-cache"))
 os.environ.setdefault("TFJIT_PRECOMPILED", "0")
 # Tests look at passes and builders, and replace parts of them.
 os.environ.setdefault("TFJIT_STORED_PLANS", "0")
+# No test leaves a process behind that builds an archive.
+os.environ.setdefault("TFJIT_BUILD_ARCHIVE", "0")
 
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 

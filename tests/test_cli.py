@@ -313,16 +313,33 @@ def test_a_closed_pipe_is_no_error(data_dir: Path) -> None:
     assert done.returncode == 0 and done.stderr == ""
 
 
-def test_warm_compiles_what_is_missing(
+def test_warm_builds_the_archive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tfjit.kernels.precompile import own_archive
+    from tfjit.kernels.precompile.own_archive import OwnArchive
+
+    refused: list[str] = []
+
+    def build(folder: Path, processes: int, progress: object) -> OwnArchive:
+        assert folder == tmp_path / "archives" and processes == 1
+        return OwnArchive(folder / "some.tfk", 2, 3, tuple(refused))
+
+    monkeypatch.setenv("TFJIT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(own_archive, "build_own_archive", build)
+    assert call("warm", "--processes", "1") == 0
+    assert capsys.readouterr().out.endswith("some.tfk: 2 kernels were there, 3 are compiled\n")
+    refused.append("a kernel: a reason")
+    assert call("warm", "--processes", "1") == 1
+    assert "refused: a kernel: a reason" in capsys.readouterr().err
+    assert call("warm", "--processes", "-1") == 2
+
+
+def test_warm_leaves_a_complete_archive(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.kernels.jit.scaling import scale_by
-    from tfjit.kernels.precompile import cache_warmer
+    from tfjit.kernels.jit.store import store
 
-    known = scale_by(3)
-    monkeypatch.setattr(cache_warmer, "generic_kernels", lambda: (known,))
+    monkeypatch.setattr(store, "has_all_generic", lambda: True)
     assert call("warm") == 0
-    assert call("warm", "--processes", "1") == 0
-    out = capsys.readouterr().out.splitlines()
-    assert out[-1].endswith(": 1 kernels were there, 0 are compiled")
-    assert call("warm", "--processes", "-1") == 2
+    assert capsys.readouterr().out.startswith("the generic kernels are there: ")

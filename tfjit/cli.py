@@ -352,29 +352,32 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _warm(args: argparse.Namespace) -> int:
-    from tfjit.kernels.jit.store import CompileError, store
-    from tfjit.kernels.precompile.cache_warmer import warm_cache
+    from tfjit.kernels.jit.store import store
+    from tfjit.kernels.jit.target import available_cpus
+    from tfjit.kernels.precompile.own_archive import build_own_archive, building_alone, own_folder
 
     if args.processes < 0:
         raise UsageError(f"--processes {args.processes}: expected a positive number")
+    if store.has_all_generic():
+        print(f"the generic kernels are there: {store.archives()}")
+        return 0
     terminal = sys.stderr.isatty()
 
     def show(done: int, total: int) -> None:
         if terminal:
             print(f"\rtfjit: {done} of {total} kernels", end="", file=sys.stderr, flush=True)
 
+    folder = own_folder()
     try:
-        warmed = warm_cache(args.processes or None, show)
-    except CompileError as error:
-        raise RuntimeError(str(error)) from error
+        with building_alone(folder):
+            built = build_own_archive(folder, args.processes or available_cpus(), show)
     finally:
         if terminal:
             print(file=sys.stderr)
-    print(
-        f"{store.directory}: {warmed.present} kernels were there, {warmed.compiled} are compiled"
-        + (f", {warmed.refused} are refused" if warmed.refused else "")
-    )
-    return 1 if warmed.refused else 0
+    print(f"{built.path}: {built.present} kernels were there, {built.compiled} are compiled")
+    for reason in built.refused:
+        print(f"tfjit: refused: {reason}", file=sys.stderr)
+    return 1 if built.refused else 0
 
 
 def _progress(work: str) -> contextlib.AbstractContextManager[object]:

@@ -1,8 +1,9 @@
 """`python -m benchmarks programs [NAME ...]`: whole programs beside TensorFlow.
 
 Each program runs in fresh processes: on TensorFlow, on tfjit with an empty kernel cache, on tfjit
-with the cache that this run left and, if asked for, from a pack. The status says when outputs
-differ.
+with the cache that this run left and, if asked for, from a pack. The empty cache has the archive of
+generic kernels that this machine has built, if it has; the first line names the archives that
+serve, and no run builds one. The status says when outputs differ.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.programs import archives
 from benchmarks.programs.catalogue import BY_NAME, PROGRAMS
 from benchmarks.programs.figures import figures
 from benchmarks.programs.report import LEGEND, heading, machine, profile_lines, rows
@@ -64,6 +66,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="sample tfjit's first seconds, and print where they go",
     )
+    parser.add_argument(
+        "--no-archive",
+        action="store_true",
+        help="without generic kernels: as the first program on a machine that has no wheel",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write figures and stamps")
     return parser
 
@@ -86,9 +93,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds += [WARM] if args.warm else [COLD] if args.cold else [COLD, WARM]
     kinds += [PACKED] if args.packed else []
     length = "tiny" if args.tiny else "quick" if args.quick else "full"
-    options = Options(length, args.threads, args.limit, tuple(kinds), args.profile)
+    options = Options(
+        length, args.threads, args.limit, tuple(kinds), args.profile, not args.no_archive
+    )
     with_onednn = "without" if onednn_mode(TENSORFLOW) == "0" else "with"
     print(f"{machine()}; {args.threads} threads; {length} length; TensorFlow {with_onednn} oneDNN")
+    print("generic kernels:", "none" if args.no_archive else archives.describe())
     print(LEGEND, heading(), sep="\n", flush=True)
     wrong, results = False, []
     for program in PROGRAMS:
@@ -121,6 +131,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         if args.json:  # after each program: a long run that is cut off keeps its figures
             args.json.write_text(
-                json.dumps({"options": asdict(options), "machine": machine(), "results": results})
+                json.dumps(
+                    {
+                        "options": asdict(options),
+                        "machine": machine(),
+                        "archives": archives.describe() if options.archives else "none",
+                        "results": results,
+                    }
+                )
             )
     return 1 if wrong else 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.programs import archives
 from benchmarks.programs.catalogue import Program
 from benchmarks.programs.record import Record
 
@@ -40,7 +41,7 @@ class Options:
     """Hold the settings of the runs.
 
     limit_s: a program stops after the step that passes it. profiled_s: the time in which tfjit's
-    runs are sampled.
+    runs are sampled. archives: whether tfjit's runs find archives of generic kernels.
     """
 
     length: str
@@ -48,6 +49,7 @@ class Options:
     limit_s: float
     runs: Sequence[str] = (TENSORFLOW, COLD, WARM)
     profiled_s: float = 0.0
+    archives: bool = True
 
 
 def onednn_mode(kind: str) -> str:
@@ -72,6 +74,8 @@ def start(
         "TFJIT_CACHE_DIR": str(cache),
         "TF_ENABLE_ONEDNN_OPTS": onednn_mode(kind),
         "TF_CPP_MIN_LOG_LEVEL": "3",
+        **archives.VARIABLES,
+        **({} if options.archives else archives.WITHOUT),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -109,6 +113,8 @@ def run(program: Program, options: Options) -> Iterator[Record]:
     """
     with tempfile.TemporaryDirectory(prefix="tfjit_programs_") as folder:
         cache = Path(folder) / "cache"
+        if options.archives:
+            archives.copy_own(cache)
         for kind in options.runs:
             if kind == PACKED:
                 if not program.unpacked:

@@ -88,10 +88,10 @@ class Archive:
             raise DamagedObject(str(error)) from None
 
 
-def write_archive(path: Path, kernels: Mapping[str, ObjectFile]) -> int:
+def write_archive(path: Path, kernels: Mapping[str, ObjectFile], compression: int = 9) -> int:
     """Write kernels by key to an archive in one atomic step.
 
-    Returns its size in bytes. Raises OSError.
+    compression: zlib's level. Returns its size in bytes. Raises OSError.
     """
     keys = sorted(kernels)
     encoded = [kernels[key].encode() for key in keys]
@@ -101,7 +101,7 @@ def write_archive(path: Path, kernels: Mapping[str, ObjectFile]) -> int:
     index, objects = [_NUMBERS.pack(len(keys), len(dictionary))], []
     at = _START + _NUMBERS.size + len(keys) * _ENTRY.size + len(dictionary)
     for key, plain in zip(keys, encoded, strict=True):
-        pack = zlib.compressobj(9, zdict=dictionary)
+        pack = zlib.compressobj(compression, zdict=dictionary)
         data = pack.compress(plain) + pack.flush()
         index.append(_ENTRY.pack(bytes.fromhex(key), at, len(data)))
         objects.append(data)

@@ -1,7 +1,8 @@
 """Find kernels in the archives that belong to this machine's CPU.
 
-One is installed with tfjit; packs bring others. The installed one is not read before the first
-question: a process that finds all its kernels in the disk cache reads none.
+One is installed with tfjit, or this machine has built one in the cache directory; packs bring
+others. The first two are not read before the first question: a process that finds all its kernels
+in the disk cache reads none.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from tfjit.framework import settings
 from tfjit.kernels.jit import target
 from tfjit.kernels.jit.archive import SUFFIX, Archive, DamagedArchive
-from tfjit.kernels.jit.cache_key import precompiled_key, precompiled_text_key
+from tfjit.kernels.jit.cache_key import (
+    HOST_LEVEL,
+    complete_key,
+    precompiled_key,
+    precompiled_text_key,
+)
+from tfjit.kernels.jit.loader import NoCompiler
 from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile
 from tfjit.kernels.source import KernelSource
 
@@ -24,6 +32,12 @@ log = logging.getLogger("tfjit.cache")
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "precompile"
 """The folder of the archives that are installed with tfjit."""
+MOST_BUILDS: Final = 3
+"""Archives of one level in the cache directory: each is of other code."""
+_LOOK_S: Final = 1.0  # between two looks for a changed archive
+
+Archived = tuple[tuple[str, Archive], ...]
+"""Archives with their levels."""
 
 
 class Archives:
@@ -33,20 +47,34 @@ class Archives:
     """
 
     def __init__(self) -> None:
-        self._archives: tuple[tuple[str, Archive], ...] = ()
+        self._archives: Archived = ()
 
     def add(self, level: str, archive: Archive) -> None:
         """Add the archive of a level, which this CPU has."""
         self._archives = ((level, archive), *self._archives)
 
-    def _all(self) -> tuple[tuple[str, Archive], ...]:
-        """Return the archives with their levels."""
+    def _all(self) -> Archived:
         return self._archives
+
+    def _find_key(self, key_of: Callable[[str], str]) -> str:
+        """Return the first key that its archive has, or "".
+
+        key_of: the key for a level.
+        """
+        keys: dict[str, str] = {}
+        for level, archive in self._all():
+            if level not in keys:
+                try:
+                    keys[level] = key_of(level)
+                except NoCompiler:  # it has no archive of this CPU
+                    keys[level] = ""
+            if keys[level] in archive:
+                return keys[level]
+        return ""
 
     def key(self, source: KernelSource) -> str:
         """Return the key of a kernel in an archive, or ""."""
-        keys = ((precompiled_key(source, level), archive) for level, archive in self._all())
-        return next((key for key, archive in keys if key in archive), "")
+        return self._find_key(lambda level: precompiled_key(source, level))
 
     def has_archive(self) -> bool:
         """Return whether this CPU has an archive."""
@@ -58,11 +86,7 @@ class Archives:
 
     def text_key(self, text: str, functions: Sequence[str]) -> str:
         """Return the key of compiled LLVM assembly in an archive, or ""."""
-        keys = (
-            (precompiled_text_key(text, functions, level), archive)
-            for level, archive in self._all()
-        )
-        return next((key for key, archive in keys if key in archive), "")
+        return self._find_key(lambda level: precompiled_text_key(text, functions, level))
 
     def read(self, key: str) -> ObjectFile | None:
         """Return the object of a key; None where missing or damaged."""
@@ -78,47 +102,123 @@ class Archives:
 
 
 class Precompiled(Archives):
-    """Find kernels in the installed archive of this CPU's highest level.
+    """Find kernels in the installed archive of this CPU's level, then in the machine's own.
 
-    Levels without an archive are passed over.
+    Of the installed archives, that of the highest level serves; levels without one are passed over.
+    The machine's own grow while a process builds them, and are read again.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        own_folder: Callable[[], Path | None] = lambda: None,
+    ) -> None:
         """Look for archives in `folder`, or where they are installed.
 
-        TFJIT_PRECOMPILED=0 hides the installed ones.
+        own_folder: returns the folder of the machine's own archives, or None.
+        TFJIT_PRECOMPILED=0 hides both, unless `folder` is given.
         """
         super().__init__()
         self._folder = folder
+        self._own_folder = own_folder
+        self._installed: Archived = ()
+        self._own: dict[Path, tuple[int, Archive | None]] = {}
+        self._seen = 0  # the time stamp of the own folder
+        self._looked = 0.0
         self._lock = threading.Lock()
         self._known = False
+        self._hidden = False
 
-    def _all(self) -> tuple[tuple[str, Archive], ...]:
+    def _all(self) -> Archived:
         with self._lock:
             if not self._known:
                 self._known = True
-                self._archives = self._find()
+                with settings.using(os.environ):
+                    self._hidden = self._folder is None and not settings.flag("TFJIT_PRECOMPILED")
+                self._installed = () if self._hidden else tuple(self._find_installed())
+                self._archives = self._installed
+            if not self._hidden and time.monotonic() > self._looked + _LOOK_S:
+                self._look()
+                self._looked = time.monotonic()
             return self._archives
 
-    def _find(self) -> tuple[tuple[str, Archive], ...]:
-        folder = self._folder
-        if folder is None:
-            with settings.using(os.environ):
-                if not settings.flag("TFJIT_PRECOMPILED"):
-                    return ()
-            folder = FOLDER
+    def _find_installed(self) -> Iterator[tuple[str, Archive]]:
+        folder = self._folder or FOLDER
         if not any(folder.glob(f"*{SUFFIX}")):
-            return ()
+            return
         for level in target.levels_here():
-            path = folder / f"{level}{SUFFIX}"
             try:
-                return ((level, Archive(path)),)
+                yield level, Archive(folder / f"{level}{SUFFIX}")
             except FileNotFoundError:
                 continue
             except (OSError, DamagedArchive) as error:
                 log.warning("tfjit: precompiled kernels are not used: %s", error)
-        return ()
+                continue
+            return
+
+    def _look(self) -> None:
+        """Read the machine's own archives that are new or have grown."""
+        folder = self._own_folder()
+        try:
+            seen = folder.stat().st_mtime_ns if folder is not None else 0
+        except OSError:
+            seen = 0
+        if folder is None or seen == self._seen:
+            return
+        level = archive_level()
+        found: dict[Path, tuple[int, Archive | None]] = {}
+        for path in own_archives(folder, level)[:MOST_BUILDS]:
+            try:
+                stamp = path.stat().st_mtime_ns
+                if self._own.get(path, (0, None))[0] == stamp:
+                    found[path] = self._own[path]
+                else:
+                    found[path] = stamp, Archive(path)
+            except FileNotFoundError:
+                continue  # another process replaced it
+            except (OSError, DamagedArchive) as error:
+                found[path] = stamp, None
+                log.warning("tfjit: precompiled kernels are not used: %s", error)
+        self._seen, self._own = seen, found
+        own = tuple((level, archive) for _, archive in found.values() if archive is not None)
+        self._archives = (*self._installed, *own)
+
+    def read(self, key: str) -> ObjectFile | None:
+        """Return the object of a key; None where missing or damaged."""
+        self._looked = 0.0  # another process may have replaced the file since its index was read
+        return super().read(key)
+
+    def is_complete(self, level: str) -> bool:
+        """Return whether an archive has the whole set of this code. Raises NoCompiler."""
+        return bool(self._all()) and self.holds(complete_key(level))
+
+    def describe(self) -> str:
+        """Return the archives with their numbers of kernels as text."""
+        archives = self._all()
+        if self._hidden:
+            return "none (TFJIT_PRECOMPILED=0)"
+        return ", ".join(
+            f"{level}, {len(archive)} kernels, {'cached' if at >= 0 else 'installed'}"
+            for at, (level, archive) in enumerate(archives, -len(self._installed))
+        )
 
     def reset_lock(self) -> None:
         """Replace the lock in a forked child; another thread may hold it."""
         self._lock = threading.Lock()
+
+
+def archive_level() -> str:
+    """Return the level for which this machine builds an archive for itself."""
+    return next(iter(target.levels_here()), HOST_LEVEL)
+
+
+def own_archives(folder: Path, level: str) -> list[Path]:
+    """Return the archives of a level in the cache directory, the newest first."""
+    return sorted(folder.glob(f"{level}-*{SUFFIX}"), key=_changed, reverse=True)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

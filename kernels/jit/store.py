@@ -20,7 +20,6 @@ import hashlib
 import logging
 import os
 import queue
-import stat
 import threading
 import time
 from collections import deque
@@ -32,14 +31,16 @@ from typing import TYPE_CHECKING
 from tfjit.framework import settings
 from tfjit.kernels.jit import loader
 from tfjit.kernels.jit.archive import Archive
+from tfjit.kernels.jit.cache_directory import ARCHIVES, KERNELS, private_directory
 from tfjit.kernels.jit.cache_key import cache_key, text_key
 from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomically
-from tfjit.kernels.jit.precompiled import Archives, Precompiled
+from tfjit.kernels.jit.precompiled import Archives, Precompiled, archive_level
 from tfjit.kernels.jit.progress import CompileCounts, CompileProgress
 from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.source import KernelSource
 
 if TYPE_CHECKING:
+    from tfjit.kernels.jit.archive_job import ArchiveJob
     from tfjit.kernels.jit.worker import Worker
 
 log = logging.getLogger("tfjit.cache")
@@ -75,30 +76,6 @@ class Counters:
     compile_ms: float = 0.0
 
 
-def _private_directory(parent: Path) -> tuple[Path | None, str]:
-    """Return the directory for object code, or None and the reason.
-
-    Code in it is run: only we, or root, may write there.
-    """
-    directory = parent / "kernels"
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.stat()
-    except OSError as error:
-        return None, str(error)
-    if hasattr(os, "geteuid"):
-        if found.st_uid not in (os.geteuid(), 0):
-            return None, f"{directory} belongs to another user"
-        if stat.S_IMODE(found.st_mode) & 0o022:
-            if found.st_uid != os.geteuid():
-                return None, f"{directory} can be written by others"
-            try:
-                directory.chmod(0o700)
-            except OSError as error:
-                return None, str(error)
-    return directory, ""
-
-
 class KernelStore:
     """Addresses of compiled kernels; loads and compiles missing ones.
 
@@ -120,7 +97,8 @@ class KernelStore:
         self._refused: dict[KernelSource, str] = {}
         self._withheld: set[KernelSource] = set()
         self._packs = Archives()
-        self._precompiled = Precompiled(archives)
+        self._precompiled = Precompiled(archives, self._own_archives)
+        self._archive_job: ArchiveJob | None = None
         self._generic: dict[KernelSource, str] = {}  # those from archives, with their keys
         self._without_compiler = ""  # the reason, once it was met
         self._recorded: dict[KernelSource, None] | None = None
@@ -149,6 +127,13 @@ class KernelStore:
         self._again: list[KernelSource] = []
         self._closed = False
 
+    def _cache_directory(self) -> Path:
+        return (self._parent or settings.cache_dir()).absolute()
+
+    def _own_archives(self) -> Path | None:
+        """Return the folder of archives in the cache directory, if it is there."""
+        return private_directory(self._cache_directory(), ARCHIVES, make=False)[0]
+
     @property
     def directory(self) -> Path | None:
         """Return the directory of object code; None for memory only.
@@ -156,8 +141,7 @@ class KernelStore:
         None means that no directory is usable.
         """
         if not self._directory_known:
-            parent = self._parent or settings.cache_dir()
-            self._directory, reason = _private_directory(parent.absolute())
+            self._directory, reason = private_directory(self._cache_directory(), KERNELS)
             self._directory_known = True
             if reason:
                 # a pack brings its kernels, and no directory is asked for
@@ -609,6 +593,13 @@ class KernelStore:
         with self._lock:
             self._queue.append(key)
             self._dispatch()
+            if self._archive_job is None and not self._packs.has_archive():
+                from tfjit.kernels.jit.archive_job import ArchiveJob
+
+                self._archive_job = ArchiveJob(
+                    self._precompiled, self.pending, self._cache_directory
+                )
+                self._archive_job.want()
         self._progress.begin()
 
     # the callers hold the lock
@@ -710,6 +701,8 @@ class KernelStore:
             self._changed.notify_all()
         for worker in workers:
             worker.close()
+        if self._archive_job is not None:
+            self._archive_job.close()
 
     def _after_fork(self) -> None:
         """Reset workers, threads and pending requests in a forked child.
@@ -720,6 +713,7 @@ class KernelStore:
         pending, waiting = list(self._pending), self._waiting
         self._reset()
         self._precompiled.reset_lock()
+        self._archive_job = None
         self._progress.after_fork()
         self._waiting = waiting
         self._again = pending  # no threads are started here: the child may be about to exec
@@ -744,6 +738,24 @@ class KernelStore:
     def compile_counts(self) -> CompileCounts:
         """Return the numbers of compiled or refused kernels and of pending ones."""
         return CompileCounts(self.counters.compiled + self.counters.refused, self.pending())
+
+    def has_all_generic(self) -> bool:
+        """Return whether an archive has all generic kernels. Raises NoCompiler."""
+        return self._precompiled.is_complete(archive_level())
+
+    def archives(self) -> str:
+        """Return as text which archives of generic kernels serve this process."""
+        found = self._precompiled.describe() or "none"
+        folder = self._own_archives()
+        if folder is None or "=0" in found:
+            return found
+        from tfjit.kernels.jit.build_lock import BuildLock
+
+        lock = BuildLock(folder, archive_level())
+        builder, failure = lock.holder(), lock.failure()
+        if builder:
+            return f"{found}; process {builder} builds more"
+        return f"{found}; the last build failed: {failure}" if failure else found
 
     def snapshot(self) -> Counters:
         """Return a copy of the counters."""

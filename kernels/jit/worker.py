@@ -39,6 +39,20 @@ def _worker_path() -> str:
     return os.pathsep.join(inherited)
 
 
+def child_environment() -> dict[str, str]:
+    """Return the environment variables of a process that compiles kernels."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")
+    }
+    environment["TFJIT_CPU"] = target.level()  # the variable may have changed since then
+    environment["TFJIT_BUILD_ARCHIVE"] = "0"  # it starts no processes of its own
+    environment["PYTHONPATH"] = _worker_path()
+    # No imports from the current directory. Python 3.10 does not know the variable, so the
+    # process starts in the root directory.
+    environment["PYTHONSAFEPATH"] = "1"
+    return environment
+
+
 class Worker:
     """One compiler process with a writing and a reading thread."""
 
@@ -54,21 +68,13 @@ class Worker:
         self.in_flight: deque[str] = deque()
         self.ready = False  # set once it has imported Numba
         self.fatal = ""  # the reason why it cannot compile anything
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")
-        }
-        environment["TFJIT_CPU"] = target.level()  # the variable may have changed since then
-        environment["PYTHONPATH"] = _worker_path()
-        # No imports from the current directory. Python 3.10 does not know the variable, so the
-        # process starts in the root directory.
-        environment["PYTHONSAFEPATH"] = "1"
         verbose = settings.logs("cache")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tfjit.kernels.jit.compiler"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if verbose else subprocess.DEVNULL,
-            env=environment,
+            env=child_environment(),
             cwd=os.path.abspath(os.sep),
             bufsize=0,  # no buffer objects: their locks would upset interpreter shutdown
             close_fds=True,

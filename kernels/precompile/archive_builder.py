@@ -10,21 +10,29 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tfjit.kernels.jit import loader, target
 from tfjit.kernels.jit.archive import SUFFIX, write_archive
-from tfjit.kernels.jit.cache_key import precompiled_key, precompiled_text_key
+from tfjit.kernels.jit.cache_key import (
+    HOST_LEVEL,
+    complete_key,
+    precompiled_key,
+    precompiled_text_key,
+)
 from tfjit.kernels.jit.object_file import ObjectFile
 from tfjit.kernels.source import KernelSource
 
 _NICE: Final = 10
 _BLOCK: Final = 8
 """Kernels that a process takes at a time."""
+COMPLETE: Final = ObjectFile({}, (), b"")
+"""The object of `complete_key` in an archive with the whole set."""
 Progress = Callable[[int, int], None]
 Text = tuple[str, tuple[str, ...]]
 Compiled = tuple[dict[str, ObjectFile], list[str], float]
@@ -71,15 +79,12 @@ def build_archive(
     objects: dict[str, ObjectFile] = {}
     refused: list[str] = []
     cpu_s = 0.0
-    with _pool(level, processes) as pool:
+    whole = sources is None
+    with compilers(level, processes) as pool:
         if sources is None:
-            sources = pool.submit(_enumerate).result()
-        blocks = [sources[at : at + block] for at in range(0, len(sources), block)]
-        waiting = [pool.submit(_compile_texts, level, tuple(texts))]
-        waiting += [pool.submit(_compile, level, some) for some in blocks]
+            sources = pool.submit(enumerate_kernels).result()
         total = len(sources)
-        for future in waiting:
-            found, failed, seconds = future.result()
+        for found, failed, seconds in compiled(pool, level, sources, texts, block):
             if failed and strict:
                 raise Failed(failed[0])
             objects.update(found)
@@ -88,15 +93,50 @@ def build_archive(
             progress(min(len(objects), total), total)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{level}{SUFFIX}"
-    size = write_archive(path, objects)
+    marked = objects | ({complete_key(level): COMPLETE} if whole else {})
+    size = write_archive(path, marked)
     path.chmod(0o644)
     code_bytes = sum(len(obj.code) for obj in objects.values())
     return Built(path, len(objects), code_bytes, size, cpu_s, tuple(refused))
 
 
+class _ThisProcess(Executor):
+    """Compile in this process, each call when its result is asked for."""
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*arguments, **named))
+        return future
+
+    def map(self, function: Any, *iterables: Any, **options: Any) -> Iterator[Any]:
+        return map(function, *iterables)
+
+
+def compiled(
+    pool: Executor,
+    level: str,
+    sources: Sequence[KernelSource],
+    texts: Sequence[Text] = (),
+    block: int = _BLOCK,
+) -> Iterator[Compiled]:
+    """Yield a level's kernels in blocks: the assembly of table executor and `texts` first."""
+    assembly = pool.submit(_compile_texts, level, tuple(texts))
+    blocks = [sources[at : at + block] for at in range(0, len(sources), block)]
+    kernels = pool.map(partial(_compile, level), blocks)
+    yield assembly.result()
+    yield from kernels
+
+
 @contextmanager
-def _pool(level: str, processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Open niced processes that compile for a level."""
+def compilers(level: str, processes: int) -> Iterator[Executor]:
+    """Open niced processes that compile for a level; with 0, this process does.
+
+    This process must not have made texts of kernels for its own CPU then.
+    """
+    if not processes:
+        _start(level)
+        yield _ThisProcess()
+        return
     method = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, method, _start, (level,)) as pool:
         try:
@@ -110,10 +150,12 @@ def _start(level: str) -> None:
     """Make a new process one that compiles for a level."""
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    target.compile_for(level)
+    if level != HOST_LEVEL:
+        target.compile_for(level)
 
 
-def _enumerate() -> tuple[KernelSource, ...]:
+def enumerate_kernels() -> tuple[KernelSource, ...]:
+    """Return the generic kernels for the CPU of this process, the most used first."""
     from tfjit.kernels.precompile.generic_kernels import generic_kernels
 
     return generic_kernels()

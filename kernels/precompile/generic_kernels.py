@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from tfjit.kernels.executor.table_executor_ir import machine_text
+from tfjit.kernels.precompile.build_order import by_use
 from tfjit.kernels.precompile.elementwise_kernels import elementwise_nodes
 from tfjit.kernels.precompile.fused_kernels import fused_nodes
 from tfjit.kernels.precompile.movement_kernels import movement_sources, placed_nodes
@@ -42,7 +43,7 @@ def generic_nodes() -> Iterator[NodeSpec]:
 
 
 def generic_kernels() -> tuple[KernelSource, ...]:
-    """Return the distinct sources of all generic kernels, in a fixed order.
+    """Return the distinct sources of all generic kernels, the most used first.
 
     Raises Unsupported when a builder declines a node of the set.
     """
@@ -56,7 +57,7 @@ def generic_kernels() -> tuple[KernelSource, ...]:
     found.update(dict.fromkeys(sparse_update_sources()))
     found.update(dict.fromkeys(sparse_sources()))
     found.update(dict.fromkeys(tile_sources()))
-    return tuple(found)
+    return by_use(found)
 
 
 def machine_texts() -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -49,7 +49,15 @@ SETTINGS: Final = (
         "TFJIT_PRECOMPILED",
         "flag",
         "1",
-        "use the precompiled kernels that are installed with tfjit; 0: compile all for this CPU",
+        "use the generic kernels that are installed with tfjit, or that this machine has built; 0: "
+        "compile all for this CPU",
+    ),
+    Setting(
+        "TFJIT_BUILD_ARCHIVE",
+        "flag",
+        "1",
+        "a background process builds the archive of generic kernels once a machine, where none is "
+        "installed; 0: `tfjit warm` alone does",
     ),
     Setting(
         "TFJIT_STORED_PLANS",

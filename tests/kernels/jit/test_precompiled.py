@@ -91,3 +91,67 @@ def test_keys_hold_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert keys == [precompiled_key(SOURCE, V3), precompiled_text_key("ret void", ("f",), V3)]
     assert precompiled_key(SOURCE, V4) != keys[0]
     assert precompiled_key(KernelSource(SOURCE.text + "\n"), V3) != keys[0]
+
+
+def test_the_machine_s_own_archive_serves_as_it_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is behind an installed one, and may be written again at any time."""
+    monkeypatch.setattr(precompiled, "_LOOK_S", 0.0)
+    installed, own = tmp_path / "installed", tmp_path / "own"
+    installed.mkdir()
+    found = Precompiled(installed, lambda: own)
+    assert code_of(found) is None and found.describe() == ""
+    own.mkdir()
+    archive(own, V4, b"first").rename(own / f"{V4}-1.tfk")
+    assert code_of(found) == b"first" and found.describe() == f"{V4}, 1 kernels, cached"
+    archive(own, V4, b"first one, but longer").rename(own / f"{V4}-1.tfk")
+    assert code_of(found) == b"first one, but longer"
+    (own / f"{V4}-2.tfk").write_bytes(b"tfjit archive 1\nwhat is this")
+    assert code_of(found) == b"first one, but longer" and f"{V4}-2.tfk" in caplog.text
+    archive(installed, V4, b"installed")
+    assert code_of(Precompiled(installed, lambda: own)) == b"installed"
+    assert code_of(Precompiled(tmp_path / "none", lambda: tmp_path / "none")) is None
+
+
+def test_the_setting_hides_the_machine_s_own_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive(tmp_path, V4, b"own").rename(tmp_path / f"{V4}-1.tfk")
+    monkeypatch.setattr(precompiled, "FOLDER", tmp_path / "installed")
+    monkeypatch.setenv("TFJIT_PRECOMPILED", "0")
+    found = Precompiled(None, lambda: tmp_path)
+    assert code_of(found) is None and found.describe() == "none (TFJIT_PRECOMPILED=0)"
+    monkeypatch.setenv("TFJIT_PRECOMPILED", "1")
+    assert code_of(Precompiled(None, lambda: tmp_path)) == b"own"
+
+
+def test_a_machine_without_levels_builds_for_its_own_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "levels_here", lambda: ())
+    assert precompiled.archive_level() == precompiled.HOST_LEVEL
+    archive(tmp_path, "host", b"host").rename(tmp_path / "host-1.tfk")
+    found = Precompiled(tmp_path / "none", lambda: tmp_path)
+    assert code_of(found) == b"host"
+    monkeypatch.setattr(cache_key, "environment", lambda: "another machine")
+    cache_key._archive.cache_clear()
+    try:
+        assert code_of(found) is None
+    finally:
+        monkeypatch.undo()
+        cache_key._archive.cache_clear()
+
+
+def test_the_digest_of_code_covers_names_and_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a")
+    digest = cache_key.code_digest([tmp_path])
+    (tmp_path / "a.py").rename(tmp_path / "b.py")
+    assert cache_key.code_digest([tmp_path]) != digest
+    (tmp_path / "b.py").write_text("b")
+    assert cache_key.code_digest([tmp_path]) != digest
+    (tmp_path / "b.py").rename(tmp_path / "a.py")
+    (tmp_path / "a.py").write_text("a")
+    (tmp_path / "more.tfk").write_text("c")
+    assert cache_key.code_digest([tmp_path]) == digest
+    assert len(cache_key.set_digest()) == 64

@@ -59,10 +59,13 @@ def test_an_archive_lacks_refused_kernels_where_it_may(
     class Pool:
         def submit(self, function: object, *arguments: object) -> Future[object]:
             future: Future[object] = Future()
-            future.set_result(({}, ["the reason"] if function is _compile else [], 0.0))
+            future.set_result(({}, [], 0.0))
             return future
 
-    monkeypatch.setattr(archive_builder, "_pool", lambda level, count: nullcontext(Pool()))
+        def map(self, function: object, blocks: list[object]) -> list[object]:
+            return [({}, ["the reason"], 0.0) for _ in blocks]
+
+    monkeypatch.setattr(archive_builder, "compilers", lambda level, count: nullcontext(Pool()))
     source = KernelSource("def kernel(args, chunk, nchunks):\n    return\n")
     if strict:
         with pytest.raises(Failed, match="the reason"):

@@ -126,12 +126,12 @@ def test_closing_ends_the_wait(graph: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_text() -> None:
-    found = CompileStatus(
-        3, 2, 1, 0, 4.5, 0.01, (PlanStatus("a", "x->y/"),), (PlanStatus("b", "z", "refused: n"),)
-    )
+    waiting, left = (PlanStatus("a", "x->y/"),), (PlanStatus("b", "z", "refused: n"),)
+    found = CompileStatus(3, 2, 1, 0, 4.5, 0.01, waiting, left, "x86-64-v3, 9 kernels, cached")
     assert str(found).splitlines() == [
         "kernels: 3 loaded from disk in 0.01 s, 2 compiled in 4.50 s of the compiler's time, "
         "1 pending, 0 refused",
+        "archives of generic kernels: x86-64-v3, 9 kernels, cached",
         "plans that wait for their fastest form: 1",
         "  a: x->y/",
         "plans that stay on reference kernels: 1",

@@ -39,7 +39,8 @@ class CompileStatus:
     refused by the compiler. compile_s: seconds of the compiler processes; load_s: of loading.
     waiting: plans of open sessions that have run and have not their fastest form yet.
     on_references: plans that reference kernels will go on serving, all or in part. Process-wide
-    counts start with the process.
+    counts start with the process. archives: the archives of generic kernels that serve this
+    process, and the process that builds one, as text.
     """
 
     loaded: int
@@ -50,6 +51,7 @@ class CompileStatus:
     load_s: float
     waiting: tuple[PlanStatus, ...]
     on_references: tuple[PlanStatus, ...]
+    archives: str = ""
 
     @property
     def done(self) -> bool:
@@ -60,7 +62,8 @@ class CompileStatus:
         lines = [
             f"kernels: {self.loaded} loaded from disk in {self.load_s:.2f} s, {self.compiled} "
             f"compiled in {self.compile_s:.2f} s of the compiler's time, {self.pending} pending, "
-            f"{self.refused} refused"
+            f"{self.refused} refused",
+            f"archives of generic kernels: {self.archives}",
         ]
         for title, plans in (
             ("plans that wait for their fastest form", self.waiting),
@@ -92,6 +95,7 @@ def compile_status() -> CompileStatus:
         counters.load_ms / 1000,
         tuple(waiting),
         tuple(on_references),
+        store.archives(),
     )
 
 
