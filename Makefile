@@ -21,7 +21,7 @@ help:
 	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
 	@echo "make ulp       accuracy of the vector math (ULP=--quick for a sample)"
 	@echo "make protos    generate protos/*_pb2.py and .pyi again"
-	@echo "make precompiled  object code of the generic kernels, which the wheel ships (LEVELS=... for some levels; takes minutes)"
+	@echo "make precompiled  object code of the generic kernels, which the wheel ships (LEVELS=... for some levels; takes minutes; \"tfjit warm\" is for this machine alone)"
 	@echo "make dist      sdist and wheel in build/dist, the wheel with the precompiled kernels"
 	@echo "make clean     remove what was built; make distclean also removes $(VENV)"
 

@@ -36,6 +36,7 @@ TABLES: Final = {
     "kernels/cpu/reference/sparse/sparse_math.py": "_CWISE",
     "kernels/ir/loop_program.py": "REDUCTIONS",
     "kernels/ir/op_forms.py": "BIAS MOVING PARAMETERS ROW_OPS SLICING",
+    "kernels/precompile/build_order.py": "_LOOPS",
     "kernels/precompile/elementwise_kernels.py": "_COMMON _INDICES _NEVER _ORDER _SCALED",
     "kernels/precompile/fused_kernels.py": "_ACTIVATIONS _BY_CHANNEL _WHOLE",
     "kernels/precompile/movement_kernels.py": "_SEGMENTS",

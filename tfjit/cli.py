@@ -238,8 +238,8 @@ def _parser() -> argparse.ArgumentParser:
     warm = command(
         "warm",
         _warm,
-        "Compile the kernels that most graphs need into this machine's cache. An installed wheel "
-        "has them already.",
+        "Compile the kernels that most graphs need into an archive in this machine's cache, on all "
+        "cores. An installed wheel has them; elsewhere a background process compiles them slowly.",
     )
     warm.add_argument(
         "--processes", metavar="N", type=int, default=0, help="compilers at a time (default: cores)"

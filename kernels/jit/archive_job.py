@@ -28,7 +28,7 @@ _IDLE_S: Final = 3.0
 """Seconds without a kernel that is waited for, before the process starts."""
 _LOOK_S: Final = 0.5
 _AGAIN_S: Final = 600.0
-"""Seconds between two starts: a process that cannot finish is not started by each program."""
+"""Seconds between two starts of a process that cannot finish."""
 
 
 class ArchiveJob:
@@ -46,7 +46,7 @@ class ArchiveJob:
         self._closed = threading.Event()
 
     def want(self) -> None:
-        """Start the process once this one is idle, unless the settings forbid it."""
+        """Start the process when idle, unless the settings forbid it."""
         with settings.using(os.environ):
             wanted = settings.flag("TFJIT_BUILD_ARCHIVE") and settings.flag("TFJIT_PRECOMPILED")
         if wanted:
@@ -65,13 +65,13 @@ class ArchiveJob:
         self.start()
 
     def close(self) -> None:
-        """Start the process at once if it is still to be started; called at exit."""
+        """Start the process at once if it is due; called at exit."""
         if self._thread is not None:
             self._closed.set()
             self._thread.join(1.0)
 
     def start(self) -> bool:
-        """Start the process if there is work for it; return whether there was."""
+        """Start the process if it has work; return whether it has."""
         folder = self._work()
         if folder is None:
             return False
@@ -97,7 +97,7 @@ class ArchiveJob:
         return True
 
     def _work(self) -> Path | None:
-        """Return the folder of the archive that is to be built, or None."""
+        """Return the folder of the archive to build, or None."""
         folder, reason = private_directory(self._cache(), ARCHIVES)
         if folder is None or not os.access(folder, os.W_OK):
             settings.say("cache", "no archive is built: %s", reason or f"{folder} is read-only")

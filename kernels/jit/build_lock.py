@@ -76,7 +76,7 @@ class BuildLock:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int | None]:
-        """Open the file for a look at its lock; None where there is none."""
+        """Open the file to test its lock; None without a file."""
         try:
             handle = os.open(self._path, os.O_RDONLY | _CLOSED_ON_EXEC)
         except FileNotFoundError:

@@ -14,9 +14,10 @@ ARCHIVES: Final = "archives"
 
 
 def private_directory(parent: Path, name: str, make: bool = True) -> tuple[Path | None, str]:
-    """Return a folder for object code below `parent`, or None and the reason.
+    """Return a folder for object code, or None and the reason.
 
-    Code in it is run: only we, or root, may write there. make: create it if it is missing.
+    parent: the cache directory. Code in the folder is run: only its user, or root, may write there.
+    make: create a missing folder.
     """
     directory = parent / name
     try:

@@ -25,7 +25,7 @@ from tfjit.kernels.source import KernelSource
 _FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*import[ \t]+(tfjit\.kernels\.[\w.]+)", re.MULTILINE)
 HOST_LEVEL = "host"
-"""In place of a level, for archives of a machine without levels: its own CPU."""
+"""The level of archives for the CPU of a machine without levels."""
 _PACKAGE = "tfjit.kernels"
 _FRAMEWORK = "tfjit.framework"
 # kernels.vmath compiles the special functions among these formulas
@@ -215,7 +215,7 @@ def code_digest(folders: Iterable[Path]) -> str:
 
 @functools.cache
 def set_digest() -> str:
-    """Return the hash of the code that decides the set of generic kernels.
+    """Return the hash of the code behind the generic kernels.
 
     It reads 240 files in some 15 ms.
     """
@@ -225,7 +225,7 @@ def set_digest() -> str:
 
 
 def complete_key(level: str) -> str:
-    """Return the key that archives with the whole set of this code have.
+    """Return the key of archives with the whole set of this code.
 
     Raises NoCompiler for the level of the host.
     """

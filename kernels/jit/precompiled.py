@@ -33,7 +33,7 @@ log = logging.getLogger("tfjit.cache")
 FOLDER: Final = Path(__file__).resolve().parent.parent / "precompile"
 """The folder of the archives that are installed with tfjit."""
 MOST_BUILDS: Final = 3
-"""Archives of one level in the cache directory: each is of other code."""
+"""Archives of one level in the cache directory, each of other code."""
 _LOOK_S: Final = 1.0  # between two looks for a changed archive
 
 Archived = tuple[tuple[str, Archive], ...]
@@ -102,9 +102,10 @@ class Archives:
 
 
 class Precompiled(Archives):
-    """Find kernels in the installed archive of this CPU's level, then in the machine's own.
+    """Find kernels in the installed archive, then in the machine's own.
 
-    Of the installed archives, that of the highest level serves; levels without one are passed over.
+    Of the installed archives, that of this CPU's highest level serves; levels without an archive
+    are passed over.
     The machine's own grow while a process builds them, and are read again.
     """
 
@@ -189,7 +190,10 @@ class Precompiled(Archives):
         return super().read(key)
 
     def is_complete(self, level: str) -> bool:
-        """Return whether an archive has the whole set of this code. Raises NoCompiler."""
+        """Return whether an archive has the whole set of this code.
+
+        Raises NoCompiler for the level of the host.
+        """
         return bool(self._all()) and self.holds(complete_key(level))
 
     def describe(self) -> str:
@@ -213,7 +217,7 @@ def archive_level() -> str:
 
 
 def own_archives(folder: Path, level: str) -> list[Path]:
-    """Return the archives of a level in the cache directory, the newest first."""
+    """Return a level's archives in the cache directory, the newest first."""
     return sorted(folder.glob(f"{level}-*{SUFFIX}"), key=_changed, reverse=True)
 
 

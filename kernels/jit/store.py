@@ -131,7 +131,7 @@ class KernelStore:
         return (self._parent or settings.cache_dir()).absolute()
 
     def _own_archives(self) -> Path | None:
-        """Return the folder of archives in the cache directory, if it is there."""
+        """Return the folder of the machine's own archives, or None."""
         return private_directory(self._cache_directory(), ARCHIVES, make=False)[0]
 
     @property

@@ -45,7 +45,7 @@ def child_environment() -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")
     }
     environment["TFJIT_CPU"] = target.level()  # the variable may have changed since then
-    environment["TFJIT_BUILD_ARCHIVE"] = "0"  # it starts no processes of its own
+    environment["TFJIT_BUILD_ARCHIVE"] = "0"  # a compiler starts no builder
     environment["PYTHONPATH"] = _worker_path()
     # No imports from the current directory. Python 3.10 does not know the variable, so the
     # process starts in the root directory.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, ParamSpec, TypeVar
 
 from tfjit.kernels.jit import loader, target
 from tfjit.kernels.jit.archive import SUFFIX, write_archive
@@ -37,6 +37,8 @@ Progress = Callable[[int, int], None]
 Text = tuple[str, tuple[str, ...]]
 Compiled = tuple[dict[str, ObjectFile], list[str], float]
 """Kernels by key, reasons of those refused, processor seconds."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Failed(Exception):
@@ -101,15 +103,21 @@ def build_archive(
 
 
 class _ThisProcess(Executor):
-    """Compile in this process, each call when its result is asked for."""
+    """Compile in this process, each block when its result is asked for."""
 
-    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(function(*arguments, **named))
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        future: Future[R] = Future()
+        future.set_result(fn(*args, **kwargs))
         return future
 
-    def map(self, function: Any, *iterables: Any, **options: Any) -> Iterator[Any]:
-        return map(function, *iterables)
+    def map(
+        self,
+        fn: Callable[..., R],
+        *iterables: Iterable[object],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[R]:
+        return map(fn, *iterables)
 
 
 def compiled(
@@ -119,7 +127,10 @@ def compiled(
     texts: Sequence[Text] = (),
     block: int = _BLOCK,
 ) -> Iterator[Compiled]:
-    """Yield a level's kernels in blocks: the assembly of table executor and `texts` first."""
+    """Yield a level's kernels in blocks.
+
+    The first block has the table executor's assembly and `texts`.
+    """
     assembly = pool.submit(_compile_texts, level, tuple(texts))
     blocks = [sources[at : at + block] for at in range(0, len(sources), block)]
     kernels = pool.map(partial(_compile, level), blocks)
@@ -129,9 +140,9 @@ def compiled(
 
 @contextmanager
 def compilers(level: str, processes: int) -> Iterator[Executor]:
-    """Open niced processes that compile for a level; with 0, this process does.
+    """Open niced processes that compile for a level.
 
-    This process must not have made texts of kernels for its own CPU then.
+    With 0 processes, this process compiles. It must not have made texts of kernels for another CPU.
     """
     if not processes:
         _start(level)
@@ -155,7 +166,7 @@ def _start(level: str) -> None:
 
 
 def enumerate_kernels() -> tuple[KernelSource, ...]:
-    """Return the generic kernels for the CPU of this process, the most used first."""
+    """Return the generic kernels for this CPU, the most used first."""
     from tfjit.kernels.precompile.generic_kernels import generic_kernels
 
     return generic_kernels()

@@ -48,7 +48,7 @@ def build(folder: Path) -> int:
 
     try:
         build_own_archive(folder, processes=0)
-    except Exception as error:  # nobody reads this process's output
+    except Exception as error:  # its output is not read
         lock.note(f"{type(error).__name__}: {error}")
         return 1
     return 0

@@ -1,4 +1,7 @@
-"""Order the generic kernels by use, so that an unfinished archive has what most programs need."""
+"""Order the generic kernels by use.
+
+An unfinished archive has the kernels that most programs need.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _WIDE: Final = frozenset(("float64", "f64"))
 
 
 def by_use(sources: Iterable[KernelSource]) -> tuple[KernelSource, ...]:
-    """Return the sources, those first that many programs need; equal ones keep their order."""
+    """Return the sources, the most used first; equal ones keep their order."""
     return tuple(sorted(sources, key=_rank))
 
 

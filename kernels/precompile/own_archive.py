@@ -33,7 +33,7 @@ from tfjit.kernels.precompile.archive_builder import (
 _FIRST_SAVE_S: Final = 5.0
 _SAVE_S: Final = 20.0
 _PATIENCE_S: Final = 30.0
-"""Seconds that a background process has to end in: it compiles a kernel to the end."""
+"""Seconds that a background process may take to end: its kernel is finished first."""
 _OLD_S: Final = 3600.0
 _COMPRESSION: Final = 6  # 9 takes five times as long, for 2 % of the size
 
@@ -55,7 +55,10 @@ class OwnArchive:
 
 
 def own_folder() -> Path:
-    """Return the folder of this machine's archives. Raises OSError without a usable one."""
+    """Return the folder of this machine's archives.
+
+    Raises OSError without a usable one.
+    """
     folder, reason = private_directory(settings.cache_dir().absolute(), ARCHIVES)
     if folder is None:
         raise OSError(f"there is no cache directory for compiled kernels: {reason}")
@@ -65,7 +68,7 @@ def own_folder() -> Path:
 def build_own_archive(
     folder: Path, processes: int, progress: Progress = lambda done, total: None
 ) -> OwnArchive:
-    """Compile the generic kernels that no archive has yet, and write all of them.
+    """Compile the generic kernels that archives lack, and write all.
 
     folder: of this machine's archives; the caller holds its lock. processes: niced ones that
     compile; with 0 this process does. progress: called with the numbers of present and of all
@@ -117,7 +120,7 @@ class _GrowingArchive:
 
 
 def _present(folder: Path, level: str, keys: Collection[str]) -> dict[str, ObjectFile]:
-    """Return the objects of keys that archives have, of other versions of the code too."""
+    """Return the objects that archives have, of other code too."""
     found: dict[str, ObjectFile] = {}
     for path in (FOLDER / f"{level}{SUFFIX}", *own_archives(folder, level)):
         try:
@@ -133,7 +136,7 @@ def _present(folder: Path, level: str, keys: Collection[str]) -> dict[str, Objec
 
 
 def _drop_old(folder: Path, level: str) -> None:
-    """Drop archives of older code, and what killed processes left."""
+    """Drop archives of older code and the leftovers of killed processes."""
     leftovers = [path for path in folder.glob(".*.tmp") if _age_s(path) > _OLD_S]
     for path in (*own_archives(folder, level)[MOST_BUILDS:], *leftovers):
         path.unlink(missing_ok=True)
