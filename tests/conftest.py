@@ -6,6 +6,7 @@ The folders of real graphs, and an environment that does not depend on the user'
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import re
 import sys
@@ -94,6 +95,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if needs_tensorflow(item.path):
             item.add_marker("oracle")
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of garbage collections, which visit them in vain."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

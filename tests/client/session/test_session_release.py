@@ -31,7 +31,6 @@ def no_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 def held() -> Counter[str]:
