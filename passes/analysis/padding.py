@@ -130,9 +130,9 @@ class _Search:
             if role == "indices":
                 if state != _ROWS:
                     return False
-            elif state is not None and (state != _VALUES or role not in ("grad", "updates")):
-                return False
-            elif state is None and role in ("grad", "updates") and self._shape(tensor) != ():
+            elif (state is not None and (state != _VALUES or role not in ("grad", "updates"))) or (
+                state is None and role in ("grad", "updates") and self._shape(tensor) != ()
+            ):
                 return False
         return True
 

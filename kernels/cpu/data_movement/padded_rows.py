@@ -71,6 +71,13 @@ def _padded_unique(spec: NodeSpec) -> NativeCall:
     moved = x.nbytes + rows.nbytes + idx.nbytes
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(moved) + _VALUE_NS * total
     room = rows.shape[0]
-    words = (total, room, Pointer("in", 0), Pointer("out", 0), Pointer("out", 1), Pointer("temp", 0))
+    words = (
+        total,
+        room,
+        Pointer("in", 0),
+        Pointer("out", 0),
+        Pointer("out", 1),
+        Pointer("temp", 0),
+    )
     launch = Launch(padded_unique_source(index_kind(x), index_kind(idx)), words, cost_ns=cost)
     return NativeCall((launch,), temp_bytes=(16 * total + 4 * _LEAST_TABLE,), bytes_moved=moved)

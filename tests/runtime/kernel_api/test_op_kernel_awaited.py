@@ -16,7 +16,9 @@ from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, awaited
 
 
 def context() -> OpContext:
-    return cast(OpContext, SimpleNamespace(step=SimpleNamespace(cancellation=CancellationManager())))
+    return cast(
+        OpContext, SimpleNamespace(step=SimpleNamespace(cancellation=CancellationManager()))
+    )
 
 
 @pytest.mark.parametrize("delay_s", [0, 0.01])

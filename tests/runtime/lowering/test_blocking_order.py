@@ -57,6 +57,8 @@ def test_order(text: str, expected: bool) -> None:
 
 def test_number_of_blocking_nodes() -> None:
     lines = ["x0 = QueueDequeueV2(a, component_types=[float32])"]
-    lines += [f"x{k} = QueueDequeueV2(a, ^x{k - 1}, component_types=[float32])" for k in range(1, 5)]
+    lines += [
+        f"x{k} = QueueDequeueV2(a, ^x{k - 1}, component_types=[float32])" for k in range(1, 5)
+    ]
     assert blocks_in_order(parse_graph(TEXT + "\n".join(lines[:4])))
     assert not blocks_in_order(parse_graph(TEXT + "\n".join(lines)))

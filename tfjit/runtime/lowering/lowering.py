@@ -565,7 +565,9 @@ class Lowering:
     def _blocks_in_order(self) -> bool:
         """Return whether blocking nodes may be instructions. Bodies have none."""
         if self._blocks is None:
-            from tfjit.runtime.lowering.blocking_order import blocks_in_order  # few partitions block
+            from tfjit.runtime.lowering.blocking_order import (
+                blocks_in_order,  # few partitions block
+            )
 
             outermost = self.outer is None and not self.result.is_body
             self._blocks = outermost and blocks_in_order(self.graph)

@@ -169,10 +169,10 @@ class GenericVariant:
             node = one.instruction.node
             if one.spec is not None and (not is_compiled or node.op == "_Loop"):
                 raise NotGeneric(f"{node.name} ({node.op}) is not compiled for all sizes")
-        kept, self._graphs = self._graphs, [lowered[0].graph]
-        for graph in kept:
+        for graph in self._graphs:
             if graph is not lowered[0].graph:
                 graph.dissolve()
+        self._graphs = [graph for graph in self._graphs if graph is lowered[0].graph]
 
     def _add(self, samples: list[Sizes], lowered: list[Lowered], new: list[Sizes]) -> None:
         """Add samples. Raises NotGeneric for one of another structure."""

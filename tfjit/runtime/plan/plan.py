@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -152,9 +153,7 @@ class Plan:
         context = PassContext(spec, self.session.pass_options())
         names = {node.attrs["index"]: node.name for node in graph.op_nodes() if node.op == "_Arg"}
         return graph, [
-            shapes_for(
-                graph, context, {names[k]: s for k, s in enumerate(shapes) if k in names}
-            )
+            shapes_for(graph, context, {names[k]: s for k, s in enumerate(shapes) if k in names})
             for shapes in samples
         ]
 

@@ -99,8 +99,13 @@ def body_digest(function: Function) -> str | None:
 
 def _add(digest: Any, graph: DataflowGraph, node: Node) -> bool:
     """Add a node to a digest; return False for contents without a stable text."""
-    described = [node.name, node.op, node.device, node.assigned_device, node.output_shapes]
-    described += [tuple(node.input_dtypes), tuple(node.output_dtypes), graph.inputs(node.name)]
+    described: list[Any] = [node.name, node.op, node.device, node.assigned_device]
+    described += [
+        node.output_shapes,
+        tuple(node.input_dtypes),
+        tuple(node.output_dtypes),
+        graph.inputs(node.name),
+    ]
     described.append(sorted(graph.control_inputs(node.name)))
     for key, value in sorted(node.attrs.items()):
         if isinstance(value, np.ndarray):
