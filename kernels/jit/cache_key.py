@@ -32,7 +32,7 @@ _FRAMEWORK = "tfjit.framework"
 _FORMULAS = f"{_FRAMEWORK}.scalar"
 # version of the object code that the compiler makes of a text, apart from its own source
 _FORMAT = "1"
-# folders whose code decides the set of generic kernels: builders, and the facts that they ask for
+# folders with the facts that builders ask for
 _SET_FOLDERS = ("types", "scalar", "op_defs")
 
 

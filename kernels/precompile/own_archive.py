@@ -33,7 +33,7 @@ from tfjit.kernels.precompile.archive_builder import (
 _FIRST_SAVE_S: Final = 5.0
 _SAVE_S: Final = 20.0
 _PATIENCE_S: Final = 30.0
-"""Seconds that a background process may take to end: its kernel is finished first."""
+"""Seconds that a background process may take to finish its kernel."""
 _OLD_S: Final = 3600.0
 _COMPRESSION: Final = 6  # 9 takes five times as long, for 2 % of the size
 
