@@ -218,3 +218,23 @@ def test_a_users_own_type(world: Graph) -> None:
         tfjit.register_session_run_conversion_functions(
             Doubled, lambda d: ([d.tensor], lambda values: values[0])
         )
+
+
+@pytest.mark.parametrize("library", [tf1, tfjit])
+def test_a_fed_sparse_tensor_is_resolved_once(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolved = []
+    resolve = tfjit.Session._resolve
+    monkeypatch.setattr(
+        tfjit.Session, "_resolve", lambda *args: resolved.append(1) or resolve(*args)
+    )
+    with library.Graph().as_default() as graph:
+        x = library.sparse_placeholder(library.float32)
+        y = x.values * 2.0
+        with tfjit.Session(graph=graph) as session:
+            for k in range(3):
+                values = np.full(k, k, "f4")
+                found = session.run(y, {x: (np.zeros((k, 1)), values, [9])})
+                np.testing.assert_array_equal(found, 2 * values)
+    assert len(resolved) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -134,3 +136,23 @@ def test_values_without_recurrence_have_no_plan() -> None:
     assert found(3, ((2,), ())) is None
     assert found(30) is None
     assert found(150) is None
+
+
+def test_all_is_freed_with_the_session() -> None:
+    with tfjit.Graph().as_default():
+        y, feeds = product(tfjit)
+        session = tfjit.Session()
+        for _ in range(4):
+            session.run(y, {feeds[k]: v for k, v in fed(5).items()})
+            assert session.wait_until_compiled(60)
+        sizes = plan_of(session).fed_sizes
+        assert sizes is not None
+        (sized,) = (weakref.ref(plan) for plan in sizes.plans.values())
+        del sizes
+        gc.collect()
+        gc.disable()
+        try:
+            session.close()
+            assert sized() is None
+        finally:
+            gc.enable()
