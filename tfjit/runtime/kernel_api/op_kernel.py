@@ -157,12 +157,12 @@ def awaited(kernel: AsyncKernel) -> SyncKernel:
     An interrupt cancels the step, so that nothing is done for it later.
     """
 
-    def compute(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-        results: list[Sequence[Any] | BaseException] = []
+    def compute(ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
+        results: list[Sequence[object] | BaseException] = []
         over = threading.Lock()
         over.acquire()
 
-        def done(result: Sequence[Any] | BaseException) -> None:
+        def done(result: Sequence[object] | BaseException) -> None:
             results.append(result)
             over.release()
 

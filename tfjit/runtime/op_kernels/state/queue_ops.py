@@ -131,7 +131,7 @@ class Queue:
     pads: bool = False
     type_name: str = "FIFOQueue"
     closed: bool = False
-    accepted: dict[int, Any] = field(default_factory=dict)  # attrs that fit the queue, by id
+    accepted: dict[int, object] = field(default_factory=dict)  # attrs that fit the queue, by id
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _enqueues: deque[_Attempt] = field(default_factory=deque)
     _dequeues: deque[_Attempt] = field(default_factory=deque)
