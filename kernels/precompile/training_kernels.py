@@ -29,9 +29,9 @@ def update_sources() -> Iterator[KernelSource]:
 
 
 def sparse_update_sources() -> Iterator[KernelSource]:
-    """Yield the kernels of optimizer updates of float32 rows, and of their distinct indices.
+    """Yield the kernels of optimizer updates of float32 rows.
 
-    Flags have their defaults, except for use_nesterov.
+    Flags have their defaults, except for use_nesterov. The kernels that find distinct rows follow.
     """
     for name, index, single in itertools.product(_SPARSE, ("i32", "i64"), (False, True)):
         flag = UPDATES[name].flag

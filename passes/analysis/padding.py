@@ -1,4 +1,4 @@
-"""Find the nodes of unknown output sizes that may have padded outputs instead.
+"""Find the nodes of unknown output sizes that may be padded.
 
 A `Unique` of n indices has at most n results. An output of n rows, with padding behind those in
 use, has a known shape; so have all values that are computed row by row from it. That is right where
@@ -71,13 +71,16 @@ class _Search:
         self._graph, self._needed, self._kept = graph, needed, kept
 
     def _users(self, name: str) -> Iterator[tuple[str, int, int]]:
-        """Yield (user, output, input of the user) for each use of a node's outputs."""
+        """Yield (user, output, user's input) for each use of a node."""
         for edge in self._graph.edges_out_of(name):
             if not edge.is_control and edge.dst != SINK and edge.dst in self._needed:
                 yield edge.dst, edge.src_output, edge.dst_input
 
     def updates_of(self, root: str) -> set[str]:
-        """Return the updates by the results of a Unique; none where it cannot be padded."""
+        """Return the updates by the results of a Unique.
+
+        There are none where the Unique cannot be padded.
+        """
         node = self._graph.node(root)
         if node.input_dtypes[0].name not in _INDEX_TYPES:
             return set()
@@ -137,7 +140,7 @@ class _Search:
         return True
 
     def _is_row_by_row(self, node: Node, given: list[str | None]) -> bool:
-        """Return whether no other operand than the padded ones has a row for each index."""
+        """Return whether only padded operands have rows for the indices."""
         shape = node.output_shapes[0]
         if shape is None or not node.has_trait(CANNOT_FAIL):
             return False

@@ -376,7 +376,7 @@ def _strided_slice_all(graph: DataflowGraph, ctx: PassContext, node: Node) -> st
 
 
 def _count_segments(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Add the number of segments, which is the size of the output, where it is known.
+    """Add the known number of segments, the size of the output.
 
     Before: SparseSegmentSum(x, indices, [0, 0, 2])
     After: SparseSegmentSumWithNumSegments(x, indices, [0, 0, 2], 3)

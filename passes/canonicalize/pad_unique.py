@@ -15,7 +15,7 @@ from tfjit.passes.manager.rewriter import insert_constant
 
 
 def pad_unique(graph: DataflowGraph, ctx: PassContext) -> None:
-    """Pad the distinct indices of sparse updates to the number of all indices.
+    """Pad the distinct indices of sparse updates to a known number.
 
     Before: rows, places = Unique(x); update(rows, UnsortedSegmentSum(values, places, size(rows)))
     After: rows, places = _PaddedUnique(x); the same, and the update ignores padding
@@ -23,7 +23,7 @@ def pad_unique(graph: DataflowGraph, ctx: PassContext) -> None:
     Before: values, x = SparseSegmentSumGradV2(grad, indices, ids, dim) in front of that
     After: values = GatherV2(grad, ids), x = indices: the sum adds the rows that come twice
 
-    The rows are as many as all indices, or one more than those of the table if these are less.
+    The number is that of all indices, or the table's number of rows plus one if smaller.
 
     Fires where the indices reach updates of rows alone, with values that are computed row by row.
     The sums of such values are the same, but for rounding in the second case.
@@ -52,8 +52,8 @@ def pad_unique(graph: DataflowGraph, ctx: PassContext) -> None:
 def _limit(graph: DataflowGraph, updates: Iterable[str]) -> int:
     """Return a number of distinct indices that the largest updated table refuses.
 
-    It is 0 where a number of rows is not known. Of one more distinct index than there are rows, one
-    is out of range.
+    The limit is 0 where a number of rows is not known. With one more distinct index than rows, an
+    index is out of range.
     """
     limit = 0
     for update in updates:

@@ -94,7 +94,7 @@ def _deciding_inputs(graph: DataflowGraph, name: str) -> list[tuple[str, int]]:
 def _follows_from_shapes(
     graph: DataflowGraph, spec: RunSpec, tensors: Iterable[tuple[str, int]]
 ) -> bool:
-    """Return whether values are known where the shapes of the run's other values are."""
+    """Return whether values follow from constants and shapes."""
     fed = {parse_tensor_name(feed) for feed in spec.feeds}
     stack, seen = list(tensors), set(tensors)
     while stack:

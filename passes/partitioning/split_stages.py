@@ -311,8 +311,8 @@ class Splitter:
     def _run_failures_first(self, levels: dict[str, int], before: Iterable[str]) -> None:
         """Give level 0 to nodes that may fail, and to their ancestors.
 
-        Only nodes that depend on no blocking node: their errors would wait for one. A value that
-        follows from constants is none of these, if it is no error.
+        Only nodes that depend on no blocking node: their errors would wait for one. Values that
+        follow from constants have no error.
         """
         if not self.blocking:
             return
@@ -331,7 +331,7 @@ class Splitter:
             levels.update(dict.fromkeys(first, 0))
 
     def _constants(self, name: str, depth: int = 0) -> list[np.ndarray] | None:
-        """Return the outputs of a node that follow from small constants, else None.
+        """Return a node's outputs if these follow from small constants.
 
         depth: number of nodes between the node and the one that is asked for.
         """

@@ -21,13 +21,14 @@ _GOLDEN: Final = -7046029254386353131
 def padded_unique_source(kind: str, place: str) -> KernelSource:
     """Write the kernel for values and places of two index kinds.
 
-    Words: values, distinct values that there is room for, input, distinct values, places of the
-    values among these, hash table. The table has memory for four times as many places as there are values, and for `_LEAST_TABLE` of them.
+    Words: number of values, most distinct values, input, distinct values, places of the values
+    among the distinct ones, hash table. The table has memory for four times as many places as there
+    are values, and for `_LEAST_TABLE` more.
     """
     s = Source()
     write_imports(s, f"distinct {kind} with padding, and places by {place}")
     with s.block("def kernel(args, chunk, nchunks):"):
-        for k, name in enumerate(("total", "room", "x", "rows", "idx", "table")):
+        for k, name in enumerate(("total", "limit", "x", "rows", "idx", "table")):
             s.line(f"{name} = word(args, {2 + k})")
         s.line(f"x_p = ptr_{kind}(x)")
         s.line(f"row_p = ptr_{kind}(rows)")
@@ -51,13 +52,13 @@ def padded_unique_source(kind: str, place: str) -> KernelSource:
                 s.line("k = int(ld_any(table_p, at))")
             with s.block("if k < 0:"):
                 s.line("k = 0")
-                with s.block("if count < room:"):
+                with s.block("if count < limit:"):
                     s.line("k = count")
                     s.line("st_any(table_p, at, k)")
                     s.line("st_any(row_p, k, v)")
                     s.line("count += 1")
             s.line("st_any(idx_p, u, k)")
-        with s.block("for e in range(room - count):"):
+        with s.block("for e in range(limit - count):"):
             s.line(f"st_any(row_p, count + e, {padding(kind)})")
     return KernelSource(s.text(), title=f"padded unique {kind}", module=__name__)
 
@@ -70,10 +71,10 @@ def _padded_unique(spec: NodeSpec) -> NativeCall:
     total = x.shape[0]
     moved = x.nbytes + rows.nbytes + idx.nbytes
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(moved) + _VALUE_NS * total
-    room = rows.shape[0]
+    limit = rows.shape[0]
     words = (
         total,
-        room,
+        limit,
         Pointer("in", 0),
         Pointer("out", 0),
         Pointer("out", 1),

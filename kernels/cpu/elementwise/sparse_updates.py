@@ -93,7 +93,8 @@ def _build(name: str, update: Update, node: NodeSpec) -> NativeCall:
     return rows_call(
         write, var, indices, place + 1, [Pointer("in", number) for number in numbers],
         "Index {value} at offset {place} in indices is out of range",
-        padded=bool(node.attrs.get("_padded")), traffic=2 * len(written_names(update)) + 1, element_ns=_ELEMENT_NS,
+        padded=bool(node.attrs.get("_padded")),
+        traffic=2 * len(written_names(update)) + 1, element_ns=_ELEMENT_NS,
     )  # fmt: skip
 
 

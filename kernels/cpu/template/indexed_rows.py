@@ -78,7 +78,7 @@ def _words(address: int, count: int) -> list[int]:
 
 
 def padding(index: str) -> str:
-    """Return the number that stands behind the indices in use, as text. index: its kind."""
+    """Return the padding of indices of a kind as text."""
     return "-2147483648" if index == "i32" else "(-9223372036854775807 - 1)"
 
 
@@ -208,8 +208,8 @@ def rows_call(
 
     write: returns the source for an index kind and whether a row is one element. arrays: pointers
     behind the limits. text: the `IndexMessage`. vectors: the last axis of the indices holds index
-    vectors. padded: the indices have padding behind them, of the number `padding`. traffic: arrays of the rows' size that are read or written. more: codes and messages of
-    further errors. Raises Unsupported.
+    vectors. padded: the indices have padding. traffic: arrays of the rows' size that are read or
+    written. more: codes and messages of further errors. Raises Unsupported.
     """
     kind = index_kind(indices)
     depth = indices.shape[-1] if vectors else 1

@@ -15,7 +15,7 @@ def _padded_unique(c: ShapeContext) -> Shapes:
 
 
 # Unique becomes this op while a plan is made (passes/canonicalize/pad_unique.py). y has at most
-# `limit` elements, if that is not 0; the places of others are 0.
+# `limit` elements, unless `limit` is 0. Places of further values are 0.
 register_op(
     "_PaddedUnique",
     inputs=("x: T",),

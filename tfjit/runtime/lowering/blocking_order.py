@@ -1,4 +1,4 @@
-"""Decide whether the blocking nodes of a partition may be instructions of a step."""
+"""Decide whether the blocking nodes may be instructions of a step."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ def _padded_unique(node: NodeSpec, inputs: Arrays) -> Arrays:
     order = np.argsort(first)
     place = np.empty(len(order), node.attrs["out_idx"].as_numpy_dtype)
     place[order] = np.arange(len(order))
-    room = min(len(x), node.attrs["limit"] or len(x))
-    rows = np.full(room, padding, x.dtype)
-    rows[: len(order)] = values[order[:room]]
-    place[place >= room] = 0
+    limit = min(len(x), node.attrs["limit"] or len(x))
+    rows = np.full(limit, padding, x.dtype)
+    rows[: len(order)] = values[order[:limit]]
+    place[place >= limit] = 0
     return rows, place[inverse]
 
 
