@@ -61,8 +61,8 @@ def dynamic_nodes(graph: DataflowGraph) -> set[str]:
 def sized_by_values(graph: DataflowGraph, spec: RunSpec) -> set[str]:
     """Return the needed nodes of ops with the trait SIZED_BY_VALUES.
 
-    Nodes whose sizes follow from constants and shapes are left out: the passes fold these. So are
-    nodes that the passes give padded outputs.
+    The passes fold sizes that follow from constants and shapes: such nodes are left out, as are
+    nodes that the passes pad.
 
     graph: the session's.
     """
@@ -82,7 +82,7 @@ def sized_by_values(graph: DataflowGraph, spec: RunSpec) -> set[str]:
 
 
 def _deciding_inputs(graph: DataflowGraph, name: str) -> list[tuple[str, int]]:
-    """Return the inputs whose elements decide the sizes of a node's outputs."""
+    """Return the inputs that decide the sizes of the outputs."""
     op_def, inputs = graph.node(name).op_def, graph.inputs(name)
     if op_def is not None and len(op_def.inputs) == len(inputs):
         for argument, tensor in zip(op_def.inputs, inputs, strict=True):

@@ -1,4 +1,4 @@
-"""Declare ops whose outputs have rows in use, and padding behind them."""
+"""Declare ops with padding behind the used rows of their outputs."""
 
 from __future__ import annotations
 
