@@ -23,7 +23,7 @@ _VALUE_TYPES: Final = ("float32", "float64")
 _ROWS: Final = "rows"
 """The distinct indices."""
 _PLACES: Final = "places"
-"""Places of the input's elements among the distinct indices: values without padding."""
+"""Places of elements among the distinct indices: values without padding."""
 _VALUES: Final = "values"
 """An array with a row for each distinct index."""
 _SHAPE: Final = "shape"
@@ -218,4 +218,4 @@ _RULES: Final[dict[str, Callable[[DataflowGraph, Node, list[str | None]], str]]]
     "StridedSlice": _first_size,
     "UnsortedSegmentSum": _sum_of_rows,
 }
-"""States of output 0 by the states of the inputs; "" where another rule decides."""
+"""States of output 0 by op type; "" where another rule decides."""

@@ -33,7 +33,7 @@ from tfjit.passes.partitioning.split_stages import MIN_BETWEEN, Splitter, Stage
 MAX_SPLITS: Final = 6
 """Number of times that a run is split, at most."""
 _MAX_FOLDED: Final = 200
-"""Values that are looked at to find out whether a size follows from shapes."""
+"""Values that are visited for one size."""
 _NOT_FOLDED: Final = CONTROL_FLOW | NEVER_EVALUATED | READS_STATE | SIZED_BY_VALUES | TRANSFER
 _UNKNOWN_SIZE: Final = 32
 """Guess of a size that the graph leaves open."""

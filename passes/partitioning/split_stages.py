@@ -37,7 +37,7 @@ Fewer nodes run with a blocking stage. Two runs cost some 40 us more than one.
 """
 
 _MAX_FOLDED: Final = 1 << 16
-"""Elements of a value that is computed to find out that it is no error."""
+"""Elements of a value that is computed while splitting."""
 _MAX_DEPTH: Final = 50
 """Nodes between such a value and its constants, at most."""
 _REPLICABLE: Final = frozenset({"Const", "NoOp"})

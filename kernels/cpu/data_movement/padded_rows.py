@@ -15,7 +15,7 @@ from tfjit.kernels.source import KernelSource, Source
 _VALUE_NS: Final = 4.0
 _LEAST_TABLE: Final = 16
 _GOLDEN: Final = -7046029254386353131
-"""2**64 divided by the golden ratio, as a signed number: its products spread over all bits."""
+"""2**64 divided by the golden ratio, as a signed number."""
 
 
 def padded_unique_source(kind: str, place: str) -> KernelSource:
