@@ -27,7 +27,7 @@ _PLACES: Final = "places"
 _VALUES: Final = "values"
 """An array with a row for each distinct index."""
 _SHAPE: Final = "shape"
-"""The shape of one of these; only its first element depends on values."""
+"""A shape of which only the first element depends on values."""
 _COUNT: Final = "count"
 """The number of distinct indices."""
 
