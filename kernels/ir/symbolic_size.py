@@ -469,9 +469,9 @@ def at_most(value: Any) -> int:
 
 
 def predicted(value: Any) -> Any:
-    """Return the number that a prediction of time goes by: that of the traced run.
+    """Return a size's value in the traced run, without a guard.
 
-    Predictions decide about speed alone, so nothing is guarded.
+    Predictions of time take it, since they decide about speed alone.
     """
     return value.value if isinstance(value, Size) else value
 

@@ -114,9 +114,9 @@ def _same_shape_movement(graph: DataflowGraph, ctx: PassContext, node: Node) -> 
 
 
 def _assertion(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Replace an Assert by a NoOp where its condition is known to be true.
+    """Replace an Assert of a true condition by a NoOp.
 
-    Its other inputs must be known too: an input may be read for its effect.
+    The condition is known. Its other inputs must be known too: an input may be read for its effect.
     """
     condition, *others = [constant(graph, ctx, *operand) for operand in graph.inputs(node.name)]
     if condition is None or not condition.all():

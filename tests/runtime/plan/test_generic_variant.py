@@ -332,6 +332,15 @@ def test_an_upgrade_waits_while_the_generic_variant_serves(
     assert variant.inline is not None and not unfinished(plan.session)
 
 
+def test_sizes_that_it_does_not_serve_start_no_generic_variant(compiled_mlp: None) -> None:
+    made = Program("mlp")
+    for n in (1, 2, 9, 0):
+        made.check(n)
+    assert made.plan.generic is None and len(made.plan.variants) == 4
+    made.check(14)
+    assert made.plan.generic is not None and len(made.plan.variants) == 4
+
+
 def test_a_large_graph_builds_its_generic_variant_in_the_background(
     compiled_mlp: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,10 @@ class Submit(Protocol):
     """Queue a job of the background thread."""
 
     def __call__(self, job: Callable[[], None], share: float = ...) -> None:
-        """share: of the interpreter's time that the job may take from other threads."""
+        """Queue a job.
+
+        share: of the interpreter's time that the job may take from other threads.
+        """
 
 
 class GenericVariant:
@@ -169,10 +172,11 @@ class GenericVariant:
             node = one.instruction.node
             if one.spec is not None and (not is_compiled or node.op == "_Loop"):
                 raise NotGeneric(f"{node.name} ({node.op}) is not compiled for all sizes")
+        kept = lowered[0].graph
         for graph in self._graphs:
-            if graph is not lowered[0].graph:
+            if graph is not kept:
                 graph.dissolve()
-        self._graphs = [graph for graph in self._graphs if graph is lowered[0].graph]
+        self._graphs = [graph for graph in self._graphs if graph is kept]
 
     def _add(self, samples: list[Sizes], lowered: list[Lowered], new: list[Sizes]) -> None:
         """Add samples. Raises NotGeneric for one of another structure."""
@@ -297,7 +301,7 @@ class GenericVariant:
         return binding
 
     def _tier_up(self, made: SizeClass) -> None:
-        """Replace a size class whose groups run member by member, once their kernels arrive."""
+        """Replace a size class once the kernels of its groups arrive."""
         # Pending code must not keep a session alive.
         found, before, sizes = weakref.ref(self), weakref.ref(made), made.sizes
         job = upgrades.Job(self.plan)
@@ -356,7 +360,7 @@ class GenericVariant:
         if sizes is None or not self._in_range(sizes):
             self._miss(shapes, sizes)
             return None
-        if sizes in self._refused or not store.settled(self._awaited):
+        if sizes in self._refused or not _are_final(self._awaited):
             return None
         before = self.builds
         try:
@@ -425,6 +429,23 @@ class GenericVariant:
         release_lock(self._lock)
         for size_class in self._classes:
             size_class.step.after_fork()
+
+
+def _are_final(sources: Sequence[KernelSource]) -> bool:
+    """Return whether each kernel is loaded or refused."""
+    return all(
+        store.lookup(source) is not None or store.refused(source) is not None for source in sources
+    )
+
+
+def are_enough(seen: Sequence[Shapes]) -> bool:
+    """Return whether a generic variant would serve enough of these tuples."""
+    try:
+        shapes = SymbolicShapes(seen)
+    except NotGeneric:
+        return False
+    within = [s for s in shapes.seen if all(n >= least for n, least in zip(s, LEAST))]
+    return len(within) >= FIRST_SHAPES
 
 
 def start(
@@ -517,4 +538,4 @@ def _guarded(made: GenericVariant) -> Iterator[None]:
         raise
 
 
-__all__ = ["FIRST_SHAPES", "MAX_NODES", "GenericVariant", "start"]
+__all__ = ["FIRST_SHAPES", "MAX_NODES", "GenericVariant", "are_enough", "start"]

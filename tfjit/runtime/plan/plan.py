@@ -81,6 +81,7 @@ class Plan:
         self.observed_steps = 0
         self.generic: GenericVariant | None = None
         self.pending_generic: GenericVariant | None = None  # its code compiles
+        self._starts_generic = False  # once, unless sizes leave its range
         self.builds_generic = False  # a run builds the generic variant
         self.generic_lock = threading.Lock()
         self.generic_refused = False  # no generic variant comes
@@ -191,7 +192,7 @@ class Plan:
             self._start_generic(at_once=False)
 
     def _meet(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Count feed shapes of a run; build the generic variant now if that is quick."""
+        """Count feed shapes; build the generic variant now if that is quick."""
         with self._lock:
             if shapes not in self.variants and self._has_met_enough(shapes):
                 quick = self.survey(shapes).nodes <= _AT_ONCE_NODES
@@ -202,32 +203,36 @@ class Plan:
                     self.builds_generic = False
 
     def _has_met_enough(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
-        """Count feed shapes. Return whether the generic variant is to be built for them."""
+        """Count feed shapes; return whether to build the generic variant."""
         seen, session = self._first_shapes, self.session
         if not self.may_be_generic or seen is None or shapes in seen:
             return False
         seen.append(shapes)
-        if len(seen) != FIRST_SHAPES:
-            # the variant covers the shapes that are met until its build begins
-            if len(seen) >= _MAX_SEEN:
-                self._first_shapes = None
+        # the variant covers the shapes that are met until its build begins
+        if len(seen) >= _MAX_SEEN:
+            self._first_shapes = None
+            return False
+        if len(seen) < FIRST_SHAPES or self._starts_generic:
+            return False
+        if (
+            session.jit == "off"
+            or not session.straight_line
+            or len(session.devices.devices) > 1
+            or "generic" in settings.names("TFJIT_DISABLE")
+        ):
             return False
         from tfjit.runtime.plan import generic_variant  # most plans need none of its modules
 
-        return (
-            session.jit != "off"
-            and session.straight_line
-            and len(session.devices.devices) == 1
-            and "generic" not in settings.names("TFJIT_DISABLE")
-            and self.survey(shapes).nodes <= generic_variant.MAX_NODES
-        )
+        if not generic_variant.are_enough(seen):
+            return False
+        self._starts_generic = True
+        return self.survey(shapes).nodes <= generic_variant.MAX_NODES
 
     def _start_generic(self, at_once: bool) -> None:
         """Build the generic variant, at once or in the background."""
         from tfjit.runtime.plan import generic_variant
 
-        seen, session = self._first_shapes, self.session
-        assert seen is not None
+        seen, session = self._first_shapes or [], self.session
 
         def submit(job: Callable[[], None], share: float = HURRIED_SHARE) -> None:
             def with_settings() -> None:

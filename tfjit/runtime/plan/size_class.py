@@ -203,7 +203,7 @@ class SizeClass:
         return found
 
     def _present(self, generic: GenericVariant, spec: NodeSpec, call: NativeCall) -> NativeCall:
-        """Return a call of present kernels if there is one: that of a group, or its members'."""
+        """Return the call, or the members' call where only that is present."""
         missing = [source for source in call.sources() if not _is_present(source)]
         members = _member_call(generic, spec) if missing else None
         if members is None:
@@ -378,7 +378,7 @@ class SizeClass:
 
 
 def _is_present(source: KernelSource) -> bool:
-    """Return whether a kernel is loaded; load it if it is on disk."""
+    """Return whether a kernel is loaded; load it from disk."""
     return store.lookup(source) is not None or store.load_present([source])
 
 
@@ -414,13 +414,13 @@ def _constants_read(call: NativeCall) -> set[int]:
 
 
 def _has_sized_offset(call: NativeCall) -> bool:
-    """Return whether a launch begins at a place in an array that depends on a size."""
+    """Return whether an offset into an array depends on a size."""
     words = (word for launch in call.launches for word in launch.words)
     return any(isinstance(word, Pointer) and isinstance(word.offset, Size) for word in words)
 
 
 def _with_unknown_begin(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
-    """Return the call of a slice that reads its begin when it runs, if there is one."""
+    """Return the call of a slice that reads its begin, or None."""
     if spec.op not in ("StridedSlice", "StridedSliceGrad"):
         return None
     known = {k: value for k, value in spec.constants.items() if k not in (1, 2)}

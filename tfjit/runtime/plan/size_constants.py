@@ -182,7 +182,10 @@ class SizeGraph:
         return merged(known, samples, name) or known[0]
 
     def _pin(self, name: str, samples: Sequence[tuple[int, ...]]) -> None:
-        """Take the value of a node for that of all sizes. Raises NotGeneric where it varies."""
+        """Take a node's outputs for those of all sizes.
+
+        Raises NotGeneric where they vary.
+        """
         first, *others = (self._outputs(name, sizes, {}) for sizes in samples)
         if any(not _all_same(outputs, first) for outputs in others):
             raise NotGeneric(f"a size decides in {name} ({self._nodes[name][0].op})")

@@ -192,9 +192,9 @@ def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str)
 def _merged_arrays(
     arrays: Sequence[np.ndarray], samples: Sequence[tuple[int, ...]], title: str
 ) -> Made | None:
-    """Return a function that makes an array of few integers, with formulas for those that differ.
+    """Return a function that makes an array of few integers.
 
-    The array has the dtype object where an element is no number.
+    Formulas give those that differ. The array has the dtype object where an element is no number.
     """
     first = arrays[0]
     if all(_same_array(array, first) for array in arrays):

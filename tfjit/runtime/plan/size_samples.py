@@ -132,7 +132,7 @@ class SymbolicShapes:
         return found
 
     def between_counts(self, made: int) -> list[int]:
-        """Return numbers of further samples to try in turn, until no formula is ambiguous.
+        """Return numbers of further samples to try in turn.
 
         The first suffices for sums, the second for products, the third for rounded quotients.
         made: the number of samples so far.

@@ -359,15 +359,15 @@ class Variant:
         if job is None:
             return
 
-        def unless_served() -> None:
+        def unless_put_off() -> None:
             if not self._put_off(job):
                 job()
 
         upgrades.started(self)
-        self._submit(unless_served)
+        self._submit(unless_put_off)
 
     def _put_off(self, job: Callable[[], None]) -> bool:
-        """Leave an upgrade for later where the generic variant serves the feed shapes.
+        """Leave an upgrade for later where the generic variant runs.
 
         Return whether it does.
         """
