@@ -296,7 +296,7 @@ def compiled_mlp() -> None:
     made.session.wait_until_compiled(60)
 
 
-def test_the_second_shape_is_served_by_the_generic_variant_that_it_builds(
+def test_the_run_with_the_second_shape_builds_the_generic_variant(
     compiled_mlp: None,
 ) -> None:
     made = Program("mlp")
