@@ -427,7 +427,7 @@ def _put(table: OrderedDict[_Shapes, _V], key: _Shapes, value: _V, limit: int) -
 
 
 def _value_dtype(dtype: DType, value: Any) -> DType:
-    """What a kernel sees of an edge: of a resource edge, the dtype of the variable behind it."""
+    """Return the dtype of an edge, or of the variable behind a resource edge."""
     return (
         as_dtype(value.dtype)
         if dtype is dtypes.resource and isinstance(value, np.ndarray)

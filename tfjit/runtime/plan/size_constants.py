@@ -93,7 +93,7 @@ COMPARES: Final = frozenset(
         "NotEqual",
     ]
 )
-"""Ops whose results ask whether sizes have a relation.
+"""Ops that ask for a relation of sizes.
 
 A constant that follows from such a result is computed again for each size if its own shape depends
 on a size. Else its value has to be that of the samples: `SizeGraph.require_alike` computes it.
