@@ -427,7 +427,7 @@ def _put(table: OrderedDict[_Shapes, _V], key: _Shapes, value: _V, limit: int) -
 
 
 def _value_dtype(dtype: DType, value: Any) -> DType:
-    """Return the dtype of an edge, or of the variable behind a resource edge."""
+    """Return the dtype of an edge, or of its variable."""
     return (
         as_dtype(value.dtype)
         if dtype is dtypes.resource and isinstance(value, np.ndarray)

@@ -36,7 +36,7 @@ MAX_VARIANTS = 64
 FIRST_SHAPES: Final = 2
 """Different tuples of feed shapes that start a generic variant."""
 _AT_ONCE_NODES: Final = 1000
-"""Largest graph for which the run with the second tuple builds the generic variant.
+"""Largest graph whose second tuple builds the generic variant at once.
 
 The passes for four samples take half a second there, less than variants for a few tuples.
 """
