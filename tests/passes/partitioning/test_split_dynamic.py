@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfjit as tf
+from tfjit.passes.analysis.frames import find_frames, outermost
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.ir.subgraph import extract
@@ -181,6 +182,26 @@ def test_a_loop_over_values_of_a_root_is_behind_it_as_a_whole() -> None:
         if "late_body" in name or made.node(name).op in ("Enter", "Merge", "Switch")
     }
     assert len(looped) > 5 and looped <= stages[-1].members
+
+
+def test_a_loop_may_be_a_root_as_a_whole() -> None:
+    def build() -> Nodes:
+        x = tf.placeholder(tf.float32, [20], name="x")
+        late = recurrence(chain(x, MIN_BETWEEN, "a"), "inner")
+        return [tf.reduce_sum(chain(late, MIN_BETWEEN, "b"))]
+
+    loop = ("Enter", "Merge", "Switch", "Exit", "NextIteration", "LoopCond", "Tanh", "Mul")
+    with tf.Graph().as_default() as graph:
+        (asked,) = build()
+    made = DataflowGraph.from_graph(graph)
+    frames = find_frames(made)
+    roots = {name for name in made.topological_order() if outermost(frames, name)}
+    assert {made.node(name).op for name in roots} >= set(loop)
+    spec = RunSpec(fetches=(asked.name,))
+    stages, why = split_dynamic(made, spec, roots)
+    assert not why and [stage.by_node for stage in stages] == [False, True, False]
+    assert stages[1].members == roots
+    check(made, spec, stages)
 
 
 def in_a_loop() -> Nodes:
