@@ -200,7 +200,7 @@ def test_a_loop_may_be_a_root_as_a_whole() -> None:
     spec = RunSpec(fetches=(asked.name,))
     stages, why = split_dynamic(made, spec, roots)
     assert not why and [stage.by_node for stage in stages] == [False, True, False]
-    assert stages[1].members == roots
+    assert stages[1].members == roots - {"while/Exit"}  # that of the counter is not needed
     check(made, spec, stages)
 
 
