@@ -61,7 +61,7 @@ RunTable = Callable[..., int]
 
 
 def patch_offset_word(number: int) -> int:
-    """Return the word of a `StepTable` with the byte offset of a patch."""
+    """Return the word of a table with a patch's byte offset."""
     return _HEADER_WORDS + 3 * number + 2
 
 

@@ -36,7 +36,7 @@ def outermost(frames: Frames, name: str) -> str:
 
 
 def loop_name(frame: str) -> str:
-    """Return the name of the While that `functionalize` makes of a frame."""
+    """Return the name of the While made of a frame."""
     return frame.removesuffix(_CONTEXT).rstrip("/") or frame
 
 

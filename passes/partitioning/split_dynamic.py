@@ -228,7 +228,10 @@ class _DynamicSplitter(Splitter):
         return stages
 
     def _find_behind(self) -> None:
-        """Find the nodes that depend on roots. A loop is a root as a whole, or none."""
+        """Find the nodes that depend on roots.
+
+        A loop is a root as a whole, or none.
+        """
         loops: dict[str, set[str]] = {}
         for name in self.waiting:
             frame = outermost(self.frames, name)
@@ -274,7 +277,7 @@ class _DynamicSplitter(Splitter):
             self._sink(found)
 
     def _guarded(self) -> set[str]:
-        """Return the nodes with outputs that may be dead, or are inside of a frame.
+        """Return the nodes in frames, and those that may be dead.
 
         The values that leave a loop outside of conditionals are not among them.
         """

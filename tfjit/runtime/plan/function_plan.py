@@ -240,9 +240,9 @@ class BodyPlan(Plan):
         return graphs[0], shapes
 
     def run_generic(
-        self, types: tuple[ArgumentType, ...], values: Sequence[Any]
-    ) -> list[Any] | None:
-        """Return the results by the generic variant, or None where it does not serve."""
+        self, types: tuple[ArgumentType, ...], values: Sequence[np.ndarray]
+    ) -> list[np.ndarray] | None:
+        """Return the generic variant's results; None for types without service."""
         generic = self.generic
         return generic.run(types, values) if generic is not None and generic.ready else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SharedBodies:
-    """Hold the plans of a session's shared bodies, by digest. Thread-safe."""
+    """Hold the plans of a session's bodies by digest. Thread-safe."""
 
     def __init__(self) -> None:
         self._leases: dict[str, list[BodyLease]] = {}
@@ -83,7 +83,7 @@ class BodyLease:
 
 
 def body_digest(function: Function) -> str | None:
-    """Return a hash of everything that a body's plan depends on.
+    """Return a hash of all facts that decide a plan.
 
     None for a body that names functions, whose library is that of one variant.
     """
@@ -97,8 +97,8 @@ def body_digest(function: Function) -> str | None:
     return digest.hexdigest()
 
 
-def _add(digest: Any, graph: DataflowGraph, node: Node) -> bool:
-    """Add a node to a digest; return False for contents without a stable text."""
+def _add(digest: hashlib._Hash, graph: DataflowGraph, node: Node) -> bool:
+    """Add a node to a digest; return False without a stable text."""
     described: list[Any] = [node.name, node.op, node.device, node.assigned_device]
     described += [
         node.output_shapes,
@@ -120,7 +120,7 @@ def _add(digest: Any, graph: DataflowGraph, node: Node) -> bool:
 
 
 def _independent(function: Function) -> Function:
-    """Return the function over a graph that outlives the variant it comes from."""
+    """Return the function over a graph with a library of its own."""
     graph = function.graph
     graph.functions = FunctionLibrary()
     made = graph.copy()

@@ -123,7 +123,7 @@ class _Starts:
         return found
 
     def finish(self) -> list[Size | int]:
-        """Return the formulas of the offsets, in the order of `Binding.starts`."""
+        """Return the formulas of `Binding.starts`."""
         in_arena = [place for place in self._moved if place in self._arena]
         in_arrays = [place for place in self._moved if place not in self._arena]
         self.arena = np.array([self._arena[place] for place in in_arena], np.intp)
@@ -465,11 +465,12 @@ def _number(value: Any) -> Any:
     return value.value if isinstance(value, Size) else value
 
 
-def _at_present(word: Any) -> Any:
+def _at_present(word: Pointer | Size | int) -> Pointer | int:
     """Return a word of the traced size."""
     if isinstance(word, Pointer):
         return replace(word, offset=_number(word.offset))
-    return _number(word)
+    number: int = _number(word)
+    return number
 
 
 def _greatest(value: Any) -> int:

@@ -192,7 +192,7 @@ class SizeGraph:
         self._pinned[name] = first
 
     def require_alike(self, sizes: Sequence[int]) -> None:
-        """Raise NotGeneric where a decision comes out otherwise than for the samples."""
+        """Raise NotGeneric where a decision differs from that of the samples."""
         known: dict[str, list[np.ndarray]] = {}
         for name, outputs in self._pinned.items():
             if not _all_same(self._outputs(name, sizes, known), outputs):

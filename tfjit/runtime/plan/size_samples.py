@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from tfjit.runtime.plan.size_formulas import NotGeneric
 
@@ -149,7 +149,7 @@ class SymbolicShapes:
         return [sizes for one in shapes if (sizes := self.sizes(one)) is not None]
 
 
-def _rank(shape: Any) -> Any:
+def _rank(shape: object) -> object:
     return len(shape) if isinstance(shape, tuple) else shape
 
 
