@@ -175,7 +175,7 @@ class BodyPlan(Plan):
     """Hold one body's variants in one plan, by argument types."""
 
     variant_class = BodyVariant
-    has_shifted_sizes = True  # a history grows with the text that it is made of
+    has_shifted_sizes = True  # a history grows with the text
     specializes = False
     may_be_stored = False
     max_variants = 256  # a loop over changing shapes needs one variant per iteration
@@ -250,7 +250,7 @@ class BodyPlan(Plan):
         """Return the variant for these argument types, or None.
 
         The second request for the same types builds a variant in the background, unless a generic
-        variant is to serve them. The third request for other types starts that.
+        variant is to serve these. The third request for other types starts that variant.
         """
         found = self.variants.get(types)
         if found is None:

@@ -1,6 +1,6 @@
 """Share the plans of loop bodies among the variants of a session.
 
-Each variant of a plan has its own library of functions. A body that is the same for several feed
+Each variant of a plan has a separate library of functions. A body that is the same for several feed
 shapes is planned and compiled once: a decoder's loop, say, for all lengths of its prompt.
 """
 
@@ -50,7 +50,7 @@ class SharedBodies:
             return leases[-1]
 
     def end(self, lease: BodyLease) -> bool:
-        """End a lease; return whether it was the last one of its plan."""
+        """End a lease; return whether the plan has no other."""
         if not lease.key:
             return True
         with self._lock:
@@ -77,7 +77,7 @@ class BodyLease:
         self._bodies, self.key, self.plan = bodies, key, plan
 
     def release(self) -> None:
-        """Give the plan back; release it with its last lease."""
+        """Give the plan back; release a plan without leases."""
         if self._bodies.end(self):
             self.plan.release()
 
@@ -120,7 +120,7 @@ def _add(digest: hashlib._Hash, graph: DataflowGraph, node: Node) -> bool:
 
 
 def _independent(function: Function) -> Function:
-    """Return the function over a graph with a library of its own."""
+    """Return the function over a graph with a separate library."""
     graph = function.graph
     graph.functions = FunctionLibrary()
     made = graph.copy()

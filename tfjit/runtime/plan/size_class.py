@@ -116,7 +116,7 @@ class _Starts:
         self._moved: dict[int, Size] = {}
 
     def add(self, place: int, offset: Size) -> bool:
-        """Add the pointer in a word; return False where its address is fixed."""
+        """Add the pointer in a word; return False for a fixed address."""
         found = place in self._arena or place in self._patches
         if found:
             self._moved[place] = offset
