@@ -10,7 +10,7 @@ from tfjit.framework.op_defs.op_traits import ENTER, EXIT
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
 
 _CONTEXT: Final = "while_context"
-"""Suffix that tf.while_loop adds to the name of a loop to name its frame."""
+"""Suffix of frame names that tf.while_loop adds."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Frames:
 
 
 def outermost(frames: Frames, name: str) -> str:
-    """Return the outermost frame around a node, "" outside of loops."""
+    """Return the outermost frame of a node, or ""."""
     frame = frames.of.get(name, "")
     while frames.outer[frame]:
         frame = frames.outer[frame]
