@@ -280,7 +280,7 @@ class KernelStore:
     def load_named(
         self, kernels: Iterable[tuple[KernelSource, str]], ir_names: Mapping[str, str]
     ) -> None:
-        """Load kernels under the names that an earlier process of this code gave them.
+        """Load kernels under the names of an earlier process.
 
         No name is computed, which would import llvmlite. Missing kernels are left alone. ir_names:
         of `ir_names` in that process, for `load_ir`.

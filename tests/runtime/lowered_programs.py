@@ -28,6 +28,37 @@ from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.step.layout import Layout
 from tfjit.runtime.step.step import StepEnvironment
 
+EVERYTHING = """
+    lowered feeds=3 body
+    %0 = const 'k' int32<2>[3, 2]
+    %1: bool<> = feed 0 'p'
+    %2: float32<2,3> = feed 2 'x'
+    %3: float32<6> = handle 'v' resource of 'weights'
+    %4: float32<6> = handle 'u' uninitialised
+    %5: float32<6> = read %3 'v/Read'
+    %7: float32<2,3>, %8: float32<2,3> = reference 'pair' SplitV(%2, %0, %0, num_split=2)
+    branch 'b' Case %0
+        %9: float32<2,3> = move 'b' %7
+    case
+        %10: bool<> level=1 from 'l' = move 'b' %1 in 'b/branch_1'
+        loop 'l' While changes variables
+        test %10
+            %6: float32<2,3> = view %5 'seen'
+            %11: float32<2,3> = reference 'n' _Loop(%6, program=loop {
+                'loop' (%0: float32<2,3>)
+                %1: float32<2,3> = 'n' Neg(%0, T=float32)
+                give %1
+            })
+            runtime 'a' AssignVariableOp(%3, %11)
+        repeat
+        %9 = move 'b' %8
+    join
+    %4 = runtime 'c' Assign(%4, %5)
+    %12: float32<6> = read_at_end %4 'u'
+    fetch %9, %12
+"""
+"""A text with all parts that a lowered partition may have."""
+
 
 def variables_of() -> Callable[[Node], Variable]:
     """Map the names of nodes to variables.

@@ -1,4 +1,4 @@
-"""Identify the code of this installation, for files that depend on all of it."""
+"""Identify the code of this installation."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def _folders() -> list[str]:
 def code_digest() -> str:
     """Return a hash that changes with each change of the installed modules.
 
-    It covers their paths, sizes and times of modification, not their text: a file takes 2 us. The
-    modules of the front end are left out.
+    The hash covers paths, sizes and times of modification, not text: a file takes 2 us. The modules
+    of the front end are left out.
     """
     digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for folder in _folders():
@@ -53,9 +53,9 @@ def code_digest() -> str:
 
 
 def _recorded() -> list[str]:
-    """Return the lines of an installed wheel's RECORD with the hashes of its modules.
+    """Return a wheel's lines of RECORD with the modules' hashes.
 
-    It is empty in a source tree.
+    A source tree has none.
     """
     folder = _folders()[0]
     path = f"{os.path.dirname(folder)}/tfjit-{__version__}.dist-info/RECORD"
@@ -68,9 +68,9 @@ def _recorded() -> list[str]:
 
 @functools.cache
 def content_digest() -> str:
-    """Return a hash of the text of the installed modules, equal on all machines.
+    """Return a hash of the text of the installed modules.
 
-    The modules of the front end are left out.
+    All machines have the same. The modules of the front end are left out.
     """
     digest = hashlib.sha256(__version__.encode())
     recorded = _recorded()

@@ -233,7 +233,7 @@ class PackFile:
             raise errors.DataLossError(None, None, f"{self.path}: {MODEL}: {error}") from None
 
     def plans(self, level: str) -> dict[str, str]:
-        """Return the names of the entries with a level's finished plans, by the plans' keys."""
+        """Return the entries of a level's finished plans by key."""
         prefix = plan_name(level, "")
         return {name.removeprefix(prefix): name for name in self.entries if name.startswith(prefix)}
 

@@ -1,4 +1,4 @@
-"""Write a lowered partition with its compiled calls as bytes, and read it back.
+"""Write and read a lowered partition with compiled calls as bytes.
 
 The bytes are Python's pickle of the instructions and values. What belongs to the session is left
 out and found again: its variables, the arrays of its graph's constants, the backend. Texts of
@@ -40,7 +40,7 @@ SHARED_BYTES: Final = 64
 OUTSIDE_BYTES: Final = 4096
 """Size from which an array lies outside of the pickle, and is compared by its contents."""
 ALIGN_BYTES: Final = 64
-"""Boundary of packed weights. An array on it is read back to one, outside of the pickle."""
+"""Boundary of packed weights. Arrays on such a boundary are read back to one."""
 _PACKAGES: Final = ("tfjit.", "numpy.")
 _BUILTINS: Final = frozenset({"frozenset", "set", "slice", "complex", "bytearray", "range"})
 
@@ -102,11 +102,11 @@ class LateKernel:
 
     __slots__ = ("_find", "_found")
 
-    def __init__(self, find: Callable[[], Callable[..., Any]]) -> None:
+    def __init__(self, find: Callable[[], Callable[..., object]]) -> None:
         self._find = find
-        self._found: Callable[..., Any] | None = None
+        self._found: Callable[..., object] | None = None
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> object:
         if self._found is None:
             self._found = self._find()
         return self._found(*args)
@@ -116,7 +116,7 @@ def _late(node: Node, serving: str, backend: Backend) -> Callable[..., Any]:
     if serving == "copy":
         return copy_out
 
-    def find() -> Callable[..., Any]:
+    def find() -> Callable[..., object]:
         if serving == "runtime":
             runtime = find_runtime_kernel(node)
             assert runtime is not None
@@ -145,7 +145,7 @@ def _order(names: tuple[str, ...], successors: tuple[tuple[int, ...], ...]) -> N
     return NodeOrder(names, successors)
 
 
-def _message(kind: type[str], text: str, state: Mapping[str, Any]) -> str:
+def _message(kind: type[str], text: str, state: Mapping[str, object]) -> str:
     made = str.__new__(kind, text)
     vars(made).update(state)
     return made
@@ -212,7 +212,7 @@ class _Pickler(pickle.Pickler):
         self._by_digest: dict[bytes, str] | None = None
         self._tensors: dict[TensorSpec, TensorSpec] = {}
 
-    def persistent_id(self, obj: Any) -> Any:
+    def persistent_id(self, obj: Any) -> object:
         kind = type(obj)
         if kind is np.ndarray:
             return self._constant(obj)
@@ -227,7 +227,7 @@ class _Pickler(pickle.Pickler):
             return ("backend",)
         return None
 
-    def _constant(self, array: np.ndarray) -> Any:
+    def _constant(self, array: np.ndarray) -> object:
         """Return the reference to a constant of the graph, or None."""
         if array.nbytes < SHARED_BYTES or array.dtype == object:
             return None
@@ -246,7 +246,7 @@ class _Pickler(pickle.Pickler):
             return None
         return "constant", name, array.shape
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: Any) -> object:
         yield_interpreter()
         kind = type(obj)
         names = _RECORDS.get(kind)
@@ -272,7 +272,7 @@ class _Pickler(pickle.Pickler):
             return _order, (tuple(numbers), after)
         return NotImplemented
 
-    def _instruction(self, obj: Instruction) -> Any:
+    def _instruction(self, obj: Instruction) -> object:
         if obj.serving == "runtime" and obj.node.has_trait(RUNS_FUNCTIONS):
             raise NotStorable(f"{obj.node.name} ({obj.node.op}) runs functions")
         rest = (obj.node, obj.inputs, obj.outputs, obj.spec)
@@ -282,7 +282,7 @@ class _Pickler(pickle.Pickler):
         has_kernel = obj.compute is not None
         return _instruction, (obj.serving, has_kernel, self._backend, *rest, *more)
 
-    def _node(self, obj: Node) -> Any:
+    def _node(self, obj: Node) -> object:
         op_def = obj.op_def
         if op_def is not None and not (_is_builtin(obj.op) and op_def is registry.lookup(obj.op)):
             raise NotStorable(f"{obj.name} ({obj.op}) has an op or a kernel of the user's")
@@ -305,12 +305,12 @@ def _is_builtin(op: str) -> bool:
     return op.startswith("_") or bool(registry.family_name(op))
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> object:
     return value
 
 
 def _is_aligned(array: np.ndarray) -> bool:
-    """Return whether an array lies on a boundary that its kernel may rely on."""
+    """Return whether an array lies on a vector's boundary."""
     return bool(array.ctypes.data % ALIGN_BYTES == 0)
 
 
@@ -383,8 +383,8 @@ def decode(
 ) -> Lowered:
     """Return the lowered partition that `encode` wrote.
 
-    buffers: the arrays outside of the pickle, in order and on boundaries of ALIGN_BYTES. variable, constant: the session's Variable
-    and array of a node. Raises UnpicklingError and others for damaged bytes.
+    buffers: the arrays outside of the pickle, in order and on boundaries of ALIGN_BYTES. variable,
+    constant: the session's Variable and array of a node. Raises UnpicklingError and others for damaged bytes.
     """
     file = io.BytesIO(pickled)
     found = _Unpickler(file, buffers, sources, variable, constant, backend).load()

@@ -145,8 +145,9 @@ class Lowered:
 
     feeds, fetches: the values of feeds and fetches. Bodies of loops and branches lie among the
     instructions, between markers (`structured_control_flow.py`). graph: the lowered graph, which
-    allows instructions to change places; None for a single node. is_body: the fetches continue in
-    the caller's step in the form of its edges: scalars are arrays, and unchanged arguments are not
+    allows instructions to change places; None for a single node, and the graph's NodeOrder in a
+    plan that was read from disk (`lowered_pickle.py`). is_body: the fetches continue in the
+    caller's step in the form of its edges: scalars are arrays, and unchanged arguments are not
     copied. splits: runs of instructions that may run shard by shard (`loop_parallelization.py`).
     is_shard: the partition is such a shard. backend: of the partition's device.
     """

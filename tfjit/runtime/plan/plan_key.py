@@ -1,4 +1,4 @@
-"""Hash all that decides a plan variant, to find it again in a later process.
+"""Hash all that decides a plan variant.
 
 A stored plan runs in place of passes, lowering and builders, so its key has to be exact. It covers
 the needed nodes with attrs, edges, devices, shapes and the contents of constants; the functions;
@@ -77,9 +77,9 @@ class PlanKey:
 
     @property
     def name_in_packs(self) -> str:
-        """Return the hash that stands for `name` on other machines, "" without one.
+        """Return the hash that stands for `name` in packs, or "".
 
-        It covers the text of the code and the kind of the CPU, and neither threads nor caches.
+        The hash covers the text of the code and the kind of the CPU, and neither threads nor caches.
         """
         if not self.name:
             return ""
@@ -95,7 +95,7 @@ class _Excluded(Exception):
 _PLAIN: Final = frozenset({bool, bytes, float, int, str})
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     """Return an attr's value as types that `marshal` writes by value."""
     kind = type(value)
     if kind in _PLAIN:
@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
     raise _Excluded(f"an attr is a {kind.__name__}")
 
 
-def _array(value: np.ndarray) -> Any:
+def _array(value: np.ndarray) -> object:
     if value.dtype == object:
         items = value.ravel().tolist()
         if any(type(item) is not bytes for item in items):
@@ -121,11 +121,12 @@ def _array(value: np.ndarray) -> Any:
         return "strings", value.shape, items
     content = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     if content.nbytes > 64:
-        return value.dtype.str, value.shape, hashlib.sha256(memoryview(content)).digest()  # type: ignore[arg-type]
+        whole = memoryview(content)  # type: ignore[arg-type]
+        return value.dtype.str, value.shape, hashlib.sha256(whole).digest()
     return value.dtype.str, value.shape, content.tobytes()
 
 
-def _attrs(attrs: Mapping[str, Any]) -> list[Any]:
+def _attrs(attrs: Mapping[str, Any]) -> list[object]:
     # a message keeps them in no order
     return [
         (name, value if type(value) in _PLAIN else _plain(value))
@@ -133,9 +134,9 @@ def _attrs(attrs: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _nodes(graph: DataflowGraph, names: Iterable[str]) -> list[Any]:
+def _nodes(graph: DataflowGraph, names: Iterable[str]) -> list[object]:
     """Return the nodes as types that `marshal` writes by value."""
-    found: list[Any] = []
+    found: list[object] = []
     before = graph._pred
     for name in names:
         node = graph.node(name)
@@ -159,8 +160,8 @@ def _nodes(graph: DataflowGraph, names: Iterable[str]) -> list[Any]:
     return found
 
 
-def _functions(graph: DataflowGraph, nodes: Iterable[Node]) -> list[Any]:
-    """Return the function library, if one of the nodes may name a function."""
+def _functions(graph: DataflowGraph, nodes: Iterable[Node]) -> list[object]:
+    """Return the function library, if a node may name a function."""
     library = graph._functions
     definitions = library.definitions if library is not None else {}
     if not definitions:
@@ -191,7 +192,10 @@ def _names_function(value: Any) -> bool:
 
 
 def _check_op(op: str) -> None:
-    """Raise _Excluded for an op of the user's, whose code the key does not see."""
+    """Raise _Excluded for an op of the user's.
+
+    The key does not see the op's code.
+    """
     if not op.startswith("_") and not registry.family_name(op):
         raise _Excluded(f"{op} is an op of the user's")
 
@@ -205,7 +209,7 @@ def _variables(session: PlanHost, nodes: Iterable[Node]) -> dict[str, Variable]:
         raise _Excluded(error.message) from None
 
 
-def _session(session: PlanHost) -> list[Any]:
+def _session(session: PlanHost) -> list[object]:
     """Return the options of a session. Raises _Excluded."""
     for name in _EXCLUDING:
         if settings.flag(name):
@@ -244,9 +248,9 @@ def _session(session: PlanHost) -> list[Any]:
 
 
 @functools.cache
-def _compiler() -> list[Any]:
-    """Return what tells versions of the compiler apart: names of kernels depend on it."""
-    found: list[Any] = []
+def _compiler() -> list[object]:
+    """Identify the compiler, on which names of kernels depend."""
+    found: list[object] = []
     for package in ("numba", "llvmlite"):
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin:
@@ -255,7 +259,7 @@ def _compiler() -> list[Any]:
     return found
 
 
-def _machine() -> list[Any]:
+def _machine() -> list[object]:
     cpu = target.host()
     return [
         sys.platform,
@@ -270,7 +274,7 @@ def _machine() -> list[Any]:
 
 
 def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
-    """Return the key of a run's plan for the feed types of the spec.
+    """Return the key of a run's plan.
 
     With a reason and without a name for a run whose plan depends on more than the key can cover.
     """
@@ -328,7 +332,7 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
     return PlanKey(name, "", threads, digest, variables, constants)
 
 
-def _hash(content: list[Any]) -> str:
+def _hash(content: list[object]) -> str:
     # by value alone: later versions of the format mark objects that are the same
     return hashlib.sha256(marshal.dumps(content, 2)).hexdigest()[:48]
 

@@ -209,7 +209,7 @@ def _read_packed(session: PlanHost, key: PlanKey) -> StoredPlan | None:
 
 
 def _at_boundary(data: bytes) -> memoryview:
-    """Return a copy of the bytes on a boundary that arrays may need."""
+    """Return a copy of the bytes on a boundary of ALIGN_BYTES."""
     whole = np.empty(len(data) + ALIGN_BYTES, np.uint8)
     first = _aligned(whole.ctypes.data)
     whole[first : first + len(data)] = np.frombuffer(data, np.uint8)
@@ -217,7 +217,7 @@ def _at_boundary(data: bytes) -> memoryview:
 
 
 def _read_file(path: Path) -> memoryview | None:
-    """Return a file's bytes from a 64-byte boundary on, None if it is missing."""
+    """Return a file's bytes on a boundary of ALIGN_BYTES, or None."""
     try:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
@@ -261,7 +261,7 @@ def read(session: PlanHost, key: PlanKey) -> StoredPlan | None:
 
 
 def write(key: PlanKey, data: bytes) -> bool:
-    """Store the contents of a file; return whether it is on disk now.
+    """Store a file's contents; return whether the disk has them.
 
     Write errors are ignored, like those of kernels.
     """

@@ -56,7 +56,7 @@ log = logging.getLogger("tfjit.plan")
 
 QUICK_NODES = 300  # above this size, the passes take longer than a first result should
 _LEAST_SHARE = 0.02  # while a run builds the generic variant
-_STORE_AFTER_S = 0.3
+_STORE_AFTER_S = 0.1
 _FIRST_CHUNK = 4  # kernels that are worth a step; each later step waits for twice as many
 
 
@@ -201,7 +201,7 @@ class Variant:
             return not session.closed and stored_plan.write(again, data)
 
     def packed(self, name_of: Callable[[KernelSource], str]) -> tuple[str, bytes] | None:
-        """Return the plan's name and contents for a pack, None if it is not storable.
+        """Return the plan's name and contents for a pack, or None.
 
         name_of: the name of a kernel in the pack.
         """
@@ -231,7 +231,7 @@ class Variant:
         return sum(len(partition.graph) for partition in self.partitions)
 
     def _store_later(self) -> None:
-        """Store the plan in the background, once its first run is likely to be over."""
+        """Store the plan in the background, behind the first run."""
         if self._key is None or not self._key.name or self._made_ms < stored_plan.LEAST_MS:
             return
         found = weakref.ref(self)
@@ -537,7 +537,7 @@ class Variant:
             self._upgrade()
 
     def show_passes(self) -> None:
-        """Run the passes that a stored plan stands for, to show their graph and report."""
+        """Run the passes of a stored plan, for reports."""
         if self._stored is None:
             return
         with self._building, self.plan.session.settings():
@@ -545,7 +545,7 @@ class Variant:
                 self.partitions, self.report = self.plan.build(self.feed_shapes)
 
     def finish_passes(self) -> None:
-        """Run the passes now, if they were deferred or a stored plan stands for them."""
+        """Run the passes now, if they have not run yet."""
         if self._stored is not None:
             self.show_passes()
             return
