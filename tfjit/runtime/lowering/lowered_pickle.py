@@ -246,7 +246,7 @@ class _Pickler(pickle.Pickler):
             return None
         return "constant", name, array.shape
 
-    def reducer_override(self, obj: Any) -> object:
+    def reducer_override(self, obj: Any) -> Any:
         yield_interpreter()
         kind = type(obj)
         names = _RECORDS.get(kind)
@@ -384,7 +384,8 @@ def decode(
     """Return the lowered partition that `encode` wrote.
 
     buffers: the arrays outside of the pickle, in order and on boundaries of ALIGN_BYTES. variable,
-    constant: the session's Variable and array of a node. Raises UnpicklingError and others for damaged bytes.
+    constant: the session's Variable and array of a node. Raises UnpicklingError and others for
+    damaged bytes.
     """
     file = io.BytesIO(pickled)
     found = _Unpickler(file, buffers, sources, variable, constant, backend).load()

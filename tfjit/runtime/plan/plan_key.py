@@ -79,7 +79,7 @@ class PlanKey:
     def name_in_packs(self) -> str:
         """Return the hash that stands for `name` in packs, or "".
 
-        The hash covers the text of the code and the kind of the CPU, and neither threads nor caches.
+        The hash covers the code's text and the kind of CPU, and neither threads nor caches.
         """
         if not self.name:
             return ""
