@@ -99,7 +99,7 @@ def body_digest(function: Function) -> str | None:
 
 def _add(digest: hashlib._Hash, graph: DataflowGraph, node: Node) -> bool:
     """Add a node to a digest; return False without a stable text."""
-    described: list[Any] = [node.name, node.op, node.device, node.assigned_device]
+    described: list[object] = [node.name, node.op, node.device, node.assigned_device]
     described += [
         node.output_shapes,
         tuple(node.input_dtypes),
