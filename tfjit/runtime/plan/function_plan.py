@@ -19,7 +19,7 @@ from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
 from tfjit.runtime.plan.host import Survey
-from tfjit.runtime.plan.plan import FIRST_SHAPES, Plan
+from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.tensor_lists import TensorList
 from tfjit.runtime.resources.variables_and_resources import Variable
@@ -250,7 +250,7 @@ class BodyPlan(Plan):
         """Return the variant for these argument types, or None.
 
         The second request for the same types builds a variant in the background, unless a generic
-        variant is to serve these. The third request for other types starts that variant.
+        variant is to serve these. Requests for other types start that variant.
         """
         found = self.variants.get(types)
         if found is None:
@@ -258,7 +258,7 @@ class BodyPlan(Plan):
             if count > 1 or len(self._seen) < 4 * self.max_variants:
                 self._seen[types] = count
             super()._count_shapes(types)
-            is_specialized = len(self._seen) < FIRST_SHAPES or self.generic_refused
+            is_specialized = not self._starts_generic or self.generic_refused
             recurs = count > 1 and types not in self._prepared
             if recurs and is_specialized and len(self.variants) < self.max_variants:
                 self._prepared.add(types)
