@@ -421,7 +421,7 @@ def _common_factor(x: Terms, y: Terms) -> int | None:
     return next(iter(ratios))[0] if len(ratios) == 1 and next(iter(ratios))[1] == 0 else None
 
 
-def is_symbolic(value: Any) -> bool:
+def is_symbolic(value: object) -> bool:
     """Return whether a word or table entry is a formula."""
     return isinstance(value, Size)
 
@@ -452,7 +452,7 @@ def _bound(x: Any, y: Any, name: str) -> Any:
     return trace.bound(a, b, name)
 
 
-def at_least(value: Any) -> int:
+def at_least(value: int | Size) -> int:
     """Return a lower bound over all sizes of the trace.
 
     The bound of an int is the int.
@@ -460,7 +460,7 @@ def at_least(value: Any) -> int:
     return value.trace.bounds(value.terms)[0] if isinstance(value, Size) else int(value)
 
 
-def at_most(value: Any) -> int:
+def at_most(value: int | Size) -> int:
     """Return an upper bound over all sizes of the trace.
 
     The bound of an int is the int.

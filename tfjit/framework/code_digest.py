@@ -13,7 +13,10 @@ from typing import Final
 from tfjit.framework.version import __version__
 
 _PARTS: Final = ("tfjit.kernels", "tfjit.passes")
-"""Packages beside the folder of tfjit in a source tree, and inside when installed."""
+"""Packages beside the folder of tfjit in a source tree.
+
+They are inside when installed.
+"""
 _LEFT_OUT: Final = frozenset({"__pycache__", "client", "demo", "precompile"})
 
 

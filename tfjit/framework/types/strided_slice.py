@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def _fail(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
 
 
-def _number(value: Any) -> Any:
+def _number(value: int) -> int:
     """Return a NumPy scalar as an int; a formula of sizes stays."""
     return value.item() if isinstance(value, np.generic) else value
 

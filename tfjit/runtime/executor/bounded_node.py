@@ -6,7 +6,7 @@ import ctypes
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class BoundedNode(ReferencedNode):
         # None where there is no compiled form
         self._calls: OrderedDict[_Shapes, BoundedCall | None] = OrderedDict()
 
-    def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
+    def _compute(self, context: StepContext, arrays: Sequence[np.ndarray]) -> Sequence[object]:
         call = self._call(arrays)
         if call is None:
             return super()._compute(context, arrays)
@@ -67,7 +67,7 @@ class BoundedNode(ReferencedNode):
         return wanted
 
     def _compare(
-        self, found: Sequence[np.ndarray], wanted: Sequence[Any], source: KernelSource
+        self, found: Sequence[np.ndarray], wanted: Sequence[object], source: KernelSource
     ) -> None:
         """Log the first difference from the reference (TFJIT_COMPARE)."""
         for k, (compiled, value) in enumerate(zip(found, wanted, strict=True)):

@@ -29,18 +29,24 @@ from tfjit.kernels.source import KernelSource
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.node import Node
 from tfjit.runtime.kernel_api.op_kernel import find_runtime_kernel
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, copy_out
+from tfjit.runtime.lowering.lowering import Instruction, Lowered, Serving, Value, copy_out
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Edge
 
 SHARED_BYTES: Final = 64
-"""Size from which an array is looked up among the constants of the graph."""
+"""Least bytes of an array that is looked up among the constants."""
 OUTSIDE_BYTES: Final = 4096
-"""Size from which an array lies outside of the pickle, and is compared by its contents."""
+"""Least bytes of an array outside of the pickle.
+
+Such arrays are compared by their contents.
+"""
 ALIGN_BYTES: Final = 64
-"""Boundary of packed weights. Arrays on such a boundary are read back to one."""
+"""Boundary of packed weights.
+
+Arrays on such a boundary are read back to one.
+"""
 _PACKAGES: Final = ("tfjit.", "numpy.")
 _BUILTINS: Final = frozenset({"frozenset", "set", "slice", "complex", "bytearray", "range"})
 
@@ -67,7 +73,7 @@ class Encoded:
 class NodeOrder:
     """The nodes of a graph that was lowered, with their successors.
 
-    It stands for the graph where instructions change places.
+    It replaces the graph where instructions change places.
     """
 
     __slots__ = ("_successors",)
@@ -88,7 +94,7 @@ class NodeOrder:
         return iter(self._successors[name])
 
     def edges_into(self, name: str) -> list[Edge]:
-        """Return no edges: the order has none of its own."""
+        """Return no edges: the order has none."""
         return []
 
     edges_out_of = edges_into
@@ -112,7 +118,7 @@ class LateKernel:
         return self._found(*args)
 
 
-def _late(node: Node, serving: str, backend: Backend) -> Callable[..., Any]:
+def _late(node: Node, serving: str, backend: Backend) -> Callable[..., object]:
     if serving == "copy":
         return copy_out
 
@@ -135,8 +141,9 @@ def _dtype(enum: int) -> DType:
     return dtypes.as_dtype(enum)
 
 
-def _node(op: str, is_defined: bool, *rest: Any) -> Node:
-    name, id, attrs, *more = rest
+def _node(
+    op: str, is_defined: bool, name: str, id: int, attrs: dict[str, object], *more: object
+) -> Node:
     op_def = registry.lookup(op) if is_defined else None
     return Node(None, name, id, op, attrs, op_def, *more)  # type: ignore[arg-type]
 
@@ -151,10 +158,18 @@ def _message(kind: type[str], text: str, state: Mapping[str, object]) -> str:
     return made
 
 
-def _instruction(serving: str, has_kernel: bool, backend: Backend, *rest: Any) -> Instruction:
-    node, inputs, outputs, spec, *more = rest
+def _instruction(
+    serving: Serving,
+    has_kernel: bool,
+    backend: Backend,
+    node: Node,
+    inputs: list[Value],
+    outputs: list[Value],
+    spec: NodeSpec,
+    *more: object,
+) -> Instruction:
     compute = _late(node, serving, backend) if has_kernel else None
-    made = Instruction(node, serving, inputs, outputs, spec, compute)  # type: ignore[arg-type]
+    made = Instruction(node, serving, inputs, outputs, spec, compute)
     for name, value in zip(_INSTRUCTION_FIELDS, more, strict=True):
         setattr(made, name, value)
     return made
@@ -175,7 +190,10 @@ _RECORDS: Final[Mapping[type, tuple[str, ...]]] = {
     kind: tuple(field.name for field in fields(kind))
     for kind in (Launch, Member, NativeCall, NodeSpec, Pointer, TensorSpec)
 }
-"""Frozen classes, read by a call of the class: their own `__setstate__` is slow."""
+"""Frozen classes, read by a call of the class.
+
+Their own `__setstate__` is slow.
+"""
 
 
 class _Pickler(pickle.Pickler):
@@ -264,7 +282,7 @@ class _Pickler(pickle.Pickler):
             return _dtype, (obj.as_datatype_enum,)
         if kind is TensorShape:
             return TensorShape._of, (obj.dims_tuple,)
-        if isinstance(obj, str):  # a message with numbers of its own
+        if isinstance(obj, str):  # a message with its own numbers
             return _message, (kind, str.__str__(obj), vars(obj))
         if kind in (DataflowGraph, NodeOrder):
             numbers = {name: k for k, name in enumerate(obj)}
@@ -336,7 +354,7 @@ class _Unpickler(pickle.Unpickler):
         self._sources, self._variable, self._constant = sources, variable, constant
         self._backend = backend
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: Any) -> object:
         kind = pid[0]
         if kind == "kernel":
             return self._sources[pid[1]]
@@ -348,7 +366,7 @@ class _Unpickler(pickle.Unpickler):
             return self._backend
         raise pickle.UnpicklingError(f"unknown reference {kind!r}")
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if module.startswith(_PACKAGES) or module == "numpy":
             return super().find_class(module, name)
         if module == "builtins" and name in _BUILTINS:

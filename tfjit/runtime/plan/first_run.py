@@ -73,7 +73,9 @@ def passes_pay(graph: DataflowGraph, backend: Backend, unknown: int, once: bool 
 
 
 def heavy_calls(graph: DataflowGraph, backend: Backend) -> list[tuple[AlikeNodes, NativeCall]]:
-    """Return the calls of an unoptimised graph's heavy nodes; none where they save little.
+    """Return the calls of an unoptimised graph's heavy nodes.
+
+    There are none where they save little.
 
     A builder's Unsupported leaves the nodes out.
     """

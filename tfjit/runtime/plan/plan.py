@@ -36,7 +36,7 @@ MAX_VARIANTS = 64
 FIRST_SHAPES: Final = 2
 """Different tuples of feed shapes that start a generic variant."""
 _AT_ONCE_NODES: Final = 1000
-"""Largest graph whose second tuple builds the generic variant at once.
+"""Largest graph with a generic variant built by the second run.
 
 The passes for four samples take half a second there, less than variants for a few tuples.
 """
@@ -141,7 +141,7 @@ class Plan:
     def shapes_of_nodes(
         self, samples: Sequence[Sequence[Shape]]
     ) -> tuple[DataflowGraph, list[dict[str, tuple[Shape, ...]]]]:
-        """Return the run's unoptimised graph, and the shapes of its nodes for feed shapes.
+        """Return the run's unoptimised graph, and its nodes' shapes.
 
         samples: tuples of feed shapes; each has a mapping from nodes to the shapes of outputs.
         """
@@ -476,8 +476,8 @@ class Plan:
             return variant.run(arrays, context, pool)
 
     def _run_generic(
-        self, shapes: tuple[tuple[int, ...], ...], arrays: Sequence[Any]
-    ) -> list[Any] | None:
+        self, shapes: tuple[tuple[int, ...], ...], arrays: Sequence[np.ndarray]
+    ) -> list[np.ndarray] | None:
         """Run one step by the generic variant.
 
         Return None where it does not serve these feed shapes, or an ordinary variant is faster.

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from tfjit.runtime.resources.variables_and_resources import Variable
 
 MAX_NODES: Final = 50_000
-"""Largest number of nodes of a stored plan: the key costs 5 us a node."""
+"""Largest number of nodes of a stored plan.
+
+The key costs 5 us a node.
+"""
 _FORMAT: Final = 1
 _OF_NO_PLAN: Final = frozenset(
     {
@@ -55,7 +58,7 @@ _OF_NO_PLAN: Final = frozenset(
 )
 """Settings that change no plan."""
 _EXCLUDING: Final = ("TFJIT_COMPARE", "TFJIT_VERIFY")
-"""Settings whose work a stored plan would leave out."""
+"""Settings with work that a stored plan would leave out."""
 _BUILTIN_BACKEND: Final = "tfjit.kernels.cpu.backend"
 
 
@@ -77,7 +80,7 @@ class PlanKey:
 
     @property
     def name_in_packs(self) -> str:
-        """Return the hash that stands for `name` in packs, or "".
+        """Return the hash in place of `name` in packs, or "".
 
         The hash covers the code's text and the kind of CPU, and neither threads nor caches.
         """
@@ -126,7 +129,7 @@ def _array(value: np.ndarray) -> object:
     return value.dtype.str, value.shape, content.tobytes()
 
 
-def _attrs(attrs: Mapping[str, Any]) -> list[object]:
+def _attrs(attrs: Mapping[str, object]) -> list[object]:
     # a message keeps them in no order
     return [
         (name, value if type(value) in _PLAIN else _plain(value))
@@ -185,7 +188,7 @@ def _functions(graph: DataflowGraph, nodes: Iterable[Node]) -> list[object]:
     ]
 
 
-def _names_function(value: Any) -> bool:
+def _names_function(value: object) -> bool:
     return isinstance(value, FuncRef) or (
         type(value) is tuple and any(isinstance(item, FuncRef) for item in value)
     )
@@ -276,7 +279,7 @@ def _machine() -> list[object]:
 def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
     """Return the key of a run's plan.
 
-    With a reason and without a name for a run whose plan depends on more than the key can cover.
+    It has a reason and no name for a run with a plan that depends on more than the key can cover.
     """
     from tfjit.passes.ir.subgraph import needed_nodes
 

@@ -85,7 +85,7 @@ class BodyLease:
 def body_digest(function: Function) -> str | None:
     """Return a hash of all facts that decide a plan.
 
-    None for a body that names functions, whose library is that of one variant.
+    None for a body that names functions: their library is that of one variant.
     """
     graph = function.graph
     if graph.functions.reachable(graph):

@@ -263,7 +263,10 @@ _SHAPE_OPERANDS: Final = {
 }
 """Number of the operand that only says the shape of the result."""
 _INDEX_OPERANDS: Final = {"Gather": 1, "GatherNd": 1, "GatherV2": 1, "ResourceGather": 1}
-"""Number of the operand with indices, which kernels read and builders do not."""
+"""Number of the operand with indices.
+
+Kernels read these, and builders do not.
+"""
 
 
 def _fixed_constants(op: str, column: Sequence[Mapping[int, np.ndarray]]) -> list[Any]:

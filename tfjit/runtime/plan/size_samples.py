@@ -17,7 +17,10 @@ Sizes of 0 and 1 broadcast in other ways, and empty arrays have no launches.
 WIDER: Final = 4
 """Factor by which a range goes beyond the sizes seen."""
 _COMMON: Final = 128
-"""Greatest size that most ranges include: lengths of texts and histories grow to it."""
+"""Greatest size that most ranges include.
+
+Lengths of texts and histories grow to it.
+"""
 _NARROWER: Final = 2
 
 Sizes = tuple[int, ...]

@@ -2,7 +2,7 @@
 
 A file holds a variant's lowered partition with its compiled calls (`lowered_pickle.py`), named by a
 hash of all that decides it (`plan_key.py`). A process that finds the file runs neither passes nor
-builders. Files lie beside the kernels, whose directory is private to the user: like object code,
+builders. Files lie beside the kernels, in a directory private to the user: like object code,
 their contents are trusted, and digests find damage only.
 """
 
@@ -42,11 +42,17 @@ log = logging.getLogger("tfjit.plan")
 
 SUFFIX: Final = "stored"
 MAX_BYTES: Final = 64 << 20
-"""Largest file: a plan with more folded or packed constants is made anew."""
+"""Largest file.
+
+A plan with more folded or packed constants is made anew.
+"""
 ALL_BYTES: Final = 256 << 20
-"""Sum of all files above which the ones longest unused are dropped, down to a half."""
+"""Bytes of all files above which old ones are dropped.
+
+Those longest unused go, down to a half.
+"""
 LEAST_MS: Final = 10.0
-"""Processor time of passes and builders below which a plan is not worth a file."""
+"""Least processor time of passes and builders that is worth a file."""
 _MAGIC: Final = b"tfjit plan 1\n"
 _LENGTHS: Final = struct.Struct("<QQ")  # of the header and of the pickle
 _TOUCH_S: Final = 86_400.0

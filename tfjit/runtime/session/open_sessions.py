@@ -21,7 +21,7 @@ class OpenSessions:
         self._lock = threading.Lock()
         self._names: dict[Any, DirectSession] = {}
 
-    def check(self, names: Sequence[Any]) -> None:
+    def check(self, names: Sequence[object]) -> None:
         """Check that no open session has one of the names.
 
         Raises AlreadyExistsError for a handle, InvalidArgumentError for metadata.
@@ -29,7 +29,7 @@ class OpenSessions:
         with self._lock:
             _check_names(names, self._names)
 
-    def add(self, session: DirectSession, names: Sequence[Any]) -> None:
+    def add(self, session: DirectSession, names: Sequence[object]) -> None:
         """Add a session under its names; raise as `check` does."""
         with self._lock:
             _check_names(names, self._names)
@@ -86,7 +86,7 @@ def session_names(config: Any) -> list[Any]:
     return names
 
 
-def _check_names(names: Sequence[Any], taken: Mapping[Any, Any]) -> None:
+def _check_names(names: Sequence[Any], taken: Mapping[object, object]) -> None:
     for name in names:
         if name not in taken:
             continue
