@@ -12,6 +12,9 @@ from tfjit.framework import errors
 if TYPE_CHECKING:
     from tfjit.runtime.session.direct_session import DirectSession
 
+SessionName = str | tuple[str, int]
+"""A handle, or name and version of metadata."""
+
 
 class OpenSessions:
     """Hold the open sessions, by name if they have one. Thread-safe."""
@@ -19,9 +22,9 @@ class OpenSessions:
     def __init__(self) -> None:
         self._sessions: weakref.WeakSet[DirectSession] = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._names: dict[Any, DirectSession] = {}
+        self._names: dict[SessionName, DirectSession] = {}
 
-    def check(self, names: Sequence[object]) -> None:
+    def check(self, names: Sequence[SessionName]) -> None:
         """Check that no open session has one of the names.
 
         Raises AlreadyExistsError for a handle, InvalidArgumentError for metadata.
@@ -29,7 +32,7 @@ class OpenSessions:
         with self._lock:
             _check_names(names, self._names)
 
-    def add(self, session: DirectSession, names: Sequence[object]) -> None:
+    def add(self, session: DirectSession, names: Sequence[SessionName]) -> None:
         """Add a session under its names; raise as `check` does."""
         with self._lock:
             _check_names(names, self._names)
@@ -67,7 +70,7 @@ class OpenSessions:
         return found
 
 
-def session_names(config: Any) -> list[Any]:
+def session_names(config: Any) -> list[SessionName]:
     """Return the names of an open session of this config.
 
     They are its handle, and the (name, version) of its metadata. Raises InvalidArgumentError for a
@@ -75,7 +78,7 @@ def session_names(config: Any) -> list[Any]:
     """
     if config is None:
         return []
-    names: list[Any] = [config.session_handle] if config.session_handle else []
+    names: list[SessionName] = [config.session_handle] if config.session_handle else []
     if config.experimental.HasField("session_metadata"):
         metadata = config.experimental.session_metadata
         if metadata.version < 0:
@@ -86,7 +89,7 @@ def session_names(config: Any) -> list[Any]:
     return names
 
 
-def _check_names(names: Sequence[Any], taken: Mapping[object, object]) -> None:
+def _check_names(names: Sequence[SessionName], taken: Mapping[SessionName, object]) -> None:
     for name in names:
         if name not in taken:
             continue
