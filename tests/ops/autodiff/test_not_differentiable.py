@@ -69,7 +69,7 @@ KNOWN_MISSING: Final = {
 }
 MAX_MISSING: Final = 99
 # Op types of tfjit's own that gradients never meet.
-OWN: Final = {"_GetRow": "made by passes", "_SetRow": "made by passes"}
+OWN: Final = dict.fromkeys(("_GetRow", "_SetRow", "_PaddedUnique"), "made by passes")
 
 
 def known_missing() -> set[str]:

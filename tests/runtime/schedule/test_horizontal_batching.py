@@ -275,7 +275,9 @@ def test_chains_of_single_threaded_products_overlap_on_inter_op_threads(
 ) -> None:
     monkeypatch.delenv("TFJIT_THREADS")
     config = tfjit.ConfigProto(
-        intra_op_parallelism_threads=intra, inter_op_parallelism_threads=inter
+        intra_op_parallelism_threads=intra,
+        inter_op_parallelism_threads=inter,
+        use_per_session_threads=True,
     )
     config.experimental.executor_type = executor
     with tf1.Graph().as_default() as graph:

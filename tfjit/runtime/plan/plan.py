@@ -82,7 +82,6 @@ class Plan:
         self.generic: GenericVariant | None = None
         self.pending_generic: GenericVariant | None = None  # its code compiles
         self._starts_generic = False  # once, unless sizes leave its range
-        self.builds_generic = False  # a run builds the generic variant
         self.generic_lock = threading.Lock()
         self.generic_refused = False  # no generic variant comes
         self.stages: Stages | None = None
@@ -196,11 +195,7 @@ class Plan:
         with self._lock:
             if shapes not in self.variants and self._has_met_enough(shapes):
                 quick = self.survey(shapes).nodes <= _AT_ONCE_NODES
-                self.builds_generic = quick and self.session.jit == "lazy"
-                try:
-                    self._start_generic(at_once=self.builds_generic)
-                finally:
-                    self.builds_generic = False
+                self._start_generic(at_once=quick and self.session.jit == "lazy")
 
     def _has_met_enough(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
         """Count feed shapes; return whether to build the generic variant."""

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 QUICK_NODES = 300  # above this size, the passes take longer than a first result should
-_LEAST_SHARE = 0.02  # while a run builds the generic variant
 _STORE_AFTER_S = 0.1
 _FIRST_CHUNK = 4  # kernels that are worth a step; each later step waits for twice as many
 
@@ -392,8 +391,6 @@ class Variant:
         A caller that runs this variant on reference kernels gains most from an early compiled step.
         """
         slow, self._slow_runs = self._slow_runs, 0
-        if self.plan.builds_generic:
-            return _LEAST_SHARE
         return HURRIED_SHARE if slow else SHARE
 
     def release(self) -> None:

@@ -498,7 +498,7 @@ def test_each_shape_of_a_growing_loop_has_a_step() -> None:
             for part in v.partitions
             for k in part.graph.functions._kept.items()
         ]
-        loops = [body for (what, _), body in kept if what == "iteration"]
+        loops = [lease.plan for (what, _), lease in kept if what == "iteration"]
         ends = time.monotonic() + 30
         while (
             sum(v.lowered is not None for body in loops for v in list(body.variants.values())) < 6
