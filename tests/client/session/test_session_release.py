@@ -51,6 +51,7 @@ def held() -> Counter[str]:
         "DirectSessionFactory",
         "OpenSessions",
         "SessionOptions",
+        "Formula",  # a cache of the process keeps a thousand
     )
     found = (type(o) for o in gc.get_objects())
     return Counter(
