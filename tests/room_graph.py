@@ -48,7 +48,7 @@ ROOMS = {
     ),
     "runtime": (
         *("host", "resources", "kernel_api", "", "lowering", "schedule", "step", "executor"),
-        *("plan", "op_kernels.control_flow", "op_kernels.containers", "op_kernels.state"),
+        *("sizes", "plan", "op_kernels.control_flow", "op_kernels.containers", "op_kernels.state"),
         *("op_kernels.io", "op_kernels", "profiling", "session"),
     ),
     "ops": (

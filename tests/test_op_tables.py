@@ -66,8 +66,8 @@ TABLES: Final = {
     "tfjit/runtime/lowering/blocking_order.py": "_PLAIN",
     "tfjit/runtime/lowering/lowering.py": "NOTHING_OPS _READS_ONLY",
     "tfjit/runtime/lowering/structured_control_flow.py": "_SLICES",
-    "tfjit/runtime/plan/size_constants.py": "QUERIES DECIDES ARITHMETIC COMPARES",
-    "tfjit/runtime/plan/size_formulas.py": "_SHAPE_OPERANDS _INDEX_OPERANDS",
+    "tfjit/runtime/sizes/size_constants.py": "QUERIES DECIDES ARITHMETIC COMPARES",
+    "tfjit/runtime/sizes/size_formulas.py": "_SHAPE_OPERANDS _INDEX_OPERANDS",
     "tfjit/runtime/profiling/placement_feedback.py": "_UNCOUNTED",
     "tfjit/runtime/schedule/batch_axes.py": "_RULES",
 }

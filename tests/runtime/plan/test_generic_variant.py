@@ -25,10 +25,10 @@ from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.size_class import SizeClass
-from tfjit.runtime.plan.size_formulas import NotGeneric
-from tfjit.runtime.plan.size_samples import SymbolicShapes
 from tfjit.runtime.plan.upgrades import unfinished
 from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.sizes.size_formulas import NotGeneric
+from tfjit.runtime.sizes.size_samples import SymbolicShapes
 
 tf1 = tf.compat.v1
 

@@ -32,16 +32,16 @@ from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
-from tfjit.runtime.plan.size_constants import SizeGraph
-from tfjit.runtime.plan.size_formulas import (
+from tfjit.runtime.schedule.kernel_selection import select_some
+from tfjit.runtime.sizes.size_constants import SizeGraph
+from tfjit.runtime.sizes.size_formulas import (
     Ambiguous,
     GenericLowered,
     NotGeneric,
     OtherStructure,
     require_one_structure,
 )
-from tfjit.runtime.plan.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed
-from tfjit.runtime.schedule.kernel_selection import select_some
+from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import cooperative_yield
+from tfjit.framework import cooperative_yield, settings
 from tfjit.kernels.executor import table_executor
 from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported
 from tfjit.runtime.lowering.lowering import native_call
-from tfjit.runtime.plan.size_formulas import NotGeneric
 from tfjit.runtime.schedule.kernel_selection import MEMBER_BYTES, sources
+from tfjit.runtime.sizes.size_formulas import NotGeneric
 from tfjit.runtime.step.step import Step
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Lowered
     from tfjit.runtime.plan.generic_variant import GenericVariant
-    from tfjit.runtime.plan.size_samples import Sizes
+    from tfjit.runtime.sizes.size_samples import Sizes
     from tfjit.runtime.step.layout import Layout
 
 
@@ -396,7 +396,9 @@ def _member_call(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
 
     try:
         call = generic.backend.member_call(group, spec.constants, built)
-    except (AttributeError, TypeError, ValueError, Unsupported):
+    # an array of formulas is no array of numbers to the builder of a member
+    except (AttributeError, TypeError, ValueError, Unsupported) as why:
+        settings.say("executor", "%s does not run member by member: %s", spec.name, why)
         return None
     if sum(map(_greatest, call.temp_bytes)) > MEMBER_BYTES:
         return None

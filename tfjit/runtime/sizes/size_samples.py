@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from tfjit.runtime.plan.size_formulas import NotGeneric
+from tfjit.runtime.sizes.size_formulas import NotGeneric
 
 LEAST: Final = (3, 5, 7, 11)
 """Least sample of each symbol.

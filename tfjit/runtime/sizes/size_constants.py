@@ -15,7 +15,7 @@ import numpy as np
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, MERGE, RUNS_FUNCTIONS, SWITCH
 from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
-from tfjit.runtime.plan.size_formulas import Made, NotGeneric, merged
+from tfjit.runtime.sizes.size_formulas import Made, NotGeneric, merged
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjit.runtime.plan.size_formulas import Ambiguous, NotGeneric, fit, merged
+from tfjit.runtime.sizes.size_formulas import Ambiguous, NotGeneric, fit, merged
 
 ONE = [(3,), (5,), (16,), (17,), (18,), (19,), (101,)]
 TWO = [(3, 5), (101, 5), (3, 90), (101, 90), (50, 40), (51, 43), (52, 46), (53, 41), (54, 44)]
