@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 
@@ -181,6 +181,8 @@ Reference = Callable[[NodeSpec, Sequence[np.ndarray]], Sequence[np.ndarray]]
 # say).
 InitialState = Callable[[NodeSpec], np.ndarray]
 
+_T = TypeVar("_T")
+
 _BUILDERS: dict[str, Builder] = {}
 _BOUNDED: dict[str, BoundedBuilder] = {}
 _REFERENCES: dict[str, Reference] = {}
@@ -188,17 +190,25 @@ _INITIAL_STATES: dict[str, InitialState] = {}
 _LOADED: Final[set[str]] = set()  # families whose references are imported
 
 
-def native(*op_types: str) -> Callable[[Builder], Builder]:
-    """Register the builder of compiled launches for op types."""
+def _register(table: dict[str, _T], kind: str, op_types: tuple[str, ...]) -> Callable[[_T], _T]:
+    """Return a decorator that adds a function to a table.
 
-    def register(builder: Builder) -> Builder:
+    Raises ValueError for a second one.
+    """
+
+    def register(added: _T) -> _T:
         for op_type in op_types:
-            if op_type in _BUILDERS:
-                raise ValueError(f"two native builders for {op_type}")
-            _BUILDERS[op_type] = builder
-        return builder
+            if op_type in table:
+                raise ValueError(f"two {kind} for {op_type}")
+            table[op_type] = added
+        return added
 
     return register
+
+
+def native(*op_types: str) -> Callable[[Builder], Builder]:
+    """Register the builder of compiled launches for op types."""
+    return _register(_BUILDERS, "native builders", op_types)
 
 
 def bounded(*op_types: str) -> Callable[[BoundedBuilder], BoundedBuilder]:
@@ -206,15 +216,7 @@ def bounded(*op_types: str) -> Callable[[BoundedBuilder], BoundedBuilder]:
 
     It sees a NodeSpec without outputs, and raises Unsupported where it has no compiled form.
     """
-
-    def register(builder: BoundedBuilder) -> BoundedBuilder:
-        for op_type in op_types:
-            if op_type in _BOUNDED:
-                raise ValueError(f"two bounded builders for {op_type}")
-            _BOUNDED[op_type] = builder
-        return builder
-
-    return register
+    return _register(_BOUNDED, "bounded builders", op_types)
 
 
 def reference(*op_types: str) -> Callable[[Reference], Reference]:
@@ -242,14 +244,7 @@ def initial_state(*op_types: str) -> Callable[[InitialState], InitialState]:
     NodeSpec.state; both advance the same bytes.
     """
 
-    def register(make: InitialState) -> InitialState:
-        for op_type in op_types:
-            if op_type in _INITIAL_STATES:
-                raise ValueError(f"two initial states for {op_type}")
-            _INITIAL_STATES[op_type] = make
-        return make
-
-    return register
+    return _register(_INITIAL_STATES, "initial states", op_types)
 
 
 def unregister(op_type: str) -> None:

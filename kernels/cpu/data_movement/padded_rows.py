@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from tfjit.kernels.cpu.template import cost_model
+from tfjit.kernels.cpu.template.hashing import GOLDEN
 from tfjit.kernels.cpu.template.indexed_rows import index_kind, padding, write_imports
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, native
 from tfjit.kernels.source import KernelSource, Source
 
 _VALUE_NS: Final = 4.0
 _LEAST_TABLE: Final = 16
-_GOLDEN: Final = -7046029254386353131
-"""2**64 divided by the golden ratio, as a signed number."""
 
 
 def padded_unique_source(kind: str, place: str) -> KernelSource:
@@ -44,7 +43,7 @@ def padded_unique_source(kind: str, place: str) -> KernelSource:
             s.line("v = int(ld(x_p, u))")
             with s.block(f"if v == {padding(kind)}:"):
                 s.line("v = v + 1")  # a value is no padding; neither of the two is a valid row
-            s.line(f"h = v * ({_GOLDEN})")
+            s.line(f"h = v * ({GOLDEN})")
             s.line("at = (h >> 32) & (size - 1)")
             s.line("k = int(ld_any(table_p, at))")
             with s.block("while k >= 0 and int(ld_any(row_p, k)) != v:"):

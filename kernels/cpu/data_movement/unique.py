@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.kernels.cpu.template import cost_model
+from tfjit.kernels.cpu.template.hashing import GOLDEN
 from tfjit.kernels.cpu.template.indexed_rows import INDEX, write_imports
 from tfjit.kernels.registry import (
     BoundedCall,
@@ -25,11 +26,6 @@ _FIRST_BITS: Final = 10
 """Logarithm of the places of the first hash table."""
 _GROWTH_BITS: Final = 2
 _MOST_VALUES: Final = (1 << 31) - 1
-_GOLDEN: Final = -7046029254386353131
-"""2**64 divided by the golden ratio, as a signed number.
-
-Its products spread over all bits.
-"""
 _LOW: Final = 0xFFFFFFFF
 
 
@@ -63,7 +59,7 @@ def unique_source(kind: str, place: str, counts: bool) -> KernelSource:
         s.line("count = 0")
         with s.block("for u in range(total):"):
             s.line("v = int(ld(x_p, u))")
-            s.line(f"h = v * ({_GOLDEN})")
+            s.line(f"h = v * ({GOLDEN})")
             s.line("at = (h >> shift) & mask")
             s.line("entry = ld_any(table_p, at)")
             other = f"(entry & {_LOW}) != (h & {_LOW})"
@@ -97,7 +93,7 @@ def _write_growth(s: Source) -> None:
     s.line("mask = ishl(1, bits) - 1")
     s.line("shift = 64 - bits")
     with s.block("for e in range(count):"):
-        s.line(f"g = int(ld_any(found_p, e)) * ({_GOLDEN})")
+        s.line(f"g = int(ld_any(found_p, e)) * ({GOLDEN})")
         s.line("to = (g >> shift) & mask")
         with s.block("while ld_any(table_p, to) >= 0:"):
             s.line("to = (to + 1) & mask")

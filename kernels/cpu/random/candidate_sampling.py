@@ -12,17 +12,13 @@ import numpy as np
 
 from tfjit.kernels.cpu.random.stateful_random import FUNCTIONS
 from tfjit.kernels.cpu.template.cost_model import FIXED_NS
+from tfjit.kernels.cpu.template.hashing import GOLDEN
 from tfjit.kernels.random_stream import BLOCKS_PER_CANDIDATE
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 from tfjit.kernels.source import KernelSource
 
 _CANDIDATE_NS: Final = 90.0
 _TRUE_NS: Final = 40.0
-_GOLDEN: Final = -7046029254386353131
-"""2**64 divided by the golden ratio, as a signed number.
-
-Its products spread over all bits.
-"""
 
 # op -> (a value of two draws, its probability)
 SAMPLERS: Final = {
@@ -115,7 +111,7 @@ def sampler_source(op: str, unique: bool) -> KernelSource:
     counts of both.
     """
     sample, probability = SAMPLERS[op]
-    insert = _DISTINCT.format(golden=_GOLDEN) if unique else _ANY
+    insert = _DISTINCT.format(golden=GOLDEN) if unique else _ANY
     text = FUNCTIONS + _TEXT.format(
         sample=sample,
         probability=probability,
