@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfjit.framework import settings
-from tfjit.kernels.jit import loader
+from tfjit.kernels.jit import fork_imports, loader
 from tfjit.kernels.jit.archive import Archive
 from tfjit.kernels.jit.cache_directory import ARCHIVES, KERNELS, private_directory
 from tfjit.kernels.jit.cache_key import cache_key, text_key
@@ -49,6 +49,8 @@ _LONG_QUEUE = 6  # kernels, per worker
 # Requests given to one worker: it never waits for the next, and few are lost when it dies.
 _IN_FLIGHT = 2
 _TOUCH_SECONDS = 86400.0
+# A forked child that calls exec within this time starts no compiler.
+_EXEC_S = 0.05
 
 
 class CompileError(Exception):
@@ -116,6 +118,7 @@ class KernelStore:
         self._pending: dict[KernelSource, str] = {}
         self._by_key: dict[str, KernelSource] = {}
         self._waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
+        self._calling: list[tuple[list[KernelSource], Callable[[], None]]] = []
         self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._queue: deque[str] = deque()  # keys for the workers
@@ -123,8 +126,6 @@ class KernelStore:
         self._max_workers = max(1, min(4, available_cpus() // 4))
         self._wanted_workers = 1
         self._deaths: dict[str, int] = {}
-        # kernels that were in progress when this process was forked
-        self._again: list[KernelSource] = []
         self._closed = False
 
     def _cache_directory(self) -> Path:
@@ -321,8 +322,6 @@ class KernelStore:
     def _claim(self, sources: Iterable[KernelSource]) -> list[KernelSource]:
         if self._closed:
             return []
-        if self._again:
-            sources, self._again = [*sources, *self._again], []
         new = [
             s
             for s in dict.fromkeys(sources)
@@ -565,14 +564,23 @@ class KernelStore:
                 self._withheld.add(source)
             key = self._pending.pop(source, "")
             self._by_key.pop(key, None)
+            self._changed.notify_all()
+        self._call_ready()
+
+    def _call_ready(self) -> None:
+        """Call the callbacks of settled kernels."""
+        with self._lock:
             ready = [entry for entry in self._waiting if self.settled(entry[0])]
             self._waiting = [entry for entry in self._waiting if entry not in ready]
-            self._changed.notify_all()
-        for _, callback in ready:
+            self._calling += ready  # a child that is forked now has to call them
+        for entry in ready:
             try:
-                callback()
+                entry[1]()
             except Exception:
                 log.exception("tfjit: a callback of the kernel store failed")
+            finally:
+                with self._lock:
+                    self._calling.remove(entry)
 
     def _refuse(
         self, source: KernelSource, reason: str, path: str = "", quiet: bool = False
@@ -708,15 +716,22 @@ class KernelStore:
         """Reset workers, threads and pending requests in a forked child.
 
         Loaded kernels stay; workers and threads were the parent's. Kernels in progress are
-        requested again.
+        requested again, and callbacks in progress called again.
         """
-        pending, waiting = list(self._pending), self._waiting
+        pending, waiting = list(self._pending), [*self._waiting, *self._calling]
         self._reset()
         self._precompiled.reset_lock()
         self._archive_job = None
         self._progress.after_fork()
         self._waiting = waiting
-        self._again = pending  # no threads are started here: the child may be about to exec
+        if pending or waiting:
+            self._run_in_background(functools.partial(self._resume, pending))
+
+    def _resume(self, pending: list[KernelSource]) -> None:
+        """Go on, in a forked child, with what the parent had in progress."""
+        time.sleep(_EXEC_S)
+        self.request(pending)
+        self._call_ready()
 
     def __repr__(self) -> str:
         return (
@@ -766,17 +781,21 @@ store = KernelStore()
 atexit.register(store.close)
 
 
+# These handlers are the last before a fork. Holders of the store's locks may be importing.
 def _before_fork() -> None:
     loader.fork_lock().acquire()
     store._lock.acquire()
+    fork_imports.hold()
 
 
 def _after_fork_in_parent() -> None:
+    fork_imports.release()
     store._lock.release()
     loader.fork_lock().release()
 
 
 def _after_fork_in_child() -> None:
+    fork_imports.release()
     loader.reset_after_fork()
     store._after_fork()
 

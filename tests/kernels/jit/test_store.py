@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.jit.processes import run_python
 from tests.kernels.jit.scaling import check, scale_by
 from tfjit.kernels.jit import cache_key as cache_key_module
 from tfjit.kernels.jit import loader, target
@@ -58,16 +59,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelStore]:
     store = KernelStore(tmp_path_factory.mktemp("shared"))
     yield store
     store.close()
-
-
-def run_python(code: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, "TFJIT_CACHE_DIR": str(cache), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def test_cold_then_warm(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -431,6 +422,37 @@ def test_fork(tmp_path: Path, root: Path) -> None:
     # 3.12 warns of forking with threads
     done = run_python(code, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "parent\n")
+
+
+def test_a_forked_child_goes_on_with_the_kernels_in_progress(tmp_path: Path, root: Path) -> None:
+    """A look at other kernels loses no request, and a callback under way comes in the child."""
+    code = f"""
+        import os, sys, threading
+        sys.path.insert(0, {str(root)!r})
+        from tests.kernels.jit.scaling import check, scale_by
+        from tfjit.kernels.jit.store import store
+        store.compile([scale_by(91)])
+        entered, go_on, called = threading.Event(), threading.Event(), threading.Event()
+        def callback():
+            called.set()
+            entered.set()
+            go_on.wait()
+        store.when_ready([scale_by(92)], callback)
+        assert entered.wait(60)
+        store.request([scale_by(93)])
+        called.clear()
+        if os.fork() == 0:
+            go_on.set()
+            store.load_present([scale_by(94)])
+            store.compile([scale_by(93)], timeout=60)
+            check(store, scale_by(93), 93)
+            assert called.wait(60)
+            os._exit(0)
+        go_on.set()
+        print(os.wait()[1])
+    """
+    done = run_python(code, tmp_path, PYTHONWARNINGS="ignore::DeprecationWarning")
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "0\n")
 
 
 def test_prune_drops_what_was_used_longest_ago(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ resets itself behind it: the steps of other threads are gone, everything else co
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import threading
@@ -21,8 +20,6 @@ from tfjit.kernels.jit import store as _store  # noqa: F401
 log = logging.getLogger("tfjit.session")
 
 _WAIT_S: Final = 10.0
-_ROUNDS: Final = 100
-_bootstrap: Any = importlib._bootstrap
 
 EXTENSION: Final = 0
 """Rank of a lock that is taken before graphs' own."""
@@ -70,22 +67,6 @@ def _before() -> None:
             log.warning(
                 "a graph was still being changed by another thread when the process was forked"
             )
-    _finish_imports()
-
-
-def _finish_imports() -> None:
-    """Wait for the imports of other threads.
-
-    A child that asked for the same module would wait for ever. Python has no public way to wait.
-    """
-    locks: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
-    wait = getattr(_bootstrap, "_lock_unlock_module", None)
-    for _ in range(_ROUNDS):
-        names = list(locks)
-        if not names or wait is None:
-            break
-        for name in names:
-            wait(name)
 
 
 def _release() -> None:

@@ -14,6 +14,7 @@ rebound from one size to the next: its argument blocks get other words.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import weakref
@@ -235,16 +236,17 @@ class GenericVariant:
             break
         return []
 
-    def make_more(self) -> None:
-        """Make further size classes around the sizes seen.
+    def make_more(self, start: int = 0) -> None:
+        """Make a further size class around the sizes seen, and queue this job again.
 
-        A plan of several symbols has too many of them.
+        One class a job: other upgrades and forks wait for a job's end. A plan of several symbols
+        has too many classes. start: the least size to look at.
         """
         if self._shapes.count != 1:
             return
         seen = [n for (n,) in self._shapes.seen]
         low, high = self.bounds[0]
-        for n in range(max(min(seen) // 2, low), min(2 * max(seen), high) + 1):
+        for n in range(max(min(seen) // 2, low, start), min(2 * max(seen), high) + 1):
             cooperative_yield.yield_interpreter()
             if not self.ready or self.builds >= MAX_CLASSES // 2:
                 return
@@ -256,6 +258,8 @@ class GenericVariant:
                 store.request(why.wanted)
             except NotGeneric as why:
                 settings.say("executor", "plan %s: size %s: %s", self.plan.name, n, why)
+            self._submit(functools.partial(self.make_more, n + 1), SHARE)
+            return
 
     def serves(self, shapes: Shapes) -> bool:
         """Return whether runs with these shapes need no ordinary variant yet."""
