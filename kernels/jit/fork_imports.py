@@ -30,7 +30,7 @@ _llvm_lock: _Lock | None = None  # held by the forking thread
 
 
 def hold() -> None:
-    """Wait for imports and LLVM calls of other threads, and let none begin.
+    """End other threads' imports and LLVM calls; let none begin.
 
     To be called last before a fork: a thread that waits for another lock of ours in the middle of
     an import is given up after ten seconds.
@@ -53,7 +53,7 @@ def hold() -> None:
 
 
 def release() -> None:
-    """Let imports and LLVM calls go on; in the parent and in the child."""
+    """Allow imports and LLVM calls again, in parent and child."""
     global _llvm_lock
     if _llvm_lock is not None:
         _llvm_lock.release()
@@ -63,11 +63,11 @@ def release() -> None:
 
 
 def _imports_of_others() -> list[str]:
-    """Return the names of the modules that other threads import or are about to import.
+    """Return the names of modules that other threads import.
 
-    Python has no public list of them.
+    Those about to begin count, too. Python has no public list.
     """
-    locks = getattr(importlib._bootstrap, "_module_locks", {})  # type: ignore[attr-defined]
+    locks = getattr(importlib._bootstrap, "_module_locks", {})
     here = threading.get_ident()
     return [
         name
@@ -81,7 +81,7 @@ def _is_owner(lock: object, thread: int) -> bool:
 
 
 def _find_llvm_lock() -> _Lock | None:
-    """Return the lock inside every call of llvmlite, or None before its import."""
+    """Return the lock of llvmlite's calls; None before its import."""
     module = sys.modules.get("llvmlite.binding.ffi")
     guard = getattr(getattr(module, "lib", None), "_lock", None)
     return cast("_Lock | None", getattr(guard, "_lock", None))

@@ -728,7 +728,7 @@ class KernelStore:
             self._run_in_background(functools.partial(self._resume, pending))
 
     def _resume(self, pending: list[KernelSource]) -> None:
-        """Go on, in a forked child, with what the parent had in progress."""
+        """Continue the parent's requests and callbacks in a forked child."""
         time.sleep(_EXEC_S)
         self.request(pending)
         self._call_ready()
