@@ -55,6 +55,8 @@ class KernelSource:
         nchunks)`, or with `arity` integer arguments where that differs (micro-kernels).
     interleave: vector blocks that the loops should process at a time; 0 leaves the number to LLVM
         (see loop_metadata.py).
+    target: the kind of device, "" for the host; else `entries` are kernels of that device, and
+        `arity` is the number of their integer arguments (`kernels/jit/targets.py`).
     title: a description for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     module: the module that generated the text, its `__name__`; not part of the key.
     """
@@ -63,6 +65,7 @@ class KernelSource:
     entries: tuple[str, ...] = ("kernel",)
     arity: int = 3
     interleave: int = 0
+    target: str = ""
     title: str = field(default="", compare=False)
     module: str = field(default="", compare=False)
 
@@ -91,4 +94,6 @@ class KernelSource:
         The store adds versions and CPU.
         """
         key = repr((self.text, self.entries, self.arity, self.interleave))
+        if self.target:
+            key += self.target
         return hashlib.sha256(key.encode()).hexdigest()

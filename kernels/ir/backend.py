@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tfjit.framework.types.dtypes import DType
+    from tfjit.kernels.ir.accelerator import Accelerator
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.ir.loop_program import LoopProgram
     from tfjit.kernels.registry import (
@@ -84,7 +85,9 @@ class Backend(ABC):
     types that both compute a node, placement takes the one with the higher priority.
     memory_limit_bytes, description: of each device, as sessions list them. lowers: partitions run
     as straight-line steps: kernels work on arrays in host memory, and `native_call` gives launches
-    of the kernel ABI. Partitions of other backends are run by the dataflow executor.
+    of the kernel ABI. accelerates: its devices are `accelerator(number)`, and `native_call` gives
+    launches for them; parts of the host's partition are offloaded to them. Partitions of other
+    backends are run by the dataflow executor.
     """
 
     device_type: str
@@ -93,6 +96,7 @@ class Backend(ABC):
     memory_limit_bytes = 0
     description = ""
     lowers = False
+    accelerates = False
 
     # devices
 
@@ -104,6 +108,14 @@ class Backend(ABC):
         if config is not None and self.device_type in config.device_count:
             return int(config.device_count[self.device_type])
         return 1
+
+    def accelerator(self, number: int) -> Accelerator:
+        """Return a device with memory and a queue of its own.
+
+        number: among the devices of `device_count`. Raises UnimplementedError where the backend's
+        devices have none.
+        """
+        raise errors.UnimplementedError(None, None, f"{self.device_type} has no accelerator")
 
     # memory
 
@@ -242,6 +254,7 @@ def device_types() -> Set[str]:
 
 # as text, so that nothing of the device is imported before a session asks for it
 register_backend(HOST, "tfjit.kernels.cpu.backend:CpuBackend")
+register_backend("GPU", "tfjit.kernels.cuda.backend:CudaBackend")
 
 __all__ = [
     "HOST",

@@ -1,0 +1,56 @@
+"""Describe launches of CUDA kernels, and choose their grids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tfjit.kernels.registry import Launch, NativeCall, Word
+from tfjit.kernels.source import KernelSource
+
+TARGET: Final = "cuda"
+"""KernelSource.target of every kernel of this folder; the store adds the architecture."""
+THREADS: Final = 256
+MAX_BLOCKS: Final = 132 * 16
+"""Blocks of a grid-stride loop: enough for any card to have several waves."""
+
+Extent = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaLaunch(Launch):
+    """One launch of a kernel on a grid.
+
+    words: the kernel's arguments, int64 each; there are no status words. grid, block: extents in
+    x, y, z. shared_bytes: of dynamic shared memory.
+    """
+
+    grid: Extent = (1, 1, 1)
+    block: Extent = (THREADS, 1, 1)
+    shared_bytes: int = 0
+
+
+def source(text: str, arity: int, title: str, module: str) -> KernelSource:
+    """Return a CUDA kernel's source. arity: the number of its arguments."""
+    return KernelSource(text, arity=arity, title=title, module=module, target=TARGET)
+
+
+def grid_for(units: int, threads: int = THREADS, limit: int = MAX_BLOCKS) -> Extent:
+    """Return the grid of a grid-stride loop over `units`, one a thread."""
+    return (max(1, min(-(-units // threads), limit)), 1, 1)
+
+
+def launch(kernel: KernelSource, words: tuple[Word, ...], units: int) -> CudaLaunch:
+    """Return a launch of a grid-stride loop over `units`."""
+    return CudaLaunch(kernel, words, grid=grid_for(units))
+
+
+def single_call(one: CudaLaunch, bytes_moved: int = 0, flops: int = 0) -> NativeCall:
+    """Return the call of one launch."""
+    return NativeCall((one,), bytes_moved=bytes_moved, flops=flops)
+
+
+__all__ = [
+    "MAX_BLOCKS", "TARGET", "THREADS", "CudaLaunch", "Extent", "grid_for", "launch",
+    "single_call", "source",
+]  # fmt: skip

@@ -1,0 +1,39 @@
+"""Map op types to builders of CUDA launches."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Final
+
+from tfjit.kernels.registry import Builder
+
+_BUILDERS: Final[dict[str, Builder]] = {}
+_FAMILIES: Final = ("elementwise.loop",)
+"""Modules of this package that register builders."""
+_loaded: list[str] = []
+
+
+def device_native(*op_types: str) -> Callable[[Builder], Builder]:
+    """Register the builder of launches for op types.
+
+    Raises ValueError for a second one.
+    """
+
+    def register(builder: Builder) -> Builder:
+        for op_type in op_types:
+            if op_type in _BUILDERS:
+                raise ValueError(f"two CUDA builders for {op_type}")
+            _BUILDERS[op_type] = builder
+        return builder
+
+    return register
+
+
+def find_builder(op_type: str) -> Builder | None:
+    """Return the builder of an op type, or None."""
+    if not _loaded:
+        for family in _FAMILIES:
+            importlib.import_module(f"tfjit.kernels.cuda.{family}")
+        _loaded.append("all")
+    return _BUILDERS.get(op_type)

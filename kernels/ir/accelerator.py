@@ -1,0 +1,126 @@
+"""Declare the protocol of devices with memory and queues of their own.
+
+A backend with `accelerates` gives one Accelerator a device. The runtime makes programs of commands
+with fixed addresses, and runs them again and again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """A launch with known argument words.
+
+    function: the kernel's address as `KernelStore.lookup` gives it.
+    """
+
+    function: int
+    words: tuple[int, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of bytes.
+
+    direction: from host memory in, to host memory out, or within the device. Host memory is
+    page-locked memory of `Accelerator.pinned`.
+    """
+
+    direction: Literal["in", "out", "within"]
+    target: int
+    source: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Set bytes of the device to one value."""
+
+    target: int
+    value: int
+    nbytes: int
+
+
+Command = KernelLaunch | Copy | Fill
+
+
+class CommandProgram(ABC):
+    """A list of commands that is run again and again, in order.
+
+    launches: the number of its kernels.
+    """
+
+    launches: int
+
+    @abstractmethod
+    def start(self) -> None:
+        """Queue the commands behind all that was queued before; return at once."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until the last `start` is done. Raises InternalError where a kernel failed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the program; it is not run again."""
+
+
+class Accelerator(ABC):
+    """One device: its memory, its queue of commands.
+
+    All commands of a device run in the order in which they are queued. Thread-safe.
+
+    number: among the visible devices. name: the model. memory_bytes: of the whole device.
+    """
+
+    number: int
+    name: str
+    memory_bytes: int
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of memory, a multiple of 256.
+
+        Raises ResourceExhaustedError.
+        """
+
+    @abstractmethod
+    def free(self, address: int) -> None:
+        """Give memory back once the queued commands are done."""
+
+    @abstractmethod
+    def pinned(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return page-locked bytes, which are freed with the array."""
+
+    @abstractmethod
+    def write(self, address: int, array: np.ndarray[Any, Any]) -> None:
+        """Copy a contiguous host array to the device, and wait for it."""
+
+    @abstractmethod
+    def read(self, array: np.ndarray[Any, Any], address: int) -> None:
+        """Copy from the device into a contiguous host array, and wait for it."""
+
+    @abstractmethod
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Queue a copy within the device."""
+
+    @abstractmethod
+    def program(self, commands: Sequence[Command]) -> CommandProgram:
+        """Return a program of commands. Its addresses stay valid while it lives."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for all queued commands. Raises InternalError where a kernel failed."""
+
+
+__all__ = ["Accelerator", "Command", "CommandProgram", "Copy", "Fill", "KernelLaunch"]
