@@ -277,6 +277,23 @@ def _vector(item: ir.Type, count: int) -> ir.Type:
     return ir.VectorType(_I32, total // 32) if total > 32 else ir.IntType(total)
 
 
+def _packed(builder: ir.IRBuilder, values: list[ir.Value], item: ir.Type) -> list[ir.Value]:
+    """Return elements below 32 bits as words, since NVVM splits a bitcast of their vector."""
+    if item in (_F32, _F64) or item.width >= 32:
+        return values
+    each = min(32 // item.width, len(values))
+    word = ir.IntType(each * item.width)
+    packed = []
+    for start in range(0, len(values), each):
+        total = builder.zext(values[start], word)
+        for k in range(1, each):
+            part = builder.zext(values[start + k], word)
+            part = builder.shl(part, ir.Constant(word, k * item.width))
+            total = builder.or_(total, part)
+        packed.append(total)
+    return packed
+
+
 def _at_vector(builder: ir.IRBuilder, p: ir.Value, i: ir.Value, moved: ir.Type) -> ir.Value:
     pointer = builder.gep(_in_global(builder, p), [i])
     return builder.bitcast(pointer, ir.PointerType(moved, _GLOBAL))
@@ -311,10 +328,13 @@ def _vector_storer(p: Any, values: tuple[Any, ...]) -> Any:
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         item = ctx.get_data_type(p.dtype)
         moved = _vector(item, count)
-        value = ir.Constant(ir.VectorType(item, count), ir.Undefined)
-        for k, part in enumerate(a[2:]):
-            value = builder.insert_element(value, part, ir.Constant(_I32, k))
-        value = builder.bitcast(value, moved)
+        words = _packed(builder, list(a[2:]), item)
+        if isinstance(moved, ir.VectorType):
+            value = ir.Constant(moved, ir.Undefined)
+            for k, part in enumerate(words):
+                value = builder.insert_element(value, part, ir.Constant(_I32, k))
+        else:
+            (value,) = words
         _aligned(builder.store(value, _at_vector(builder, a[0], a[1], moved)), item, count)
         return ctx.get_dummy_value()
 
