@@ -294,6 +294,26 @@ def _packed(builder: ir.IRBuilder, values: list[ir.Value], item: ir.Type) -> lis
     return packed
 
 
+def _unpacked(builder: ir.IRBuilder, moved: ir.Value, item: ir.Type, count: int) -> list[ir.Value]:
+    """Return the elements of what a vector load gave; the inverse of `_packed`."""
+    if isinstance(moved.type, ir.VectorType):
+        words = [
+            builder.extract_element(moved, ir.Constant(_I32, k)) for k in range(moved.type.count)
+        ]
+    else:
+        words = [moved]
+    if len(words) == count:
+        return words
+    each = count // len(words)
+    word = words[0].type
+    parts = []
+    for value in words:
+        for k in range(each):
+            shifted = builder.lshr(value, ir.Constant(word, k * item.width)) if k else value
+            parts.append(builder.trunc(shifted, item))
+    return parts
+
+
 def _at_vector(builder: ir.IRBuilder, p: ir.Value, i: ir.Value, moved: ir.Type) -> ir.Value:
     pointer = builder.gep(_in_global(builder, p), [i])
     return builder.bitcast(pointer, ir.PointerType(moved, _GLOBAL))
@@ -313,9 +333,7 @@ def _vector_loader(p: Any, count: int, read_only: bool) -> Any:
         moved = _vector(item, count)
         load = _aligned(builder.load(_at_vector(builder, a[0], a[1], moved)), item, count)
         value = _read_only(builder, load, read_only)
-        value = builder.bitcast(value, ir.VectorType(item, count))
-        parts = [builder.extract_element(value, ir.Constant(_I32, k)) for k in range(count)]
-        return cgutils.pack_array(builder, parts)
+        return cgutils.pack_array(builder, _unpacked(builder, value, item, count))
 
     return types.UniTuple(p.dtype, count)(p, types.int64), emit
 
