@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 WARP: Final = 32
 _TWINS: Final = {"intrinsics": "simulated_intrinsics", "device_math": "simulated_math"}
-_MODULE: Final = re.compile(rf"\btfjit\.kernels\.cuda\.({'|'.join(_TWINS)})\b")
+_MODULE: Final = re.compile(rf"\btfjit\.kernels\.cuda(\.| import )({'|'.join(_TWINS)})\b")
 _numbers: Final = itertools.count(1)
 _functions: Final[dict[int, tuple[Callable[..., None], str]]] = {}
 _launching: Final = threading.Lock()
@@ -61,7 +61,7 @@ class _Abandoned(BaseException):
 
 def load(text: str, entries: Sequence[str], title: str) -> dict[str, int]:
     """Return the handle of each entry of a text, for `launch`."""
-    text = _MODULE.sub(lambda match: f"tfjit.kernels.cuda.{_TWINS[match[1]]}", text)
+    text = _MODULE.sub(lambda match: f"tfjit.kernels.cuda{match[1]}{_TWINS[match[2]]}", text)
     filename = f"<simulated kernel {next(_numbers)}: {title}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     module = types.ModuleType(f"tfjit_simulated_{next(_numbers)}")
@@ -83,6 +83,17 @@ def launch(handle: int, words: Sequence[int], grid: Extent, block: Extent) -> No
     Raises InternalError, which names the thread at fault.
     """
     function, title = _functions[handle]
+    run_grid(function, words, grid, block, title)
+
+
+def run_grid(
+    function: Callable[..., None],
+    words: Sequence[int],
+    grid: Extent,
+    block: Extent,
+    title: str = "a kernel",
+) -> None:
+    """Run a Python function as every thread of a grid. Raises as `launch`."""
     with _launching:
         here.block_extent, here.grid_extent = block, grid
         for z, y, x in itertools.product(*(range(extent) for extent in reversed(grid))):
@@ -233,10 +244,10 @@ def shared(nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     at = block.allocated[number]
     block.allocated[number] += 1
     if at == len(block.shared):
-        whole = np.full(nbytes + 16, 0xA5, np.uint8)
+        whole = np.full(nbytes + 16, 0xFF, np.uint8)
         start = -whole.ctypes.data % 16
         block.shared.append(whole[start : start + nbytes])
     return block.shared[at]
 
 
-__all__ = ["Position", "barrier", "exchange", "here", "launch", "load", "shared"]
+__all__ = ["Position", "barrier", "exchange", "here", "launch", "load", "run_grid", "shared"]

@@ -119,13 +119,22 @@ def test_no_warning_of_numpy() -> None:
     assert run(body, 1, block=(2, 1, 1)) == [1]
 
 
-def test_intrinsics_are_replaced_by_their_twins() -> None:
-    """The names alone: their modules are others' (kernels/cuda/simulated_intrinsics.py)."""
-    found = simulator._MODULE.sub(
-        lambda match: simulator._TWINS[match[1]],
-        "tfjit.kernels.cuda.intrinsics tfjit.kernels.cuda.device_math tfjit.kernels.codegen.intrinsics",
-    )
-    assert found == "simulated_intrinsics simulated_math tfjit.kernels.codegen.intrinsics"
+def test_intrinsics_and_math_are_replaced_by_their_twins() -> None:
+    text = """
+from tfjit.kernels.cuda import device_math as vm
+from tfjit.kernels.cuda.intrinsics import *
+
+
+def kernel(a, n):
+    for i in range(unit(), n, units()):
+        p = ptr_f32(a)
+        st(p, i, vm.exp_f32(ld(p, i)))
+"""
+    x = np.linspace(-2, 2, 7, dtype=np.float32)
+    found = x.copy()
+    handle = simulator.load(text, ("kernel",), "exp")["kernel"]
+    simulator.launch(handle, (found.ctypes.data, 7), (2, 1, 1), (2, 1, 1))
+    np.testing.assert_allclose(found, np.exp(x), rtol=1e-6)
 
 
 def test_barriers_are_for_kernels() -> None:
