@@ -120,12 +120,14 @@ class CudaAccelerator(Accelerator):
         )
 
     def free(self, address: int) -> None:
+        if driver.is_forked():
+            return
         with self.lock, self.context.current():
             self.memory.remove(address)
             if self._pool is None:
-                driver.call("cuMemFree_v2", address)  # it waits for the device
+                driver.release("cuMemFree_v2", address)  # it waits for the device
             else:
-                driver.call("cuMemFreeAsync", address, self.stream)
+                driver.release("cuMemFreeAsync", address, self.stream)
 
     def pinned(self, nbytes: int) -> HostBytes:
         with self.lock, self.context.current():
@@ -267,11 +269,9 @@ class CudaProgram(CommandProgram):
     def start(self) -> None:
         device = self._device
         with device.lock, device.context.current():
-            if not self._calls:
-                self._prepare()
-            device.issue(self._calls)
+            device.issue(self._calls or self._prepare())
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> list[Call]:
         if self._commands is None:
             raise errors.InternalError(None, None, "a closed program is started")
         device, functions = self._device, driver.functions()
@@ -285,6 +285,7 @@ class CudaProgram(CommandProgram):
             driver.call("cuEventCreate", ctypes.byref(self._event), _NO_TIMING)
         calls.append(("cuEventRecord", functions.cuEventRecord, (self._event, device.stream)))
         self._calls = calls
+        return calls
 
     def wait(self) -> None:
         if self._event.value is not None:
@@ -293,14 +294,16 @@ class CudaProgram(CommandProgram):
 
     def close(self) -> None:
         device = self._device
+        self._commands, self._calls = None, []
+        if driver.is_forked():
+            return
         with device.lock, device.context.current():
-            self._commands, self._calls = None, []
             if self._event.value is not None:
-                self.wait()
-                driver.call("cuEventDestroy_v2", self._event)
+                driver.release("cuEventSynchronize", self._event)
+                driver.release("cuEventDestroy_v2", self._event)
                 self._event = c_void_p()
             if self._graph is not None:
-                driver.call("cuGraphExecDestroy", self._graph)
+                driver.release("cuGraphExecDestroy", self._graph)
                 self._graph = None
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -72,6 +72,7 @@ _SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {
     "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
 }
 OUT_OF_MEMORY: Final = 2
+_DEINITIALIZED: Final = 4
 _NO_DEVICE: Final = 100
 _IMAGE_ERRORS: Final = frozenset((200, 209, 218, 222, 300))
 # The context is lost with these: every later call fails in the same way.
@@ -117,7 +118,7 @@ def _open_library() -> ctypes.CDLL:
     except OSError as error:
         raise Unavailable(f"no NVIDIA driver is installed: {error}") from None
     version = c_int()
-    library.cuDriverGetVersion(ctypes.byref(version))
+    library.cuDriverGetVersion(byref(version))
     if version.value < _OLDEST:
         raise Unavailable(
             f"the NVIDIA driver is too old: it is for CUDA {version_text(version.value)}, and "
@@ -170,8 +171,8 @@ def _init_failure(library: ctypes.CDLL, result: int) -> str:
 def _describe(library: ctypes.CDLL, result: int) -> str:
     """Return the name and text of an error code."""
     name, text = c_char_p(), c_char_p()
-    library.cuGetErrorName(result, ctypes.byref(name))
-    library.cuGetErrorString(result, ctypes.byref(text))
+    library.cuGetErrorName(result, byref(name))
+    library.cuGetErrorString(result, byref(text))
     if not name.value:
         return f"error {result}"
     return f"{name.value.decode()} ({result}): {(text.value or b'').decode()}"
@@ -191,6 +192,17 @@ def call(function: str, *arguments: object) -> None:
     check(function, getattr(functions(), function)(*arguments))
 
 
+def release(function: str, *arguments: object) -> None:
+    """Call a function that frees something.
+
+    Nothing is left to free at the end of the process and in a forked child.
+    """
+    if not _forked:
+        result = getattr(functions(), function)(*arguments)
+        if result != _DEINITIALIZED:
+            check(function, result)
+
+
 def version_text(version: int) -> str:
     """Return a version as text: "12.8" of 12080."""
     return f"{version // 1000}.{version % 1000 // 10}"
@@ -199,7 +211,7 @@ def version_text(version: int) -> str:
 def driver_version() -> int:
     """Return the CUDA version of the driver: 12080 is 12.8."""
     version = c_int()
-    call("cuDriverGetVersion", ctypes.byref(version))
+    call("cuDriverGetVersion", byref(version))
     return version.value
 
 
@@ -210,7 +222,7 @@ def device_count() -> tuple[int, str]:
     """
     count = c_int()
     try:
-        call("cuDeviceGetCount", ctypes.byref(count))
+        call("cuDeviceGetCount", byref(count))
     except Unavailable as error:
         return 0, str(error)
     except errors.FailedPreconditionError as error:  # a forked child has its other devices
@@ -220,7 +232,7 @@ def device_count() -> tuple[int, str]:
 
 def _device(number: int) -> int:
     device = c_int()
-    call("cuDeviceGet", ctypes.byref(device), number)
+    call("cuDeviceGet", byref(device), number)
     return device.value
 
 
@@ -231,11 +243,11 @@ def properties(number: int) -> Properties:
     name = ctypes.create_string_buffer(256)
     call("cuDeviceGetName", name, 256, device)
     total = c_size_t()
-    call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
+    call("cuDeviceTotalMem_v2", byref(total), device)
 
     def attribute(code: int) -> int:
         value = c_int()
-        call("cuDeviceGetAttribute", ctypes.byref(value), code, device)
+        call("cuDeviceGetAttribute", byref(value), code, device)
         return value.value
 
     return Properties(
@@ -258,7 +270,7 @@ class Context:
         """Retain the context of a visible device until the process ends."""
         self.number = number
         self._handle = c_void_p()
-        call("cuDevicePrimaryCtxRetain", ctypes.byref(self._handle), _device(number))
+        call("cuDevicePrimaryCtxRetain", byref(self._handle), _device(number))
 
     def current(self) -> _Current:
         """Return a block in which the context is this thread's current one."""
@@ -268,7 +280,7 @@ class Context:
         """Return the device memory that no process uses."""
         free, total = c_size_t(), c_size_t()
         with self.current():
-            call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+            call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value
 
 
@@ -286,8 +298,12 @@ class _Current:
         self._pushed = False
 
     def __enter__(self) -> None:
+        # a part of every start of a program, so it takes no detour
+        library = _functions or functions()
         found = c_void_p()
-        call("cuCtxGetCurrent", ctypes.byref(found))
+        result = library.cuCtxGetCurrent(byref(found))
+        if result:
+            check("cuCtxGetCurrent", result)
         if found.value == self._handle.value:
             return
         if found.value is None and self._number == 0:
@@ -303,7 +319,7 @@ class _Current:
         trace: TracebackType | None,
     ) -> None:
         if self._pushed:
-            call("cuCtxPopCurrent_v2", ctypes.byref(c_void_p()))
+            call("cuCtxPopCurrent_v2", byref(c_void_p()))
 
 
 def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
@@ -317,7 +333,7 @@ def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
     except Unavailable as error:
         raise BadImage(str(error)) from None
     library = c_void_p()
-    result = table.cuLibraryLoadData(ctypes.byref(library), cubin, None, None, 0, None, None, 0)
+    result = table.cuLibraryLoadData(byref(library), cubin, None, None, 0, None, None, 0)
     if result in _IMAGE_ERRORS:
         raise BadImage(
             f"{_describe(table, result)}. The driver is for CUDA "
@@ -327,16 +343,22 @@ def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
     handles = {}
     for entry, symbol in symbols.items():
         kernel = c_void_p()
-        result = table.cuLibraryGetKernel(ctypes.byref(kernel), library, symbol.encode())
+        result = table.cuLibraryGetKernel(byref(kernel), library, symbol.encode())
         if result or kernel.value is None:
             raise BadImage(f"cuLibraryGetKernel({symbol}): {_describe(table, result)}")
         handles[entry] = kernel.value
     return handles
 
 
+def is_forked() -> bool:
+    """Return whether this is a forked child that cannot use CUDA."""
+    return _forked
+
+
 def _after_fork_in_child() -> None:
-    global _forked, _lock
-    _forked = _functions is not None
+    global _forked, _functions, _lock
+    _forked = _forked or _functions is not None
+    _functions = None
     _lock = threading.Lock()
 
 
@@ -345,5 +367,6 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "OUT_OF_MEMORY", "BadImage", "Context", "Properties", "Unavailable", "call", "check",
-    "device_count", "driver_version", "functions", "load_kernels", "properties", "version_text",
+    "device_count", "driver_version", "functions", "is_forked", "load_kernels", "properties", "release",
+    "version_text",
 ]  # fmt: skip

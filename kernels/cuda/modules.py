@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
+import re
 import sys
-from pathlib import Path
 from typing import Final
 
-from tfjit.kernels.cuda import driver, simulator
-from tfjit.kernels.cuda.architecture import SIMULATED, architecture
+from tfjit.kernels.cuda import driver
+from tfjit.kernels.cuda.architecture import SIMULATED, architecture, is_simulated
 from tfjit.kernels.jit.cache_key import module_hash
 from tfjit.kernels.jit.loader import LoadError, NoCompiler
 from tfjit.kernels.jit.object_file import ObjectFile
@@ -18,7 +19,9 @@ from tfjit.kernels.source import KernelSource
 
 _COMPILER: Final = "tfjit.kernels.cuda.compiler"
 # Their versions decide object code: CUDA 12 has libNVVM in the wheel of nvcc.
-_PACKAGES: Final = ("numba", "numba_cuda", "nvidia_nvvm*", "nvidia_cuda_nvcc*", "nvidia_nvjitlink*")
+_VERSION: Final = re.compile(
+    r"(numba|numba_cuda|nvidia_(nvvm|cuda_nvcc|nvjitlink)\w*)-.*\.dist-info$"
+)
 _FORMAT: Final = "1"
 
 
@@ -29,17 +32,16 @@ def compiler_versions() -> tuple[str, ...]:
     They are the names of metadata folders, since nothing is imported. Raises NoCompiler where
     numba-cuda is missing.
     """
-    found: set[str] = set()
+    places: set[str] = set()
     for name in ("numba", "numba_cuda"):
         spec = importlib.util.find_spec(name)
         if spec is None or not spec.submodule_search_locations:
-            raise NoCompiler(f"there is no compiler of GPU kernels ({name} is missing): "
-                             "install tfjit[gpu]")  # fmt: skip
-        for place in spec.submodule_search_locations:
-            for pattern in _PACKAGES:
-                for folder in Path(place).parent.glob(f"{pattern}-*.dist-info"):
-                    found.add(folder.name.removesuffix(".dist-info"))
-    return tuple(sorted(found))
+            raise NoCompiler(
+                f"there is no compiler of GPU kernels ({name} is missing): install tfjit[gpu]"
+            )
+        places |= {os.path.dirname(place) for place in spec.submodule_search_locations}
+    names = {name for place in places for name in os.listdir(place)}
+    return tuple(sorted(name for name in names if _VERSION.match(name)))
 
 
 class CudaTarget(Target):
@@ -76,11 +78,11 @@ class SimulatedTarget(Target):
         return SIMULATED
 
     def interpret(self, source: KernelSource) -> dict[str, int]:
+        from tfjit.kernels.cuda import simulator
+
         return simulator.load(source.text, source.entries, source.description)
 
 
 def cuda_target() -> Target:
     """Return the target of this process."""
-    from tfjit.kernels.cuda.architecture import is_simulated
-
     return SimulatedTarget() if is_simulated() else CudaTarget()

@@ -190,6 +190,36 @@ def test_long_programs_become_a_graph_once(device: CudaAccelerator, fake: FakeDr
         program.start()
 
 
+def test_freeing_at_the_end_of_the_process(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """The driver may have gone before the last program."""
+    address, program = device.allocate(8), device.program([launch(1)] * 3)
+    program.start()
+    for name in ("cuMemFreeAsync", "cuEventSynchronize", "cuGraphExecDestroy"):
+        fake.failing[name] = 4
+    device.free(address)
+    program.close()
+    fake.failing["cuGraphExecDestroy"] = 1
+    other = device.program([launch(1)] * 3)
+    other.start()
+    with pytest.raises(errors.InternalError, match="cuGraphExecDestroy: error 1"):
+        other.close()
+
+
+def test_a_forked_child_frees_nothing(
+    device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, program = device.allocate(8), device.program([launch(1)] * 3)
+    program.start()
+    fake.calls.clear()
+    monkeypatch.setattr(driver, "_forked", True)
+    monkeypatch.setattr(driver, "_functions", None)
+    program.close()
+    device.free(address)
+    assert not fake.calls
+    with pytest.raises(errors.FailedPreconditionError, match="by spawn"):
+        device.allocate(8)
+
+
 def test_a_failed_capture_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
     program = device.program([launch(1)] * 3)
     fake.failing["cuLaunchKernel"] = 1
