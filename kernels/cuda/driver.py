@@ -367,6 +367,6 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "OUT_OF_MEMORY", "BadImage", "Context", "Properties", "Unavailable", "call", "check",
-    "device_count", "driver_version", "functions", "is_forked", "load_kernels", "properties", "release",
-    "version_text",
+    "device_count", "driver_version", "functions", "is_forked", "load_kernels", "properties",
+    "release", "version_text",
 ]  # fmt: skip

@@ -155,7 +155,7 @@ def _pointer_maker(dtype: np.dtype[Any]) -> Callable[[int], _Pointer]:
 
 
 def _shared_maker(dtype: np.dtype[Any]) -> Callable[[int], _Pointer]:
-    # the first contents are garbage, so that elements which nobody wrote show
+    # the first contents are garbage, so that elements show that no thread wrote
     return lambda n: _Pointer(shared(n * dtype.itemsize).ctypes.data, dtype)
 
 

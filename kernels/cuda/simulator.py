@@ -93,7 +93,10 @@ def run_grid(
     block: Extent,
     title: str = "a kernel",
 ) -> None:
-    """Run a Python function as every thread of a grid. Raises as `launch`."""
+    """Run a Python function as every thread of a grid.
+
+    Raises as `launch`.
+    """
     with _launching:
         here.block_extent, here.grid_extent = block, grid
         for z, y, x in itertools.product(*(range(extent) for extent in reversed(grid))):
