@@ -155,6 +155,13 @@ class Backend(ABC):
         """Return whether `native_call` may serve nodes of an op type."""
         return False
 
+    def computes(self, op: str, dtypes: Sequence[DType]) -> bool:
+        """Return whether an accelerator's own kernels compute nodes of an op.
+
+        dtypes: of inputs and outputs. Other nodes that are placed there run on the host.
+        """
+        return self.compiles(op)
+
     def native_call(self, spec: NodeSpec) -> NativeCall:
         """Return the launches that compute a node. Raises Unsupported."""
         raise Unsupported(f"the {self.name} backend compiles no kernels")
