@@ -64,6 +64,21 @@ class OffloadKernel:
         with self._lock:
             return list(self._programs.items())
 
+    def explain(self) -> str:
+        """Return a paragraph on the nodes and the programs for the shapes met so far."""
+        lines = [self.offloaded.explain()]
+        for types, program in self.programs():
+            given = ", ".join(str(list(t)) if isinstance(t, tuple) else str(t) for t in types)
+            if isinstance(program, str):
+                lines.append(f"  for ({given}): by the host: {program}")
+                continue
+            lines.append(
+                f"  for ({given}): {program.launches} launches, {program.device_bytes} bytes of "
+                "device memory"
+            )
+            lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
+        return "\n".join(lines)
+
     def _make(self, session: PlanHost, types: tuple[Any, ...]) -> DeviceProgram | str:
         with self._lock:
             found = self._programs.get(types)
