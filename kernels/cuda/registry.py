@@ -12,7 +12,6 @@ _BUILDERS: Final[dict[str, Builder]] = {}
 _FAMILIES: Final = (
     "data_movement.gather",
     "data_movement.movement",
-    "elementwise.loop",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []
