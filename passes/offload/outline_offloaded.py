@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -264,4 +265,16 @@ def offloaded_body(
     return graph
 
 
-__all__ = ["offload", "offloaded_body"]
+def hosted(function: Function, device: str) -> Function:
+    """Return a copy of an offloaded graph whose nodes are on the host.
+
+    Variables keep their device, which is a part of their identity. device: the host's.
+    """
+    graph = function.graph.copy()
+    for node in graph.op_nodes():
+        if not node.has_trait(VARIABLE):
+            node.assigned_device = device
+    return replace(function, graph=graph)
+
+
+__all__ = ["hosted", "offload", "offloaded_body"]

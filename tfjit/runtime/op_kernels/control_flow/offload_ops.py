@@ -10,6 +10,7 @@ from tfjit.framework import settings
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.kernels.registry import Unsupported
+from tfjit.passes.offload.outline_offloaded import hosted
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
@@ -121,7 +122,8 @@ class OffloadKernel:
         """Answer by the host's plan of the nodes."""
         with self._lock:
             if self._host_plan is None:
-                self._host_plan = BodyPlan(session, self.offloaded.function)
+                function = hosted(self.offloaded.function, session.devices.default.name)
+                self._host_plan = BodyPlan(session, function)
         graph = self.offloaded.function.graph
         used = [value for value in values if isinstance(value, MigratingVariable)]
         for node in graph.op_nodes():
