@@ -140,6 +140,25 @@ def units(tyctx: Any) -> Any:
 
 
 @intrinsic
+def next_unit(tyctx: Any, u: Any) -> Any:
+    """Return u + units(), the next unit of this thread in a grid-stride loop.
+
+    The compiler cannot see through it: to unroll the loop it would divide for the trip count, which
+    takes longer than the few iterations of a thread.
+    """
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+        number, size = (
+            _special_register(name)[1](ctx, builder, sig, a) for name in ("nctaid.x", "ntid.x")
+        )
+        kind = ir.FunctionType(_I64, [_I64, _I64])
+        add = ir.InlineAsm(kind, "add.s64 $0, $1, $2;", "=l,l,l")
+        return builder.call(add, [a[0], builder.mul(number, size)])
+
+    return types.int64(types.int64), emit
+
+
+@intrinsic
 def sync_threads(tyctx: Any) -> Any:
     """Wait for all threads of the block."""
 
@@ -258,6 +277,43 @@ def _vector(item: ir.Type, count: int) -> ir.Type:
     return ir.VectorType(_I32, total // 32) if total > 32 else ir.IntType(total)
 
 
+def _packed(builder: ir.IRBuilder, values: list[ir.Value], item: ir.Type) -> list[ir.Value]:
+    """Return elements below 32 bits as words, since NVVM splits a bitcast of their vector."""
+    if item in (_F32, _F64) or item.width >= 32:
+        return values
+    each = min(32 // item.width, len(values))
+    word = ir.IntType(each * item.width)
+    packed = []
+    for start in range(0, len(values), each):
+        total = builder.zext(values[start], word)
+        for k in range(1, each):
+            part = builder.zext(values[start + k], word)
+            part = builder.shl(part, ir.Constant(word, k * item.width))
+            total = builder.or_(total, part)
+        packed.append(total)
+    return packed
+
+
+def _unpacked(builder: ir.IRBuilder, moved: ir.Value, item: ir.Type, count: int) -> list[ir.Value]:
+    """Return the elements of what a vector load gave; the inverse of `_packed`."""
+    if isinstance(moved.type, ir.VectorType):
+        words = [
+            builder.extract_element(moved, ir.Constant(_I32, k)) for k in range(moved.type.count)
+        ]
+    else:
+        words = [moved]
+    if len(words) == count:
+        return words
+    each = count // len(words)
+    word = words[0].type
+    parts = []
+    for value in words:
+        for k in range(each):
+            shifted = builder.lshr(value, ir.Constant(word, k * item.width)) if k else value
+            parts.append(builder.trunc(shifted, item))
+    return parts
+
+
 def _at_vector(builder: ir.IRBuilder, p: ir.Value, i: ir.Value, moved: ir.Type) -> ir.Value:
     pointer = builder.gep(_in_global(builder, p), [i])
     return builder.bitcast(pointer, ir.PointerType(moved, _GLOBAL))
@@ -277,9 +333,7 @@ def _vector_loader(p: Any, count: int, read_only: bool) -> Any:
         moved = _vector(item, count)
         load = _aligned(builder.load(_at_vector(builder, a[0], a[1], moved)), item, count)
         value = _read_only(builder, load, read_only)
-        value = builder.bitcast(value, ir.VectorType(item, count))
-        parts = [builder.extract_element(value, ir.Constant(_I32, k)) for k in range(count)]
-        return cgutils.pack_array(builder, parts)
+        return cgutils.pack_array(builder, _unpacked(builder, value, item, count))
 
     return types.UniTuple(p.dtype, count)(p, types.int64), emit
 
@@ -292,10 +346,13 @@ def _vector_storer(p: Any, values: tuple[Any, ...]) -> Any:
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
         item = ctx.get_data_type(p.dtype)
         moved = _vector(item, count)
-        value = ir.Constant(ir.VectorType(item, count), ir.Undefined)
-        for k, part in enumerate(a[2:]):
-            value = builder.insert_element(value, part, ir.Constant(_I32, k))
-        value = builder.bitcast(value, moved)
+        words = _packed(builder, list(a[2:]), item)
+        if isinstance(moved, ir.VectorType):
+            value = ir.Constant(moved, ir.Undefined)
+            for k, part in enumerate(words):
+                value = builder.insert_element(value, part, ir.Constant(_I32, k))
+        else:
+            (value,) = words
         _aligned(builder.store(value, _at_vector(builder, a[0], a[1], moved)), item, count)
         return ctx.get_dummy_value()
 

@@ -12,6 +12,8 @@ _BUILDERS: Final[dict[str, Builder]] = {}
 _FAMILIES: Final = (
     "data_movement.gather",
     "data_movement.movement",
+    "elementwise.loop",
+    "fused",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []

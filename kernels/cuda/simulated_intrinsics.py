@@ -156,6 +156,10 @@ def units() -> int:
     return blocks() * threads()
 
 
+def next_unit(u: int) -> int:
+    return u + units()
+
+
 def sync_threads() -> None:
     _here.block.barrier.wait()
 
