@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda import devices, registry
+from tfjit.kernels.cuda import device_facts, registry
 from tfjit.kernels.cuda.visible_devices import VisibleDevice, visible_devices
 from tfjit.kernels.ir.backend import Backend, FusionRules
 from tfjit.kernels.registry import (
@@ -59,7 +59,7 @@ class CudaBackend(Backend):
         """
         if config is not None and config.device_count.get(self.device_type, 1) <= 0:
             return 0
-        physical = devices.physical_memory()
+        physical = device_facts.physical_memory()
         if not physical and not _asks_for_devices(config):
             return 0
         found = visible_devices(config, physical)
@@ -83,7 +83,10 @@ class CudaBackend(Backend):
             found = self._accelerators.get(number)
             if found is None:
                 device = self._devices[number]
-                found = devices.open_device(device.physical, number, device.memory_limit)
+                from tfjit.kernels.cuda.devices import open_device
+
+                found = open_device(device.physical)
+                found.memory_limit = device.memory_limit
                 self._accelerators[number] = found
             return found
 
@@ -91,7 +94,7 @@ class CudaBackend(Backend):
         return self._devices[number].memory_limit
 
     def describe(self, number: int) -> str:
-        return f"device: {number}, {devices.description(self._devices[number].physical)}"
+        return f"device: {number}, {device_facts.description(self._devices[number].physical)}"
 
     def has_kernel(self, op: str, dtypes: Sequence[DType]) -> bool:
         return op in _ON_EITHER_SIDE or registry.find_builder(op) is not None
@@ -110,13 +113,9 @@ class CudaBackend(Backend):
         return find_reference(op)
 
     def compiles(self, op: str) -> bool:
-        return op == "_Fused" or registry.find_builder(op) is not None
+        return registry.find_builder(op) is not None
 
     def native_call(self, spec: NodeSpec) -> NativeCall:
-        if spec.op == "_Fused":
-            from tfjit.kernels.cuda.fused import group_call
-
-            return group_call(spec.attrs["group"].for_inputs(spec.inputs), spec.constants)
         builder = registry.find_builder(spec.op)
         if builder is None:
             raise Unsupported(f"no CUDA builder for {spec.op}")
