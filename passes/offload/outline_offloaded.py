@@ -191,7 +191,13 @@ def _outline(
     builder.connect()
     for index, tensor in enumerate(results):
         builder.result(index, builder.moved(tensor))
-    function = builder.finish()
+    function = builder.finish(
+        name
+        for name in members
+        if not inside.issuperset(graph.control_consumers(name))
+        or SINK in graph._succ[name]
+        or any(dtype.is_ref for dtype in graph.node(name).output_dtypes)
+    )
     uses = [
         (index, edge.dst, edge.dst_input)
         for index, (name, output) in enumerate(results)
