@@ -14,6 +14,7 @@ _FAMILIES: Final = (
     "data_movement.movement",
     "elementwise.loop",
     "fused",
+    "reduction.row_reduction",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []
