@@ -116,7 +116,7 @@ def test_every_room_is_listed_and_says_its_purpose(layer: str) -> None:
 def test_no_device_is_imported_by_name(layer: str) -> None:
     """Passes and runtime ask the backend of a device (`kernels/ir/backend.py`)."""
     devices = {room.split(".")[0] for room in ROOMS["kernels"] if "." in room} - {"vmath"}
-    assert devices == {"cpu"}
+    assert devices == {"cpu", "cuda"}
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for of, path in sources()

@@ -9,7 +9,7 @@ from typing import Final
 from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
-_FAMILIES: Final = ("elementwise.loop",)
+_FAMILIES: Final = ("elementwise.loop", "fused")
 """Modules of this package that register builders."""
 _loaded: list[str] = []
 

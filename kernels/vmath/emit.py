@@ -4,7 +4,8 @@ An emitter is a Python function of `Value`s (or `Complex` pairs) that builds ins
 registers an emitter for dtype kinds; `intrinsic_for("exp_f32")` makes the Numba intrinsic of one
 kind on first use. An intrinsic costs Numba about a millisecond, a jitted helper function twenty.
 The instructions carry no flags, so LLVM contracts nothing across graph ops: the only fused
-multiply-adds are those spelled `mad`.
+multiply-adds are those spelled `mad`. In a module for an NVIDIA GPU the emitters call libdevice for
+what NVVM has no instruction, and products that its compiler does not contract.
 """
 
 from __future__ import annotations
@@ -42,6 +43,25 @@ SIGNED_KINDS: Final = ("i8", "i16", "i32", "i64")
 UNSIGNED_KINDS: Final = ("u8", "u16", "u32", "u64")
 INT_KINDS: Final = SIGNED_KINDS + UNSIGNED_KINDS
 COMPLEX_KINDS: Final = ("c64", "c128")
+
+
+# NVVM takes few of LLVM's intrinsics: by (name, kind), the function to call instead
+_NVVM: Final[dict[tuple[str, str], str]] = {
+    (f"llvm.{name}", kind): f"__nv_{device}{'f' if kind == 'f32' else ''}"
+    for name, device in (
+        ("fabs", "fabs"), ("copysign", "copysign"), ("floor", "floor"), ("ceil", "ceil"),
+        ("trunc", "trunc"), ("roundeven", "rint"), ("rint", "rint"), ("round", "round"),
+        ("frem", "fmod"), ("fma", "fma"), ("fmuladd", "fma"),
+    )
+    for kind in ("f32", "f64")
+}  # fmt: skip
+# unlike a plain product, these never become part of a fused multiply-add
+_NVVM |= {("product", "f32"): "llvm.nvvm.mul.rn.f", ("product", "f64"): "llvm.nvvm.mul.rn.d"}
+
+
+def _is_device(builder: ir.IRBuilder) -> bool:
+    """Return whether instructions go into a module for an NVIDIA GPU."""
+    return str(builder.module.triple).startswith("nvptx")
 
 
 class Value:
@@ -98,9 +118,10 @@ class Value:
         llvm_type = self.llvm.type
         suffix = _SHORT.get(llvm_type) or f"i{llvm_type.width}"
         function_type = ir.FunctionType(llvm_type, [llvm_type] * (1 + len(others)))
-        function = cgutils.get_or_insert_function(
-            self.builder.module, function_type, f"{name}.{suffix}"
-        )
+        function_name = f"{name}.{suffix}"
+        if _is_device(self.builder):
+            function_name = _NVVM.get((name, suffix), function_name)
+        function = cgutils.get_or_insert_function(self.builder.module, function_type, function_name)
         return self._make(self.builder.call(function, [self.llvm, *(o.llvm for o in others)]))
 
     # Arithmetic
@@ -123,6 +144,8 @@ class Value:
 
     def __mul__(self, other: Any) -> Value:
         o = self.of(other)
+        if self.is_float and _is_device(self.builder):
+            return self.call("product", o)
         return self._make(
             self.builder.fmul(self.llvm, o.llvm)
             if self.is_float
@@ -145,6 +168,8 @@ class Value:
         return self.of(other) / self
 
     def __neg__(self) -> Value:
+        if self.is_float and _is_device(self.builder):
+            return self.const(-0.0) - self  # older NVVM has no negation
         return self._make(self.builder.fneg(self.llvm)) if self.is_float else self.const(0) - self
 
     def mad(self, factor: Any, addend: Any) -> Value:
@@ -164,6 +189,8 @@ class Value:
 
     def remainder(self, other: Any) -> Value:
         """Return the remainder of `quotient` (integers) or fmod (floats)."""
+        if self.is_float and _is_device(self.builder):
+            return self.call("llvm.frem", self.of(other))
         if self.is_float:
             return self._make(self.builder.frem(self.llvm, self.of(other).llvm))
         rem = self.builder.srem if self.signed else self.builder.urem
@@ -444,10 +471,10 @@ def _pack(context: Any, builder: ir.IRBuilder, value: Value | Complex, kind: str
     return pair._getvalue()
 
 
-def intrinsic_for(name: str) -> Any:
+def intrinsic_for(name: str, register: Callable[[Any], Any] = intrinsic) -> Any:
     """Return the Numba intrinsic of a function name with kind suffix.
 
-    Raises AttributeError when there is none.
+    register: the decorator of the target's intrinsics. Raises AttributeError when there is none.
     """
     found = find(name)
     if found is None:
@@ -472,7 +499,7 @@ def intrinsic_for(name: str) -> Any:
     }
     typing = typings[len(arg_kinds)]
     typing.__name__ = name
-    return intrinsic(typing)
+    return register(typing)
 
 
 @functools.cache

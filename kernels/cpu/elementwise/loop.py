@@ -143,7 +143,7 @@ def strided_call(
         if not typed_pointers.is_supported(operand.dtype):
             raise Unsupported(f"values of type {operand.dtype.name}")
     count = prod(space.shape)
-    moved = sum(o.dtype.size * _touched(space.shape, o) for o in operands)
+    moved = sum(o.dtype.size * touched_elements(space.shape, o) for o in operands)
     if count == 0:
         return NativeCall((), bytes_moved=0)
     dims, strides = collapse(space.shape, [o.strides for o in operands])
@@ -166,7 +166,7 @@ def strided_call(
     launches[-1] = replace(launches[-1], errors=errors)
     return NativeCall(
         tuple(launches),
-        in_place=_in_place(space, results),
+        in_place=in_place_pairs(space, results),
         temp_bytes=tuple(temps),
         bytes_moved=moved,
         flops=flops,
@@ -306,11 +306,14 @@ def _folded(
     return (dims[0] // fold, dims[1] * fold), longer, fold
 
 
-def _touched(shape: Sequence[int], operand: Operand) -> int:
+def touched_elements(shape: Sequence[int], operand: Operand) -> int:
+    """Return the elements of an operand that a loop reads or writes."""
     return prod(n for n, stride in zip(shape, operand.strides) if stride != 0)
 
 
-def _in_place(space: IterationSpace, results: Sequence[Operand]) -> tuple[tuple[int, int], ...]:
+def in_place_pairs(
+    space: IterationSpace, results: Sequence[Operand]
+) -> tuple[tuple[int, int], ...]:
     """Return the pairs where an output may overwrite an input.
 
     The input is read at the same element only, and needed for the value stored there.

@@ -1,0 +1,55 @@
+"""Collect a CUDA kernel's lines together with the argument words that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfjit.kernels.cuda import element_kinds, launches
+from tfjit.kernels.cuda.launches import CudaLaunch
+from tfjit.kernels.registry import Word
+from tfjit.kernels.source import KernelSource, Source
+
+
+class KernelText(Source):
+    """The body of a kernel under construction, and its arguments.
+
+    narrow: whether indices stay below 2^31, so that they are divided in 32 bits.
+    """
+
+    def __init__(self, narrow: bool = True) -> None:
+        super().__init__()
+        self.narrow = narrow
+        self.names: list[str] = []
+        self.words: list[Word] = []
+        self._depth = 1
+
+    def argument(self, name: str, word: Word) -> str:
+        """Add an argument; return its name."""
+        self.names.append(name)
+        self.words.append(word)
+        return name
+
+    def split(self, whole: str, quotient: str, remainder: str, size: str) -> None:
+        """Append lines that divide an index by a size. quotient: may be the index itself."""
+        bits = 32 if self.narrow else 64
+        self.line(f"{remainder} = rem_u{bits}({whole}, {size})")
+        self.line(f"{quotient} = div_u{bits}({whole}, {size})")
+
+    def source(self, comment: str, title: str, module: str) -> KernelSource:
+        """Return the finished kernel."""
+        lines = (f"# {comment}", *element_kinds.HEADER, f"def kernel({', '.join(self.names)}):")
+        text = "\n".join(lines) + "\n" + self.text()
+        return launches.source(text, len(self.names), title, module)
+
+    def launch(
+        self, comment: str, title: str, module: str, grid: launches.Extent,
+        block: launches.Extent = (launches.THREADS, 1, 1),
+    ) -> CudaLaunch:  # fmt: skip
+        """Return the launch of the finished kernel."""
+        source = self.source(comment, title, module)
+        return CudaLaunch(source, tuple(self.words), grid=grid, block=block)
+
+
+def fits_32_bits(sizes: Sequence[int]) -> bool:
+    """Return whether numbers of elements allow indices of 32 bits."""
+    return all(size < 2**31 for size in sizes)

@@ -1,0 +1,145 @@
+"""Run CUDA launches over NumPy arrays, and compile their texts to PTX without a GPU."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.kernels.launching import tensor
+from tfjit.kernels.cuda.launches import CudaLaunch
+from tfjit.kernels.cuda.simulated_intrinsics import run_grid
+from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec
+
+ALIGNED = 256
+_TWINS = {
+    "tfjit.kernels.cuda.intrinsics": "tfjit.kernels.cuda.simulated_intrinsics",
+    "tfjit.kernels.cuda import device_math": "tfjit.kernels.cuda import simulated_math",
+}
+_functions: dict[str, Any] = {}
+
+
+def simulated(text: str) -> Any:
+    """The kernel of a text over host memory."""
+    if text not in _functions:
+        source = text
+        for name, twin in _TWINS.items():
+            source = source.replace(name, twin)
+        name = f"<kernel {len(_functions)}>"
+        linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+        scope: dict[str, Any] = {}
+        exec(compile(source, name, "exec"), scope)
+        _functions[text] = scope["kernel"]
+    return _functions[text]
+
+
+def aligned(nbytes: int, value: int = 0xFF) -> np.ndarray:
+    """Bytes as the device's memory gives them: at a multiple of 256."""
+    raw = np.full(nbytes + ALIGNED, value, np.uint8)
+    start = -raw.ctypes.data % ALIGNED
+    return raw[start : start + nbytes]
+
+
+def placed(array: np.ndarray) -> np.ndarray:
+    out = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    out[...] = array
+    return out
+
+
+def run_call(
+    call: NativeCall, inputs: Sequence[np.ndarray], outputs: Sequence[TensorSpec]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """(outputs, inputs afterwards) of the launches. What is not written stays garbage."""
+    given = [placed(np.ascontiguousarray(a).reshape(np.shape(a))) for a in inputs]
+    results = [
+        aligned(s.nbytes).view(np.dtype(s.dtype.as_numpy_dtype)).reshape(s.shape) for s in outputs
+    ]
+    arrays = {
+        "in": given,
+        "out": results,
+        "temp": [aligned(n) for n in call.temp_bytes],
+        "const": [placed(a) for a in call.constants],
+    }
+    for launch in call.launches:
+        assert isinstance(launch, CudaLaunch)
+        assert launch.source.target == "cuda"
+        words = [
+            w if isinstance(w, int) else int(arrays[w.kind][w.index].ctypes.data) + w.offset
+            for w in launch.words
+        ]
+        assert len(words) == launch.source.arity
+        assert all(type(w) is int for w in words), words
+        run_grid(simulated(launch.source.text), words, launch.grid, launch.block)
+    return results, given
+
+
+def run_node(builder: Any, op: str, inputs: Sequence[np.ndarray], outputs: Sequence[Any],
+             constants: Mapping[int, np.ndarray] | None = None, **attrs: Any) -> list[np.ndarray]:  # fmt: skip
+    """Outputs of one node. outputs: arrays or TensorSpecs of their dtypes and shapes."""
+    return run_node_state(builder, op, inputs, outputs, constants, **attrs)[0]
+
+
+def run_node_state(
+    builder: Any, op: str, inputs: Sequence[np.ndarray], outputs: Sequence[Any],
+    constants: Mapping[int, np.ndarray] | None = None, **attrs: Any,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:  # fmt: skip
+    """(outputs, inputs afterwards) of one node."""
+    specs = tuple(o if isinstance(o, TensorSpec) else tensor(o) for o in outputs)
+    spec = NodeSpec("n", op, attrs, tuple(tensor(a) for a in inputs), specs, constants or {})
+    return run_call(builder(spec), inputs, specs)
+
+
+_PTX = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from numba import cuda, types
+request = json.load(sys.stdin)
+found = []
+for text, arity, cc in request:
+    scope = {}
+    exec(text, scope)
+    try:
+        ptx, _ = cuda.compile_ptx(scope["kernel"], (types.int64,) * arity, cc=tuple(cc))
+    except Exception as error:
+        ptx = "failed: " + repr(error)[:2000]
+    found.append(ptx)
+json.dump(found, sys.stdout)
+"""
+
+
+def compile_ptx(texts: Sequence[tuple[str, int]], cc: tuple[int, int] = (9, 0)) -> list[str]:
+    """The PTX of kernels (text, number of arguments), by one subprocess for all."""
+    return compile_ptx_for([(text, arity, cc) for text, arity in texts])
+
+
+def compile_ptx_for(requests: Sequence[tuple[str, int, tuple[int, int]]]) -> list[str]:
+    """The PTX of kernels (text, number of arguments, compute capability)."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PTX], input=json.dumps(list(requests)), capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: list[str] = json.loads(done.stdout)
+    for (text, _, cc), ptx in zip(requests, found, strict=True):
+        assert ".entry" in ptx and not ptx.startswith("failed"), f"{cc}\n{text}\n{ptx}"
+        assert ".extern .func" not in ptx, f"{cc}\n{text}"
+    return found
+
+
+ARCHITECTURES = ((8, 0), (9, 0), (10, 0))
+
+
+def call_ptx(call: NativeCall, number: int = -1) -> dict[tuple[int, int], str]:
+    """The PTX of one launch of a call, for each architecture."""
+    source = call.launches[number].source
+    requests = [(source.text, source.arity, cc) for cc in ARCHITECTURES]
+    return dict(zip(ARCHITECTURES, compile_ptx_for(requests), strict=True))
+
+
+VECTOR_LOAD = r"ld\.global(\.nc)?\.v(4\.[fbu]32|2\.[fbu]64)"
+VECTOR_STORE = r"st\.global\.v(4\.[fbu]32|2\.[fbu]64)"

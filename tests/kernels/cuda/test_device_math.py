@@ -1,0 +1,98 @@
+"""Scalar functions of CUDA kernels: every row of the table compiles, and computes as on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import elementwise_cases as cases
+from tests.kernels.cuda.harness import compile_ptx, simulated
+from tfjit.framework.scalar.elementwise import Elementwise
+from tfjit.framework.types import dtypes as d
+from tfjit.framework.types.dtypes import DType
+from tfjit.kernels.codegen import expressions
+from tfjit.kernels.cuda import element_kinds
+from tfjit.kernels.cuda.simulated_intrinsics import run_grid
+from tfjit.kernels.source import Source
+
+SIMULATED = (d.float32, d.float16, d.bfloat16, d.int32, d.uint8, d.complex64, d.bool)
+SUBNORMALS = (1e-40, -1e-40, 1e-45)
+
+
+def operands(row: Elementwise, dtype: DType) -> list[DType]:
+    signature = row.signature if row.arity >= 0 else ("T", "T", "T")
+    return [d.bool if entry == "bool" else dtype for entry in signature]
+
+
+def text_of(row: Elementwise, dtype: DType) -> str:
+    """A kernel of one element a thread."""
+    attrs, types = cases.attrs_for(row, dtype), operands(row, dtype)
+    result = row.result_dtype(dtype, attrs)
+    source = Source()
+    for line in element_kinds.HEADER:
+        source.line(line)
+    with source.block(f"def kernel({', '.join(f'a{k}' for k in range(len(types) + 1))}):"):
+        names = [f"x{k}" for k in range(len(types))]
+        for k, (name, t) in enumerate(zip(names, types)):
+            element = f"ld({element_kinds.pointer(t, f'a{k}')}, unit())"
+            source.line(f"{name} = {expressions.loaded(t, element)}")
+        value = expressions.emit_op(row.op, names, types, result, attrs)
+        target = element_kinds.pointer(result, f"a{len(types)}")
+        source.line(f"st({target}, unit(), {expressions.stored(result, value)})")
+    return source.text()
+
+
+def rows() -> list[tuple[Elementwise, DType]]:
+    return [(r, t) for r, t in cases.cases() if r.op not in element_kinds.HOST_ONLY]
+
+
+def test_every_row_compiles_for_a_gpu() -> None:
+    pytest.importorskip("numba.cuda.extending")
+    texts = [(text_of(row, t), len(operands(row, t)) + 1) for row, t in rows()]
+    assert len(texts) > 700
+    found = compile_ptx(texts)
+    for (row, dtype), ptx in zip(rows(), found, strict=True):
+        # divisions and roots are exact; libdevice's fmod corrects its estimates itself
+        assert "approx" not in ptx or row.op.endswith("Mod"), (row.op, dtype.name)
+
+
+def some_inputs(row: Elementwise, dtype: DType) -> tuple[Any, ...]:
+    """About thirty of the cases of TensorFlow's tests, and subnormal numbers."""
+    picked = np.r_[0:16, cases.SIZE - 24 : cases.SIZE]
+    inputs = [x[picked].copy() for x in cases.inputs_for(row, dtype)]
+    if dtype is d.float32 and row.op not in cases.SPECIAL:
+        for x in inputs:
+            if x.dtype == np.float32:
+                x[-len(SUBNORMALS) :] = SUBNORMALS
+    return tuple(inputs)
+
+
+@pytest.mark.parametrize("dtype", SIMULATED, ids=lambda t: t.name)
+def test_values_are_those_of_the_reference(dtype: DType) -> None:
+    """Bounds: `elementwise_cases.ULPS`. Subnormal numbers are no zeros, as they are on the host."""
+    problems = []
+    for row, t in rows():
+        if t is not dtype:
+            continue
+        inputs, attrs = some_inputs(row, dtype), cases.attrs_for(row, dtype)
+        with np.errstate(all="ignore"):
+            named = {name: attrs[name] for name in row.attrs}
+            wanted = np.asarray(row.reference(*inputs, **named))
+        found = np.empty_like(wanted)
+        words = [x.ctypes.data for x in (*inputs, found)]
+        run_grid(simulated(text_of(row, dtype)), words, (1, 1, 1), (len(found), 1, 1))
+        bad = cases.mismatches(row, found, wanted)
+        if bad.size:
+            problems.append(cases.describe(row, dtype, inputs, found, wanted, bad))
+    assert not problems, "\n".join(problems)
+
+
+def test_subnormal_numbers_are_kept() -> None:
+    row = next(r for r, t in rows() if r.op == "Mul" and t is d.float32)
+    x, y = np.array([1e-40], np.float32), np.array([0.5], np.float32)
+    found = np.zeros(1, np.float32)
+    words = [a.ctypes.data for a in (x, y, found)]
+    run_grid(simulated(text_of(row, d.float32)), words, (1, 1, 1), (1, 1, 1))
+    assert found[0] == x[0] * y[0] != 0
