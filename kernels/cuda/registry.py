@@ -9,7 +9,11 @@ from typing import Final
 from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
-_FAMILIES: Final = ("elementwise.loop", "fused")
+_FAMILIES: Final = (
+    "elementwise.loop",
+    "fused",
+    "gemm.matmul",
+)
 """Modules of this package that register builders."""
 _loaded: list[str] = []
 
