@@ -14,6 +14,7 @@ _FAMILIES: Final = (
     "data_movement.movement",
     "elementwise.loop",
     "fused",
+    "gemm.matmul",
     "reduction.row_reduction",
 )
 """Modules of this package that register builders."""
