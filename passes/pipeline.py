@@ -87,6 +87,7 @@ PARTITION_PASSES: Final[Pipeline] = (
         "compile_loops",
         "after partition: a kernel is for one device. First: hoisted nodes join the outer graph",
     ),
+    Step("offload", "before fuse: each device fuses its own nodes"),
     Step("specialize_bodies", "after partition: the bodies of a lowered loop are on one device"),
     Step("fuse", "after partition: a fused kernel is for one device"),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.kernels.cpu.elementwise.loop import iteration_space_of
 from tfjit.kernels.cpu.reduction.reducers import is_row_reduction
 from tfjit.kernels.cuda import element_kinds
+from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
 from tfjit.kernels.ir.op_forms import MOVING
 from tfjit.kernels.registry import NodeSpec, Unsupported
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.kernels.ir.fused_group import FusedGroup
 
+ANCHORS: Final[Mapping[str, str]] = {
+    "MatMul": "matmul",
+    "BatchMatMul": "matmul",
+    "BatchMatMulV2": "matmul",
+    "BatchMatMulV3": "matmul",
+}
+"""Map op types with an epilogue to the kind of their group."""
 _REPEATED: Final = 64
 """Scalar ops that a loop may compute again for values that it needs at several places.
 
@@ -52,16 +60,23 @@ def _check_loop(group: FusedGroup) -> None:
         raise Unsupported("it would compute values again for every place that needs them")
 
 
+def _check_epilogue(group: FusedGroup) -> None:
+    from tfjit.kernels.cuda.gemm.fused import check_group
+
+    check_group(group)
+
+
 _TEMPLATES: Final[Mapping[str, CudaTemplate]] = {
     # unseen groups might have functions that only the host computes
     "loop": CudaTemplate(_check_loop),
+    "matmul": CudaTemplate(_check_epilogue),
 }
 
 
 class _Rules:
     """Hold the GPU's rules of fusion."""
 
-    anchors: Mapping[str, str] = {}
+    anchors: Mapping[str, str] = ANCHORS
 
     def template_of(self, kind: str) -> CudaTemplate | None:
         return _TEMPLATES.get(kind)
@@ -70,7 +85,10 @@ class _Rules:
         return element_kinds.is_supported(dtype)
 
     def accepts_anchor(self, spec: NodeSpec) -> bool:
-        return False
+        (result,) = spec.outputs
+        if result.dtype not in ACCUMULATORS:
+            return False
+        return spec.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
 
     def reduces_by_rows(self, shape: Sequence[int], axes: Sequence[int]) -> bool:
         return is_row_reduction(shape, axes)

@@ -140,22 +140,18 @@ def units(tyctx: Any) -> Any:
 
 
 @intrinsic
-def next_unit(tyctx: Any, u: Any) -> Any:
-    """Return u + units(), the next unit of this thread in a grid-stride loop.
+def advance(tyctx: Any, u: Any, step: Any) -> Any:
+    """Return u + step, the next index of a thread in a loop over the grid.
 
     The compiler cannot see through it: to unroll the loop it would divide for the trip count, which
     takes longer than the few iterations of a thread.
     """
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
-        number, size = (
-            _special_register(name)[1](ctx, builder, sig, a) for name in ("nctaid.x", "ntid.x")
-        )
         kind = ir.FunctionType(_I64, [_I64, _I64])
-        add = ir.InlineAsm(kind, "add.s64 $0, $1, $2;", "=l,l,l")
-        return builder.call(add, [a[0], builder.mul(number, size)])
+        return builder.call(ir.InlineAsm(kind, "add.s64 $0, $1, $2;", "=l,l,l"), a)
 
-    return types.int64(types.int64), emit
+    return types.int64(types.int64, types.int64), emit
 
 
 @intrinsic

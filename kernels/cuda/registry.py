@@ -9,7 +9,14 @@ from typing import Final
 from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
-_FAMILIES: Final = ("elementwise.loop", "fused")
+_FAMILIES: Final = (
+    "data_movement.gather",
+    "data_movement.movement",
+    "elementwise.loop",
+    "fused",
+    "gemm.matmul",
+    "reduction.row_reduction",
+)
 """Modules of this package that register builders."""
 _loaded: list[str] = []
 

@@ -87,11 +87,13 @@ class Accelerator(ABC):
     All commands of a device run in the order in which they are queued. Thread-safe.
 
     number: among the visible devices. name: the model. memory_bytes: of the whole device.
+    memory_limit: the bytes that this process may allocate.
     """
 
     number: int
     name: str
     memory_bytes: int
+    memory_limit: int
 
     @abstractmethod
     def allocate(self, nbytes: int) -> int:

@@ -109,6 +109,14 @@ class Backend(ABC):
             return int(config.device_count[self.device_type])
         return 1
 
+    def memory_limit(self, number: int) -> int:
+        """Return the bytes of a device that sessions list."""
+        return self.memory_limit_bytes
+
+    def describe(self, number: int) -> str:
+        """Return the description of a device that sessions list."""
+        return self.description
+
     def accelerator(self, number: int) -> Accelerator:
         """Return a device with memory and a queue of its own.
 
@@ -154,6 +162,13 @@ class Backend(ABC):
     def compiles(self, op: str) -> bool:
         """Return whether `native_call` may serve nodes of an op type."""
         return False
+
+    def computes(self, op: str, dtypes: Sequence[DType]) -> bool:
+        """Return whether an accelerator's own kernels compute nodes of an op.
+
+        dtypes: of inputs and outputs. Other nodes that are placed there run on the host.
+        """
+        return self.compiles(op)
 
     def native_call(self, spec: NodeSpec) -> NativeCall:
         """Return the launches that compute a node. Raises Unsupported."""

@@ -65,7 +65,7 @@ def _functionalize_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         try:
             if frame in left:
                 raise Declined("a loop in it stays")
-            loop = _read_loop(graph, frames, frame, members[frame])
+            loop = _read_loop(graph, frames, frame, members[frame], ctx)
             made = _Rewriter(graph, ctx, loop).run()
         except Declined as why:
             left.add(outer)
@@ -122,7 +122,9 @@ class _Loop:
         return [variable.enter for variable in self.variables] + self.invariants
 
 
-def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[str]) -> _Loop:
+def _read_loop(
+    graph: DataflowGraph, frames: Frames, frame: str, members: list[str], ctx: PassContext
+) -> _Loop:
     """Return the parts of a frame.
 
     Raises Declined.
@@ -147,7 +149,7 @@ def _read_loop(graph: DataflowGraph, frames: Frames, frame: str, members: list[s
         raise Declined(f"it has {len(conditions)} LoopCond nodes")
     loop_cond = conditions[0]
     enters = by_op.get("Enter", [])
-    check_members(graph, members)
+    check_members(graph, members, ctx.options.accelerators)
     _check_borders(graph, frames, frame, members, enters)
     variables = [
         _read_variable(graph, enter, loop_cond)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 FUSED: Final = "_Fused"
 CUSTOM: Final = "_CustomKernel"  # its op_def, a CustomOpDef, names the op type
 LOOP: Final = "_Loop"
+OFFLOAD: Final = "_Offload"
+COMPOSED: Final = (FUSED, LOOP, OFFLOAD)
+"""Op types of nodes that passes compose of others; they have no OpDef."""
 
 
 def find_op_def(op: str, node_name: str = "") -> OpDef:
@@ -46,9 +49,9 @@ def complete_attrs(
 ) -> tuple[dict[str, Any], OpDef | None]:
     """Return the attrs and the OpDef of a new node.
 
-    Missing attrs follow from inputs and defaults. Fused groups and loops have no OpDef.
+    Missing attrs follow from inputs and defaults. Composed nodes have no OpDef.
     """
-    if op in (FUSED, LOOP):
+    if op in COMPOSED:
         return given, None
     op_def = find_op_def(op)
     return op_defs.complete_attrs(op_def, given, input_dtypes), op_def
@@ -72,6 +75,9 @@ def signature(
             return tuple(spec.dtype for spec in program.input_specs), tuple(
                 spec.dtype for spec in program.output_specs
             )
+        if op == OFFLOAD:
+            function = attrs["offloaded"].function
+            return function.inputs, function.outputs
         if op != FUSED:
             return (), ()
         group = attrs["group"]
@@ -156,7 +162,7 @@ def fill_node_def(proto: Any, node: Node) -> None:
             attr_forms.fill_proto(
                 proto.attr["members"], tuple(name.encode() for name in value.names)
             )
-        elif node.op == LOOP and key == "program":
+        elif (node.op, key) in ((LOOP, "program"), (OFFLOAD, "offloaded")):
             attr_forms.fill_proto(
                 proto.attr["members"], tuple(name.encode() for name in value.names)
             )

@@ -11,7 +11,7 @@ from typing import NoReturn
 from tfjit.framework.errors import InternalError
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Edge, Node
-from tfjit.passes.ir.graph_def import CUSTOM, FUSED, LOOP, signature
+from tfjit.passes.ir.graph_def import COMPOSED, CUSTOM, signature
 
 
 def verify(graph: DataflowGraph) -> None:
@@ -60,7 +60,7 @@ def _check_nodes(graph: DataflowGraph) -> None:
         if name not in graph._node or graph.node(name).id != id:
             _fail(f"Node '{name}'", f"the graph needs it with id {id}")
     for node in graph.op_nodes():
-        if node.op in (FUSED, CUSTOM, LOOP):
+        if node.op == CUSTOM or node.op in COMPOSED:
             pass
         elif node.op_def is None:
             _fail(node, "it has no op_def")

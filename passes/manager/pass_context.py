@@ -32,13 +32,15 @@ class DeviceInfo:
     """A device for placement.
 
     name: in full. incarnation: changes when its task restarts. priority: of two possible devices
-    for a node, the one of higher priority is chosen.
+    for a node, the one of higher priority is chosen. accelerates: parts of the client's partition
+    are offloaded to the device.
     """
 
     name: str
     device_type: str
     incarnation: int = 1
     priority: int = 0
+    accelerates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,11 @@ class PassOptions:
         Feeds arrive there and fetches leave from there.
         """
         return self.devices[0].name
+
+    @property
+    def accelerators(self) -> dict[str, Backend]:
+        """Return the backends of accelerators by the devices' full names."""
+        return {d.name: self.backend_of(d.name) for d in self.devices if d.accelerates}
 
 
 @dataclass(slots=True)

@@ -48,7 +48,8 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
     A control edge is sent as an empty tensor, from a Const that waits for the edge's source to an
     Identity that the edge's destination waits for. A loop across devices gets a control loop on
     each of them (distribute_loops.py), so that its receives run once an iteration. The partitions
-    are in order of location name; a graph of one location is returned unchanged. Raises
+    are in order of location name; a graph of one location is returned unchanged. Nodes of
+    accelerators stay in the client's partition (offload.py). Raises
     InvalidArgumentError for a loop across devices that has no LoopCond. Source: TensorFlow 2.5,
     graph/graph_partition.cc.
     """
@@ -56,9 +57,9 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
         node.assigned_device = node.assigned_device or ctx.options.client_device
     new_name = _namer(ctx)
     loop_waits: dict[tuple[str, str], int] = {}
-    if len({node.assigned_device for node in graph.op_nodes()}) > 1 and graph.has_trait(
-        CONTROL_FLOW
-    ):
+    accelerators = ctx.options.accelerators
+    devices = {node.assigned_device for node in graph.op_nodes()} - accelerators.keys()
+    if len(devices | {ctx.options.client_device}) > 1 and graph.has_trait(CONTROL_FLOW):
         from tfjit.passes.partitioning.distribute_loops import (
             add_control_loops,
             colocate_control_flow,
@@ -66,7 +67,10 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
 
         colocate_control_flow(graph)
         loop_waits = add_control_loops(graph, new_name)
-    locate = ctx.options.location or _device_of
+    client = ctx.options.client_device
+    locate = ctx.options.location or (
+        lambda node: client if node.assigned_device in accelerators else node.assigned_device
+    )
     locations = {node.name: locate(node) for node in graph.op_nodes()}
     names = sorted(set(locations.values()))
     if len(names) <= 1:
@@ -77,10 +81,6 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
         parts[where] = graph.copy_subset(members)
     _Splitter(graph, ctx, locations, parts, new_name, loop_waits).run()
     return [Partition(where, parts[where]) for where in names]
-
-
-def _device_of(node: Node) -> str:
-    return node.assigned_device
 
 
 def _namer(ctx: PassContext) -> Callable[[str], str]:

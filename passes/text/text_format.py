@@ -43,7 +43,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
-from tfjit.passes.ir.graph_def import FUSED, LOOP, derived_attrs, find_op_def, signature
+from tfjit.passes.ir.graph_def import COMPOSED, derived_attrs, find_op_def, signature
 from tfjit.passes.text.group_text import KEY
 from tfjit.passes.text.tensor_files import FOLDER, TensorFiles
 from tfjit.passes.text.value_text import (
@@ -280,9 +280,9 @@ def _parse_nodes(
 def definition(op: str) -> OpDef | None:
     """Return the definition of an op type.
 
-    None for fused groups and loops, which are defined by their attrs.
+    None for composed nodes, which are defined by their attrs.
     """
-    return None if op in (FUSED, LOOP) else find_op_def(op)
+    return None if op in COMPOSED else find_op_def(op)
 
 
 def _has_trait(op: str, trait: int) -> bool:

@@ -20,6 +20,7 @@ ALIGNED = 256
 _TWINS = {
     "tfjit.kernels.cuda.intrinsics": "tfjit.kernels.cuda.simulated_intrinsics",
     "tfjit.kernels.cuda import device_math": "tfjit.kernels.cuda import simulated_math",
+    "tfjit.kernels.cuda.gemm.tile_intrinsics": "tfjit.kernels.cuda.gemm.simulated_tile_intrinsics",
 }
 _functions: dict[str, Any] = {}
 

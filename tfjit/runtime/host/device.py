@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors
 from tfjit.framework.types import device_spec
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for, device_types
+
+if TYPE_CHECKING:
+    from tfjit.kernels.ir.accelerator import Accelerator
 
 TASK_PREFIX = "/job:localhost/replica:0/task:0"
 
@@ -30,6 +33,11 @@ class Device:
         """The type in the device's name."""
         return self.backend.device_type
 
+    @property
+    def number(self) -> int:
+        """The number in the device's name."""
+        return int(self.name.rpartition(":")[2])
+
     def __str__(self) -> str:
         return self.name
 
@@ -50,6 +58,13 @@ class DeviceManager:
         if not any(device.device_type == HOST for device in self.devices):
             raise errors.NotFoundError(None, None, "No CPU devices are available in this process")
         self._by_name = {device.name: device for device in self.devices}
+
+    def accelerator(self, name: str) -> Accelerator | None:
+        """Return the accelerator of a device, None for other devices. name: in full."""
+        device = self._by_name.get(name)
+        if device is None or not device.backend.accelerates:
+            return None
+        return device.backend.accelerator(device.number)
 
     @property
     def default(self) -> Device:

@@ -236,6 +236,8 @@ def find_runtime_kernel(node: Node) -> RuntimeKernel | None:
     if node.op in VARIANT_OPS and node.has_variant:
         _load_family("variants")
         return _VARIANT_KERNELS[node.op]
+    if node.op == "_Offload":
+        _load_family("offload")
     maker = _MAKERS.get(node.op)
     return maker(node) if maker is not None else _KERNELS.get(node.op)
 

@@ -151,7 +151,7 @@ class _Printer:
         assert variable is not None
         words = [f"{head} = handle {name}"]
         words += ["resource"] if variable.is_resource else []
-        words += ["uninitialised"] if variable.value is None else []
+        words += ["uninitialised"] if variable.value_shape is None else []
         words += [f"of {variable.name!r}"] if variable.name != value.producer else []
         return " ".join(words)
 

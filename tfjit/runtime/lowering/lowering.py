@@ -718,7 +718,7 @@ def _writes_in_place(instruction: Instruction) -> bool:
     return (
         instruction.node.has_trait(ASSIGN | ASSIGN_ADD)
         and variable is not None
-        and variable.value is not None
+        and variable.value_shape is not None
     )
 
 
@@ -745,8 +745,9 @@ def static_shape(node: Node, output: int) -> tuple[int, ...]:
 
 
 def _variable_shape(node: Node, variable: Variable) -> tuple[int, ...]:
-    if variable.value is not None:
-        return variable.value.shape
+    known = variable.value_shape
+    if known is not None:
+        return known
     shape = variable.shape
     if shape is None or any(d is None for d in shape):
         raise NotStatic(f"the shape of variable {node.name} is not known before it is assigned")

@@ -34,12 +34,15 @@ _MODULES: Final = {
 A family that is not listed has none.
 """
 
-_VARIANTS: Final = "containers.variant_ops"
+_WITHOUT_FAMILY: Final = {
+    "variants": ("containers.variant_ops",),
+    "offload": ("control_flow.offload_ops",),
+}
 
 
 def load(family: str) -> None:
-    """Import the kernels of an op family, or of "variants"."""
-    for module in (_VARIANTS,) if family == "variants" else _MODULES.get(family, ()):
+    """Import the kernels of an op family, of "variants" or of "offload"."""
+    for module in _WITHOUT_FAMILY.get(family) or _MODULES.get(family, ()):
         importlib.import_module(f"{__name__}.{module}")
 
 

@@ -85,13 +85,22 @@ class Variable:
             else np.array(value, order="C")
         )
         self.value = fresh
-        VARIABLE_EPOCH[0] = next(_changes)
+        self._replaced(fresh)
         return fresh
+
+    @property
+    def value_shape(self) -> tuple[int, ...] | None:
+        """Return the shape of the value, None where there is none."""
+        return None if self.value is None else self.value.shape
+
+    def _replaced(self, array: np.ndarray | None) -> None:
+        """Note that the variable has another array."""
+        VARIABLE_EPOCH[0] = next(_changes)
 
     def clear(self) -> None:
         """Forget the value: the variable is uninitialised again."""
         self.value = None
-        VARIABLE_EPOCH[0] = next(_changes)
+        self._replaced(None)
 
     def initialized_value(self) -> np.ndarray:
         """Return the value. Raises FailedPreconditionError when there is none."""
@@ -114,8 +123,18 @@ class Variable:
     def __repr__(self) -> str:
         return (
             f"<Variable {self.name} {self.dtype.name} "
-            f"{'uninitialised' if self.value is None else self.value.shape}>"
+            f"{'uninitialised' if self.value_shape is None else self.value_shape}>"
         )
+
+
+# device, container, name, dtype, shape, is_resource -> a new variable
+MakeVariable = Callable[[str, str, str, "DType", "Shape", bool], Variable]
+
+
+def _host_variable(
+    device: str, container: str, name: str, dtype: DType, shape: Shape, is_resource: bool
+) -> Variable:
+    return Variable(container, name, dtype, shape, is_resource)
 
 
 class ResourceManager:
@@ -162,7 +181,7 @@ class ResourceManager:
             if found is None:
                 return False
             if isinstance(found, Variable):
-                had_value = found.value is not None
+                had_value = found.value_shape is not None
                 found.clear()
                 return had_value
             del self._resources[key]
@@ -242,6 +261,8 @@ class SessionState:
         self._node_states: dict[str, np.ndarray] = {}
         self._node_objects: dict[str, Any] = {}
         self.tensors = TensorStore()  # kept by session handles
+        # a session with accelerators has a function of its own
+        self.make_variable: MakeVariable = _host_variable
 
     def manager(self, device: str) -> ResourceManager:
         """Return the resource manager of a device (full name)."""
@@ -269,7 +290,9 @@ class SessionState:
             container,
             "Variable" if is_resource else "LegacyVariable",
             name,
-            lambda: Variable(container or DEFAULT_CONTAINER, name, dtype, shape, is_resource),
+            lambda: self.make_variable(
+                device, container or DEFAULT_CONTAINER, name, dtype, shape, is_resource
+            ),
         )
         if found.dtype != dtype:
             raise errors.InvalidArgumentError(

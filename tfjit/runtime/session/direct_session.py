@@ -100,6 +100,8 @@ class DirectSession(SessionInterface):
         self.state = SessionState(
             resource, options.env, config.global_io_parallelism_threads if config is not None else 0
         )
+        if len(self.devices.devices) > 1:
+            self.state.make_variable = self._make_variable
         self._custom_kernels = (
             CustomKernels(options.custom_kernel_creator)
             if options.custom_kernel_creator is not None
@@ -263,6 +265,23 @@ class DirectSession(SessionInterface):
         for part in parts:
             part.after_fork()
 
+    def _make_variable(
+        self,
+        device: str,
+        container: str,
+        name: str,
+        dtype: DType,
+        shape: Shape,
+        is_resource: bool,
+    ) -> Variable:
+        """Return a new variable; that of an accelerator migrates."""
+        accelerator = self.devices.accelerator(device)
+        if accelerator is None or not dtype.is_numpy_compatible:
+            return Variable(container, name, dtype, shape, is_resource)
+        from tfjit.runtime.resources.migrating_variable import MigratingVariable
+
+        return MigratingVariable(accelerator, container, name, dtype, shape, is_resource)
+
     def check_open(self) -> None:
         """Raise CancelledError once the session is closed."""
         if self.closed:
@@ -276,9 +295,9 @@ class DirectSession(SessionInterface):
             DeviceAttributes(
                 name=d.name,
                 device_type=d.device_type,
-                memory_limit=d.backend.memory_limit_bytes,
+                memory_limit=d.backend.memory_limit(d.number),
                 incarnation=d.incarnation,
-                physical_device_desc=d.backend.description,
+                physical_device_desc=d.backend.describe(d.number),
             )
             for d in self.devices.devices
         ]
@@ -387,7 +406,7 @@ class DirectSession(SessionInterface):
         assert self.graph is not None
         try:
             return any(
-                node.has_trait(VARIABLE) and self.find_variable(node).value is None
+                node.has_trait(VARIABLE) and self.find_variable(node).value_shape is None
                 for node in map(self.graph.node, names)
             )
         except errors.OpError:  # the run reports it, with the node's name

@@ -142,7 +142,10 @@ def make_pass_options(
     def backend_of(device: str) -> Backend:
         return devices.lookup(device).backend
 
-    infos = tuple(DeviceInfo(d.name, d.device_type, 1, d.backend.priority) for d in devices.devices)
+    infos = tuple(
+        DeviceInfo(d.name, d.device_type, 1, d.backend.priority, d.backend.accelerates)
+        for d in devices.devices
+    )
     if config is None:
         return PassOptions(
             devices=infos,

@@ -143,7 +143,7 @@ def assign_sub(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 @runtime_kernel("IsVariableInitialized", "VarIsInitializedOp")
 def is_initialized(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Return whether the variable has a value, as a bool scalar."""
-    return (np.array(inputs[0].value is not None),)
+    return (np.array(inputs[0].value_shape is not None),)
 
 
 @runtime_kernel("VariableShape")

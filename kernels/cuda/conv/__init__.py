@@ -1,0 +1,1 @@
+"""Convolutions and pooling on NVIDIA GPUs."""

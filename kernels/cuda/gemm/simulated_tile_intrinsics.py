@@ -1,0 +1,73 @@
+"""Stand in for `tile_intrinsics` where kernels run as Python over host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.kernels.cuda.gemm.tile_intrinsic_names import NAMES
+from tfjit.kernels.cuda.simulated_intrinsics import ld, ld_shared, st_shared
+
+__all__ = list(NAMES)
+
+_VECTOR_BYTES: Final = 16
+
+
+def zeros(like: Any, count: int) -> tuple[Any, ...]:
+    return (type(like)(0),) * count
+
+
+def run_of(products: tuple[Any, ...], number: int, count: int) -> tuple[Any, ...]:
+    return products[number * count : (number + 1) * count]
+
+
+def _runs(p: Any, at: int, count: int, spread: int) -> np.ndarray:
+    """Return the elements of a thread along one axis."""
+    size = _VECTOR_BYTES // p.dtype.itemsize
+    starts = [at + k * spread for k in range(count // size)]
+    for start in starts:
+        if (p.address + start * p.dtype.itemsize) % _VECTOR_BYTES:
+            raise AssertionError(f"a shared load at element {start} is not aligned")
+    return np.array([ld_shared(p, start + k) for start in starts for k in range(size)])
+
+
+def multiply_slab(
+    products: tuple[Any, ...], a: Any, a_at: int, b: Any, b_at: int, depth: int, rows: int,
+    columns: int, a_pitch: int, b_pitch: int, a_spread: int, b_spread: int,
+) -> tuple[Any, ...]:  # fmt: skip
+    sums = np.array(products).reshape(rows, columns)
+    for term in range(depth):
+        left = _runs(a, a_at + term * a_pitch, rows, a_spread)
+        right = _runs(b, b_at + term * b_pitch, columns, b_spread)
+        sums = sums + np.outer(left, right)
+    return tuple(sums.reshape(-1))
+
+
+def ld_below(p: Any, i: int, at: int, limit: int) -> Any:
+    return ld(p, i) if at < limit else p.dtype.type(0)
+
+
+def _guarded(count: int) -> Callable[..., tuple[Any, ...]]:
+    def load(p: Any, i: int, at: int, limit: int) -> tuple[Any, ...]:
+        if at >= limit:
+            return (p.dtype.type(0),) * count
+        if (p.address + i * p.dtype.itemsize) % (count * p.dtype.itemsize):
+            raise AssertionError(f"a load of {count} elements at element {i} is not aligned")
+        return tuple(ld(p, i + k) for k in range(count))
+
+    return load
+
+
+ld_below2, ld_below4 = _guarded(2), _guarded(4)
+
+
+def _stored(p: Any, i: int, *values: Any) -> None:
+    if (p.address + i * p.dtype.itemsize) % min(_VECTOR_BYTES, len(values) * p.dtype.itemsize):
+        raise AssertionError(f"a shared store at element {i} is not aligned")
+    for k, value in enumerate(values):
+        st_shared(p, i + k, value)
+
+
+st_shared2 = st_shared4 = _stored

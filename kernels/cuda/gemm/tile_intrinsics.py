@@ -1,0 +1,243 @@
+"""Emit the inner step of matrix products, and loads that stay inside an operand.
+
+Texts of products import this module beside `intrinsics`. `simulated_tile_intrinsics` has the same
+names for host memory.
+
+A thread's products are a tuple, row after row. The compiler keeps a tuple in registers as long as
+every index into it is a constant, so a whole step is one intrinsic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.cuda.extending import intrinsic
+
+from tfjit.kernels.cuda.gemm.tile_intrinsic_names import NAMES
+
+__all__ = list(NAMES)
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_GLOBAL: Final = 1
+_SHARED: Final = 3
+_VECTOR_BYTES: Final = 16
+
+
+def _int(value: int) -> ir.Constant:
+    return ir.Constant(_I64, value)
+
+
+def _bytes(item: ir.Type) -> int:
+    if isinstance(item, ir.IntType):
+        return int(item.width) // 8
+    return 8 if isinstance(item, ir.DoubleType) else 4
+
+
+def _literals(*given: Any) -> tuple[int, ...] | None:
+    if not all(isinstance(value, types.IntegerLiteral) for value in given):
+        return None
+    return tuple(value.literal_value for value in given)
+
+
+def _base(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, space: int) -> ir.Value:
+    item = pointer.type.pointee
+    return builder.gep(builder.addrspacecast(pointer, ir.PointerType(item, space)), [index])
+
+
+def _shared_vector(builder: ir.IRBuilder, base: ir.Value, at: int, count: int) -> list[ir.Value]:
+    """Load `count` elements, `at` behind the base, by one load."""
+    item = base.type.pointee
+    place = builder.gep(base, [_int(at)])
+    place = builder.bitcast(place, ir.PointerType(ir.VectorType(item, count), _SHARED))
+    load = builder.load(place)
+    load.align = count * _bytes(item)
+    return [builder.extract_element(load, ir.Constant(_I32, k)) for k in range(count)]
+
+
+@intrinsic
+def multiply_slab(
+    tyctx: Any, products: Any, a: Any, a_at: Any, b: Any, b_at: Any, depth: Any, rows: Any,
+    columns: Any, a_pitch: Any, b_pitch: Any, a_spread: Any, b_spread: Any,
+) -> Any:  # fmt: skip
+    """Return products + a^T b of `depth` rows of two shared arrays.
+
+    a_at, b_at: the thread's first elements. It has rows x columns products, in runs of 16 bytes
+    along both axes; the runs begin `a_spread` and `b_spread` elements after each other. a_pitch,
+    b_pitch: elements from one row of the arrays to the next.
+    """
+    sizes = _literals(depth, rows, columns, a_pitch, b_pitch, a_spread, b_spread)
+    if sizes is None or not isinstance(products, types.UniTuple):
+        return None
+    terms, m, n, pitch_a, pitch_b, spread_a, spread_b = sizes
+    item = products.dtype
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        kind = ctx.get_data_type(item)
+        run = _VECTOR_BYTES // _bytes(kind)
+        sums = [builder.extract_value(args[0], k) for k in range(m * n)]
+        a_base = _base(builder, args[1], args[2], _SHARED)
+        b_base = _base(builder, args[3], args[4], _SHARED)
+        fma = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fma.f{8 * _bytes(kind)}"
+        )
+        for term in range(terms):
+            left = [
+                value
+                for k in range(m // run)
+                for value in _shared_vector(builder, a_base, term * pitch_a + k * spread_a, run)
+            ]
+            right = [
+                value
+                for k in range(n // run)
+                for value in _shared_vector(builder, b_base, term * pitch_b + k * spread_b, run)
+            ]
+            for i, x in enumerate(left):
+                for j, y in enumerate(right):
+                    sums[i * n + j] = builder.call(fma, [x, y, sums[i * n + j]])
+        return cgutils.pack_array(builder, sums)
+
+    return products(products, a, types.int64, b, types.int64, *sig_of(sizes)), emit
+
+
+def sig_of(sizes: tuple[int, ...]) -> list[Any]:
+    """Return the types of literal arguments."""
+    return [types.literal(value) for value in sizes]
+
+
+@intrinsic
+def zeros(tyctx: Any, like: Any, count: Any) -> Any:
+    """Return a tuple of zeros of the type of `like`."""
+    sizes = _literals(count)
+    if sizes is None or not isinstance(like, types.Float):
+        return None
+    result = types.UniTuple(like, sizes[0])
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        zero = ir.Constant(ctx.get_data_type(like), 0.0)
+        return cgutils.pack_array(builder, [zero] * sizes[0])
+
+    return result(like, *sig_of(sizes)), emit
+
+
+@intrinsic
+def run_of(tyctx: Any, products: Any, number: Any, count: Any) -> Any:
+    """Return `count` products from number * count on.
+
+    A jump picks the registers: an index that is not constant would put the tuple into memory.
+    """
+    sizes = _literals(count)
+    if sizes is None or not isinstance(products, types.UniTuple):
+        return None
+    (run,) = sizes
+    item = products.dtype
+    result = types.UniTuple(item, run)
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        runs = products.count // run
+        values = [builder.extract_value(args[0], k) for k in range(runs * run)]
+        picked = [builder.append_basic_block(f"run{k}") for k in range(runs)]
+        after = builder.append_basic_block("picked")
+        jump = builder.switch(builder.trunc(args[1], _I32), picked[0])
+        for k, target in enumerate(picked):
+            if k:
+                jump.add_case(ir.Constant(_I32, k), target)
+            builder.position_at_end(target)
+            builder.branch(after)
+        builder.position_at_end(after)
+        parts = []
+        for j in range(run):
+            value = builder.phi(ctx.get_data_type(item))
+            for k, target in enumerate(picked):
+                value.add_incoming(values[k * run + j], target)
+            parts.append(value)
+        return cgutils.pack_array(builder, parts)
+
+    return result(products, types.int64, *sig_of(sizes)), emit
+
+
+def _guarded(p: Any, count: int) -> Any:
+    if not isinstance(p, types.CPointer) or isinstance(p.dtype, types.Complex | types.Boolean):
+        return None
+    result = types.UniTuple(p.dtype, count) if count > 1 else p.dtype
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        item = ctx.get_data_type(p.dtype)
+        moved = _moved(item, count)
+        inside = builder.icmp_signed("<", args[2], args[3])
+        before = builder.block
+        with builder.if_then(inside):
+            place = _base(builder, args[0], args[1], _GLOBAL)
+            load = builder.load(builder.bitcast(place, ir.PointerType(moved, _GLOBAL)))
+            load.align = count * _bytes(item)
+            load.set_metadata("invariant.load", builder.module.add_metadata([]))
+            loaded = builder.block
+        value = builder.phi(moved)
+        value.add_incoming(load, loaded)
+        value.add_incoming(ir.Constant(moved, None), before)
+        if count == 1:
+            return value
+        elements = builder.bitcast(value, ir.VectorType(item, count))
+        parts = [builder.extract_element(elements, ir.Constant(_I32, k)) for k in range(count)]
+        return cgutils.pack_array(builder, parts)
+
+    return result(p, types.int64, types.int64, types.int64), emit
+
+
+def _moved(item: ir.Type, count: int) -> ir.Type:
+    """Return the type of one load: elements below 32 bits travel as words."""
+    if count == 1:
+        return item
+    total = 8 * _bytes(item) * count
+    if _bytes(item) >= 4:
+        return ir.VectorType(item, count)
+    return ir.VectorType(_I32, total // 32) if total > 32 else ir.IntType(total)
+
+
+@intrinsic
+def ld_below(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
+    """Return element i of p, or 0 unless at < limit. No thread writes p."""
+    return _guarded(p, 1)
+
+
+@intrinsic
+def ld_below2(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
+    """Return elements i and i + 1 of p by one load, or zeros unless at < limit."""
+    return _guarded(p, 2)
+
+
+@intrinsic
+def ld_below4(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
+    """Return 4 elements of p from i on by one load, or zeros unless at < limit."""
+    return _guarded(p, 4)
+
+
+def _shared_storer(p: Any, count: int) -> Any:
+    if not isinstance(p, types.CPointer):
+        return None
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        item = ctx.get_data_type(p.dtype)
+        kind = ir.VectorType(item, count)
+        value = ir.Constant(kind, ir.Undefined)
+        for k, part in enumerate(args[2:]):
+            value = builder.insert_element(value, part, ir.Constant(_I32, k))
+        place = _base(builder, args[0], args[1], _SHARED)
+        store = builder.store(value, builder.bitcast(place, ir.PointerType(kind, _SHARED)))
+        store.align = min(_VECTOR_BYTES, count * _bytes(item))
+        return ctx.get_dummy_value()
+
+    return types.void(p, types.int64, *[p.dtype] * count), emit
+
+
+@intrinsic
+def st_shared2(tyctx: Any, p: Any, i: Any, v0: Any, v1: Any) -> Any:
+    """Store 2 values from element i of a shared array on by one store."""
+    return _shared_storer(p, 2)
+
+
+@intrinsic
+def st_shared4(tyctx: Any, p: Any, i: Any, v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    """Store 4 values from element i of a shared array on by one store."""
+    return _shared_storer(p, 4)

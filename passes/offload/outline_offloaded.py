@@ -1,0 +1,286 @@
+"""Collect nodes of accelerators into `_Offload` nodes of the host's partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from tfjit.framework.cooperative_yield import yielding
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER, VARIABLE
+from tfjit.framework.types.device_spec import DeviceSpec, parse
+from tfjit.passes.analysis.shape_inference import ArgumentInfo
+from tfjit.passes.control_flow.outline import BodyBuilder
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
+from tfjit.passes.ir.function_library import Function, indexed
+from tfjit.passes.ir.offloaded_graph import OffloadedGraph
+from tfjit.passes.manager.pass_context import PassContext
+
+if TYPE_CHECKING:
+    from tfjit.kernels.ir.backend import Backend
+
+SMALL_BYTES: Final = 1 << 18
+"""Bytes that nodes without a requested device have to move to be worth a launch.
+
+A launch with its copies takes some 15 us; the host moves as many bytes in that time.
+"""
+SMALL_FLOPS: Final = 1 << 21
+_NEVER: Final = frozenset({"_Arg", "_Retval", "NoOp", "ControlTrigger"})
+_COPIED: Final = frozenset({"Const"})
+"""Nodes that each offloaded graph has its own copies of, besides variables."""
+_PRODUCTS: Final = frozenset(
+    {
+        *("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D"),
+        *("Conv2DBackpropInput", "Conv2DBackpropFilter", "DepthwiseConv2dNative"),
+    }
+)
+
+
+def offload(graph: DataflowGraph, ctx: PassContext) -> None:
+    """Move the nodes of each accelerator into `_Offload` nodes.
+
+    Before: x -> Tanh @GPU -> Mul @GPU -> Print @CPU
+    After: x -> _Offload{Tanh, Mul} -> Print
+    Keeps: names and ids of the nodes, which become those of a function; every order.
+    Needs: `place`; a partition that holds the nodes of the host and of its accelerators.
+
+    Nodes of one device without a node of the host between them share an `_Offload`. Constants and
+    variables of that device are copied into each. A node stays on the host where the device has no
+    code for it, and where the user named no device and the nodes have little work. Nothing of a
+    graph with control flow of version 1 is moved: its frames are the host's.
+    """
+    devices = ctx.options.accelerators
+    if not devices or not any(node.assigned_device in devices for node in graph.op_nodes()):
+        return
+    if graph.has_trait(CONTROL_FLOW):
+        ctx.log("", "control flow of version 1 is left: its nodes stay on the host")
+        return
+    order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
+    movable = {name for name in order if _is_movable(graph.node(name), devices)}
+    groups = _levels(graph, order, movable)
+    for (device, level), members in sorted(groups.items()):
+        own = [graph.node(name) for name in members]
+        why = _reason_against(graph, own)
+        if why:
+            ctx.log(members[0], f"{len(own)} nodes of {device} stay on the host: {why}")
+            continue
+        _outline(graph, ctx, device, level, members)
+
+
+def _is_movable(node: Node, devices: Mapping[str, Backend]) -> bool:
+    device = node.assigned_device
+    if device not in devices or node.op in _NEVER or node.op in _COPIED:
+        return False
+    if node.has_trait(VARIABLE | TRANSFER):
+        return False
+    if any(not d.base_dtype.is_numpy_compatible for d in node.output_dtypes):
+        return False
+    backend = devices[device]
+    types = (*node.input_dtypes, *node.output_dtypes)
+    if node.is_view and node.op != "Reshape":
+        return not _is_host_number(node)
+    return backend.computes(node.op, types)
+
+
+def _is_host_number(node: Node) -> bool:
+    """Return whether a node holds shape arithmetic, which TensorFlow's GPU kernels do on the host."""
+    return bool(node.output_dtypes) and node.output_dtypes[0].base_dtype.name == "int32"
+
+
+def _levels(
+    graph: DataflowGraph, order: Sequence[str], movable: set[str]
+) -> dict[tuple[str, int], list[str]]:
+    """Return the nodes of each device by level.
+
+    A node's level is the largest number of changes from a device to another place, on the paths
+    that lead to the node. So no path between two nodes of a level leaves their device.
+    """
+    level: dict[str, int] = {}
+    groups: dict[tuple[str, int], list[str]] = {}
+    for name in yielding(order):
+        node = graph.node(name)
+        here = node.assigned_device if name in movable else ""
+        found = 0
+        for edge in graph.edges_into(name):
+            if edge.src == SOURCE:
+                continue
+            there = graph.node(edge.src).assigned_device if edge.src in movable else ""
+            found = max(found, level[edge.src] + (there != "" and there != here))
+        level[name] = found
+        if here:
+            groups.setdefault((here, found), []).append(name)
+    return groups
+
+
+def _reason_against(graph: DataflowGraph, nodes: Sequence[Node]) -> str:
+    """Return why a group of nodes is not worth moving; "" where it is."""
+    if all(node.is_view for node in nodes):
+        return "they only pass values on"
+    if any(_names_device(node) or _uses_variable(graph, node) for node in nodes):
+        return ""
+    moved = flops = 0
+    for node in nodes:
+        if node.is_view:
+            continue
+        sizes = [_size(shape) for shape in node.output_shapes]
+        if any(size is None for size in sizes):
+            return ""
+        elements = sum(size for size in sizes if size is not None)
+        moved += 4 * elements
+        if node.op in _PRODUCTS:
+            flops += elements * _depth(graph, node)
+    if moved < SMALL_BYTES and flops < SMALL_FLOPS:
+        return f"no device was asked for, and they make {moved} bytes only"
+    return ""
+
+
+def _names_device(node: Node) -> bool:
+    if not node.device:
+        return False
+    spec: DeviceSpec = parse(node.device)
+    return spec.device_type is not None
+
+
+def _uses_variable(graph: DataflowGraph, node: Node) -> bool:
+    return any(graph.node(src).has_trait(VARIABLE) for src, _ in graph.inputs(node.name))
+
+
+def _size(shape: tuple[int | None, ...] | None) -> int | None:
+    if shape is None or any(d is None for d in shape):
+        return None
+    return prod(d for d in shape if d is not None)
+
+
+def _depth(graph: DataflowGraph, node: Node) -> int:
+    """Return about how many products make one element of a product's result."""
+    src, output = graph.inputs(node.name)[-1]
+    found = _size(graph.node(src).output_shapes[output])
+    result = node.output_shapes[0]
+    width = result[-1] if result else 1
+    return max(1, (found or 1) // max(width or 1, 1))
+
+
+def _outline(
+    graph: DataflowGraph, ctx: PassContext, device: str, level: int, members: Sequence[str]
+) -> None:
+    """Replace nodes by one `_Offload` node."""
+    inside = set(members)
+    copies: dict[str, None] = {}
+    arguments: dict[tuple[str, int], None] = {}
+    for name in members:
+        for src, output in graph.inputs(name):
+            if src in inside:
+                continue
+            if _is_copied(graph.node(src), device):
+                copies[src] = None
+            else:
+                arguments[src, output] = None
+    results = [
+        (name, output)
+        for name in members
+        for output, dtype in enumerate(graph.node(name).output_dtypes)
+        if any(dst not in inside for dst, _ in graph.consumers(name, output)) and not dtype.is_ref
+    ]
+    last = graph.node(members[-1])
+    types = [graph.node(src).output_dtypes[output] for src, output in arguments]
+    shapes = [graph.node(src).output_shapes[output] for src, output in arguments]
+    builder = BodyBuilder(graph, f"offload_{level}", [*copies, *members], types, shapes, last)
+    for index, tensor in enumerate(arguments):
+        builder.replace(tensor, index)
+    builder.connect()
+    for index, tensor in enumerate(results):
+        builder.result(index, builder.moved(tensor))
+    function = builder.finish(
+        name
+        for name in members
+        if not inside.issuperset(graph.control_consumers(name))
+        or SINK in graph._succ[name]
+        or any(dtype.is_ref for dtype in graph.node(name).output_dtypes)
+    )
+    uses = [
+        (index, edge.dst, edge.dst_input)
+        for index, (name, output) in enumerate(results)
+        for edge in graph.edges_out_of(name)
+        if not edge.is_control and edge.src_output == output and edge.dst not in inside
+    ]
+    waits = [src for name in members for src in graph.control_inputs(name) if src not in inside]
+    followers = [
+        dst for name in members for dst in graph.control_consumers(name) if dst not in inside
+    ]
+    references = [
+        (edge.dst, edge.dst_input, name, edge.src_output)
+        for name in members
+        for edge in graph.edges_out_of(name)
+        if not edge.is_control
+        and edge.dst not in inside
+        and graph.node(name).output_dtypes[edge.src_output].is_ref
+    ]
+    sources = {name: _variable_behind(graph, name) for _, _, name, _ in references}
+    origin = tuple(dict.fromkeys(user for name in members for user in graph.node(name).origin))
+    shapes_out = tuple(graph.node(name).output_shapes[output] for name, output in results)
+    to_sink = any(SINK in graph._succ[name] for name in members)
+    for name in members:
+        graph.remove_op(name)
+    made = graph.add_node_op(
+        graph.new_name(f"{last.name}/offload"),
+        "_Offload",
+        list(arguments),
+        {"offloaded": OffloadedGraph(function, device)},
+        control_inputs=dict.fromkeys(waits),
+        assigned_device=ctx.options.client_device,
+        origin=origin,
+        output_shapes=shapes_out,
+    )
+    for index, dst, dst_input in uses:
+        graph.add_data_edge(made.name, index, dst, dst_input)
+    for dst, dst_input, name, _ in references:
+        graph.add_data_edge(sources[name], 0, dst, dst_input)
+        graph.add_control_edge(made.name, dst)
+    for dst in dict.fromkeys(followers):
+        graph.add_control_edge(made.name, dst)
+    if to_sink:
+        graph.add_control_edge(made.name, SINK)
+    ctx.log(made.name, made.attrs["offloaded"].explain())
+
+
+def _is_copied(node: Node, device: str) -> bool:
+    return node.op in _COPIED or (node.has_trait(VARIABLE) and node.assigned_device == device)
+
+
+def _variable_behind(graph: DataflowGraph, name: str) -> str:
+    """Return the variable that a node passes on as a reference."""
+    while not graph.node(name).has_trait(VARIABLE):
+        name = graph.inputs(name)[0][0]
+    return name
+
+
+def offloaded_body(
+    function: Function, given: Sequence[ArgumentInfo], ctx: PassContext
+) -> DataflowGraph:
+    """Return a copy of an offloaded graph for arguments of these shapes, with fused nodes.
+
+    ctx: a new context of the accelerator's device.
+    """
+    graph = function.graph.copy()
+    graph.functions = function.graph.functions.child()
+    graph.graph["given"] = {
+        node.name: given[index] for index, node in indexed(graph, "_Arg").items()
+    }
+    ctx.run(graph, "infer_shapes", "fold_constants", "simplify", "infer_shapes", "prune", "fuse")
+    return graph
+
+
+def hosted(function: Function, device: str) -> Function:
+    """Return a copy of an offloaded graph whose nodes are on the host.
+
+    Variables keep their device, which is a part of their identity. device: the host's.
+    """
+    graph = function.graph.copy()
+    for node in graph.op_nodes():
+        if not node.has_trait(VARIABLE):
+            node.assigned_device = device
+    return replace(function, graph=graph)
+
+
+__all__ = ["hosted", "offload", "offloaded_body"]

@@ -1,0 +1,103 @@
+"""Lay out the device memory of an offloaded graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfjit.runtime.step.memory_planner import Interval, align, lay_out
+
+if TYPE_CHECKING:
+    from tfjit.kernels.registry import NativeCall
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+
+
+@dataclass(slots=True)
+class DeviceLayout:
+    """The offsets of a program's values in one arena of device memory.
+
+    offsets: of values in the arena, by index of the root value. temps: of the scratch buffers of
+    each instruction, in order. arena_bytes: the size. constants: arrays with their offsets in a
+    block of their own, which is written once; a constant value has the key of its root's index, one
+    of a call (position, number). constant_bytes: the size of that block.
+    """
+
+    offsets: dict[int, int] = field(default_factory=dict)
+    temps: list[tuple[int, ...]] = field(default_factory=list)
+    arena_bytes: int = 0
+    constants: dict[Any, tuple[int, np.ndarray]] = field(default_factory=dict)
+    constant_bytes: int = 0
+
+
+def lay_out_program(
+    lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]]
+) -> DeviceLayout:
+    """Return the memory of a program.
+
+    steps: instructions in order with their calls, None for copies. Buffers of values that are not
+    alive at the same time share memory; feeds and fetched values live throughout.
+    """
+    layout = DeviceLayout()
+    count = len(steps)
+    intervals: dict[int, Interval] = {}
+
+    def meet(value: Value, first: int, last: int) -> None:
+        root = value.root
+        if root.storage not in ("buffer", "feed", "object"):
+            return
+        found = intervals.get(root.index)
+        if found is None:
+            intervals[root.index] = Interval(max(root.spec.nbytes, 1), first, last)
+        else:
+            found.first, found.last = min(found.first, first), max(found.last, last)
+
+    for value in lowered.feeds.values():
+        meet(value, -1, count)
+    temps: list[list[Interval]] = []
+    for position, (instruction, call) in enumerate(steps):
+        for value in (*instruction.inputs, *instruction.outputs):
+            meet(value, position, position)
+        sizes = call.temp_bytes if call is not None else ()
+        temps.append([Interval(max(size, 1), position, position) for size in sizes])
+    for value in lowered.fetches:
+        meet(value, count, count)
+    every = [*intervals.values(), *(one for some in temps for one in some)]
+    layout.arena_bytes = lay_out(every)
+    layout.offsets = {index: interval.offset for index, interval in intervals.items()}
+    layout.temps = [tuple(one.offset for one in some) for some in temps]
+    _place_constants(layout, lowered, steps)
+    return layout
+
+
+def _place_constants(
+    layout: DeviceLayout, lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]]
+) -> None:
+    used = {
+        value.root.index
+        for instruction, call in steps
+        for value in instruction.inputs
+        if call is None or call.launches
+    } | {value.root.index for value in lowered.fetches}
+    wanted: dict[Any, np.ndarray] = {
+        value.index: value.array
+        for value in lowered.values
+        if value.storage == "const"
+        and value.base is None
+        and value.array is not None
+        and value.index in used
+    }
+    for position, (_, call) in enumerate(steps):
+        for number, array in enumerate(call.constants if call is not None else ()):
+            wanted[position, number] = array
+    places: dict[int, int] = {}  # one array of several calls is stored once
+    for key, array in wanted.items():
+        found = places.get(id(array))
+        if found is None:
+            found = places[id(array)] = layout.constant_bytes
+            layout.constant_bytes += align(max(array.nbytes, 1))
+        layout.constants[key] = found, array
+
+
+__all__ = ["DeviceLayout", "lay_out_program"]

@@ -1,0 +1,295 @@
+"""Run a lowered graph on an accelerator, by one program of commands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from tfjit.framework.op_defs.op_traits import ASSIGN
+from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
+from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, Word
+from tfjit.runtime.lowering.lowering import compilable
+from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
+from tfjit.runtime.resources.migrating_variable import MigratingVariable
+from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
+from tfjit.runtime.step.memory_planner import align
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tfjit.kernels.ir.accelerator import Accelerator, CommandProgram
+    from tfjit.kernels.source import KernelSource
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+
+
+class DeviceProgram:
+    """The commands of one offloaded graph for one tuple of argument shapes.
+
+    sources: the kernels that it needs. Thread-safe: one run at a time.
+    """
+
+    def __init__(self, lowered: Lowered, accelerator: Accelerator) -> None:
+        """Select kernels and lay out memory.
+
+        Raises Unsupported for an instruction that the accelerator has no kernel for.
+        """
+        self._lowered = lowered
+        self._accelerator = accelerator
+        self._steps = _steps(lowered)
+        self._layout: DeviceLayout = lay_out_program(lowered, self._steps)
+        self.sources = tuple(
+            dict.fromkeys(
+                source for _, call in self._steps if call is not None for source in call.sources()
+            )
+        )
+        self._written, self._variables = _variables(lowered, self._steps)
+        self._feeds = sorted(lowered.feeds.items())
+        self._lock = threading.Lock()
+        self._arena = self._constants = 0
+        self._staging: np.ndarray | None = None
+        self._addresses: tuple[int, ...] = ()
+        self._program: CommandProgram | None = None
+
+    @property
+    def launches(self) -> int:
+        """Return the number of kernels of a run."""
+        return sum(len(call.launches) for _, call in self._steps if call is not None)
+
+    @property
+    def device_bytes(self) -> int:
+        """Return the bytes of device memory, without variables."""
+        return self._layout.arena_bytes + self._layout.constant_bytes
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return (node, kernels) of each instruction."""
+        return [
+            (
+                instruction.node_path,
+                "copy"
+                if call is None
+                else "; ".join(launch.source.title or launch.entry for launch in call.launches),
+            )
+            for instruction, call in self._steps
+        ]
+
+    def run(
+        self, values: Sequence[Any], lookup: Callable[[KernelSource], dict[str, int] | None]
+    ) -> list[np.ndarray]:
+        """Return the results for arguments, as new arrays.
+
+        values: arrays of the shapes that the program was made for, and variables. lookup: gives
+        the addresses of the program's kernels, which are loaded. Raises FailedPreconditionError for
+        an uninitialised variable, InternalError where a kernel failed.
+        """
+        with self._lock:
+            program = self._ready(lookup)
+            staging = self._staging
+            assert staging is not None
+            for (index, value), (start, _) in zip(self._feeds, self._places_in()):
+                _view(staging, start, value)[...] = values[index]
+            program.start()
+            program.wait()
+            for variable in self._written:
+                variable.written_on_device()
+            results = []
+            for value, (start, _) in zip(self._lowered.fetches, self._places_out()):
+                results.append(_view(staging, start, value).copy())
+            return results
+
+    def close(self) -> None:
+        """Free the program's memory."""
+        with self._lock:
+            if self._program is not None:
+                self._program.close()
+                self._program = None
+            for address in (self._arena, self._constants):
+                if address:
+                    self._accelerator.free(address)
+            self._arena = self._constants = 0
+            self._staging = None
+
+    def _ready(self, lookup: Callable[[KernelSource], dict[str, int] | None]) -> CommandProgram:
+        """Return the program for the variables' present places."""
+        if self._staging is None:
+            self._allocate()
+        addresses = tuple(
+            variable.device_address(shape, initializes)
+            for variable, shape, initializes in self._variables
+        )
+        if self._program is None or addresses != self._addresses:
+            if self._program is not None:
+                self._program.close()
+            by_variable = {
+                id(variable): address
+                for (variable, _, _), address in zip(self._variables, addresses, strict=True)
+            }
+            self._program = self._accelerator.program(self._commands(by_variable, lookup))
+            self._addresses = addresses
+        return self._program
+
+    def _allocate(self) -> None:
+        device = self._accelerator
+        self._arena = device.allocate(max(self._layout.arena_bytes, 1))
+        if self._layout.constants:
+            self._constants = device.allocate(self._layout.constant_bytes)
+            for start, array in {
+                id(a): (s, a) for s, a in self._layout.constants.values()
+            }.values():
+                device.write(self._constants + start, np.ascontiguousarray(array))
+        ends = [start + nbytes for start, nbytes in (*self._places_in(), *self._places_out())]
+        self._staging = device.pinned(max([1, *ends]))
+
+    def _places_in(self) -> list[tuple[int, int]]:
+        return _places([value for _, value in self._feeds], 0)
+
+    def _places_out(self) -> list[tuple[int, int]]:
+        inputs = self._places_in()
+        start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
+        return _places(self._lowered.fetches, start)
+
+    def _commands(
+        self,
+        variables: Mapping[int, int],
+        lookup: Callable[[KernelSource], dict[str, int] | None],
+    ) -> list[Command]:
+        assert self._staging is not None
+        host = self._staging.ctypes.data
+        commands: list[Command] = []
+
+        def address(value: Value) -> int:
+            root = value.root
+            if root.storage == "const":
+                return self._constants + self._layout.constants[root.index][0]
+            if root.storage in ("variable", "handle"):
+                return variables[id(root.variable)]
+            return self._arena + self._layout.offsets[root.index]
+
+        for (_, value), (start, nbytes) in zip(self._feeds, self._places_in()):
+            if nbytes:
+                commands.append(Copy("in", address(value), host + start, nbytes))
+        for position, (instruction, call) in enumerate(self._steps):
+            if call is None:
+                source, target = instruction.inputs[-1], instruction.outputs[0]
+                if source.spec.nbytes:
+                    commands.append(
+                        Copy("within", address(target), address(source), source.spec.nbytes)
+                    )
+                continue
+
+            def word(
+                item: Word,
+                position: int = position,
+                instruction: Instruction = instruction,
+            ) -> int:
+                if not isinstance(item, Pointer):
+                    return int(item)
+                if item.kind == "in":
+                    base = address(instruction.inputs[item.index])
+                elif item.kind == "out":
+                    base = address(instruction.outputs[item.index])
+                elif item.kind == "temp":
+                    base = self._arena + self._layout.temps[position][item.index]
+                else:
+                    base = self._constants + self._layout.constants[position, item.index][0]
+                return base + item.offset
+
+            for launch in call.launches:
+                found = lookup(launch.source)
+                assert found is not None
+                device_launch = cast(Any, launch)
+                commands.append(
+                    KernelLaunch(
+                        found[launch.entry],
+                        tuple([word(item) for item in launch.words]),
+                        device_launch.grid,
+                        device_launch.block,
+                        device_launch.shared_bytes,
+                    )
+                )
+        for value, (start, nbytes) in zip(self._lowered.fetches, self._places_out()):
+            if nbytes:
+                commands.append(Copy("out", host + start, address(value), nbytes))
+        return commands
+
+
+def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
+    """Return (start, bytes) of values one after the other."""
+    found = []
+    for value in values:
+        nbytes = value.spec.nbytes
+        found.append((start, nbytes))
+        start = align(start + nbytes)
+    return found
+
+
+def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
+    spec = value.spec
+    dtype = spec.dtype.as_numpy_dtype
+    return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
+
+
+def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
+    """Return the instructions with their calls, None for a copy.
+
+    Raises Unsupported.
+    """
+    memo = CallMemo(lowered.backend)
+    served = {id(instruction) for instruction in compilable(lowered)}
+    found: list[tuple[Instruction, NativeCall | None]] = []
+    for instruction in lowered.instructions:
+        node = instruction.node
+        if instruction.role is not None:
+            raise Unsupported(f"{node.name} ({node.op}) is a loop or branch")
+        if instruction.serving == "copy":
+            found.append((instruction, None))
+            continue
+        if id(instruction) not in served and not node.has_trait(ASSIGN):
+            raise Unsupported(f"{node.name} ({node.op}) needs the host")
+        group = group_of(instruction.spec)
+        call, reason = memo.call(instruction.spec, group)
+        if call is None and group is not None:
+            call = memo.members(group, instruction.spec)
+        if call is None:
+            raise Unsupported(f"{node.name} ({node.op}): {reason}")
+        for launch in call.launches:
+            for item in launch.words:
+                if isinstance(item, Pointer) and item.kind in ("code", "state", "cancel"):
+                    raise Unsupported(f"{node.name} ({node.op}) needs its {item.kind}")
+        found.append((instruction, call))
+    return found
+
+
+def _variables(
+    lowered: Lowered, steps: Sequence[tuple[Instruction, NativeCall | None]]
+) -> tuple[list[MigratingVariable], list[tuple[MigratingVariable, tuple[int, ...], bool]]]:
+    """Return the variables that a program writes, and all of them.
+
+    The latter with their shapes, and whether the first use is an assignment.
+    """
+    used: dict[int, tuple[MigratingVariable, tuple[int, ...], bool]] = {}
+    written: dict[int, MigratingVariable] = {}
+
+    def meet(value: Value, initializes: bool) -> None:
+        root = value.root
+        if root.storage not in ("variable", "handle") or root.variable is None:
+            return
+        if not isinstance(root.variable, MigratingVariable):
+            raise Unsupported(f"variable {root.variable.name} is in host memory")
+        used.setdefault(id(root.variable), (root.variable, root.shape, initializes))
+
+    for instruction, _ in steps:
+        assigns = instruction.node.has_trait(ASSIGN)
+        for index, value in reversed(list(enumerate(instruction.inputs))):
+            meet(value, assigns and index == 0)
+            variable = value.variable
+            if value.storage == "handle" and isinstance(variable, MigratingVariable):
+                written[id(variable)] = variable
+    for value in lowered.fetches:
+        meet(value, False)
+    return list(written.values()), list(used.values())
+
+
+__all__ = ["DeviceProgram"]

@@ -1,0 +1,145 @@
+"""Run `_Offload` nodes: by their accelerator, or by the host until its kernels are compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tfjit.framework import settings
+from tfjit.framework.errors import OpError
+from tfjit.framework.op_defs.op_traits import VARIABLE
+from tfjit.kernels.registry import Unsupported
+from tfjit.passes.offload.outline_offloaded import hosted
+from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
+from tfjit.runtime.lowering.lowering import NotStatic, lower
+from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.plan.function_plan import BodyPlan, edge_value, given, types_of
+from tfjit.runtime.resources.migrating_variable import MigratingVariable
+from tfjit.runtime.resources.variables_and_resources import Variable
+
+if TYPE_CHECKING:
+    from tfjit.passes.ir.dataflow_graph import Node
+    from tfjit.runtime.plan.host import PlanHost
+
+MAX_PROGRAMS: Final = 64
+"""Programs of one node, one for each tuple of argument shapes."""
+
+
+class OffloadKernel:
+    """The programs of one `_Offload` node.
+
+    A run for new shapes makes a program and requests its kernels. Until they are loaded, and where
+    the device has none, the host's plan of the same nodes answers.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.offloaded = node.attrs["offloaded"]
+        self._programs: dict[tuple[Any, ...], DeviceProgram | str] = {}
+        self._lock = threading.Lock()
+        self._host_plan: BodyPlan | None = None
+
+    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        values = [edge_value(value) for value in inputs]
+        session: PlanHost = ctx.step.host
+        types = types_of(values)
+        program = self._programs.get(types)
+        if program is None:
+            program = self._make(session, types)
+        if isinstance(program, DeviceProgram):
+            kernels = session.node_kernels
+            if all(kernels.lookup(source) is not None for source in program.sources):
+                return program.run(values, kernels.lookup)
+            if session.jit == "eager":
+                kernels.wait(None)
+                if all(kernels.lookup(source) is not None for source in program.sources):
+                    return program.run(values, kernels.lookup)
+            refused = [kernels.refused(source) for source in program.sources]
+            reason = next((text for text in refused if text), "")
+            if reason:
+                self._programs[types] = reason
+        return self._run_on_host(ctx, session, values, types)
+
+    def programs(self) -> list[tuple[tuple[Any, ...], DeviceProgram | str]]:
+        """Return the programs by argument types; a text is the reason for having none."""
+        with self._lock:
+            return list(self._programs.items())
+
+    def explain(self) -> str:
+        """Return a paragraph on the nodes and the programs for the shapes met so far."""
+        lines = [self.offloaded.explain()]
+        for types, program in self.programs():
+            given = ", ".join(str(list(t)) if isinstance(t, tuple) else str(t) for t in types)
+            if isinstance(program, str):
+                lines.append(f"  for ({given}): by the host: {program}")
+                continue
+            lines.append(
+                f"  for ({given}): {program.launches} launches, {program.device_bytes} bytes of "
+                "device memory"
+            )
+            lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
+        return "\n".join(lines)
+
+    def _make(self, session: PlanHost, types: tuple[Any, ...]) -> DeviceProgram | str:
+        with self._lock:
+            found = self._programs.get(types)
+            if found is not None:
+                return found
+            made = self._build(session, types)
+            if isinstance(made, DeviceProgram):
+                session.node_kernels.request(made.sources)
+            else:
+                settings.say("placement", "%s run on the host: %s", self.offloaded.explain(), made)
+            if len(self._programs) >= MAX_PROGRAMS:
+                dropped = self._programs.pop(next(iter(self._programs)))
+                if isinstance(dropped, DeviceProgram):
+                    dropped.close()
+            self._programs[types] = made
+            return made
+
+    def _build(self, session: PlanHost, types: tuple[Any, ...]) -> DeviceProgram | str:
+        from tfjit.passes.manager.pass_context import PassContext
+        from tfjit.passes.offload.outline_offloaded import offloaded_body
+
+        if session.jit == "off":
+            return "compiling is off"
+        device = session.devices.lookup(self.offloaded.device)
+        accelerator = session.devices.accelerator(self.offloaded.device)
+        assert accelerator is not None
+        variables = {i: t for i, t in enumerate(types) if isinstance(t, Variable)}
+        try:
+            with session.settings():
+                ctx = PassContext(options=session.pass_options(), device=device.name)
+                graph = offloaded_body(self.offloaded.function, given(types), ctx)
+                lowered = lower(graph, session.find_variable, len(types), variables, device.backend)
+                return DeviceProgram(lowered, accelerator)
+        except (Unsupported, NotStatic, OpError) as why:
+            return str(why)
+
+    def _run_on_host(
+        self, ctx: OpContext, session: PlanHost, values: Sequence[Any], types: tuple[Any, ...]
+    ) -> Sequence[Any]:
+        """Answer by the host's plan of the nodes."""
+        with self._lock:
+            if self._host_plan is None:
+                function = hosted(self.offloaded.function, session.devices.default.name)
+                self._host_plan = BodyPlan(session, function)
+        graph = self.offloaded.function.graph
+        used = [value for value in values if isinstance(value, MigratingVariable)]
+        for node in graph.op_nodes():
+            if node.has_trait(VARIABLE):
+                variable = session.find_variable(node)
+                if isinstance(variable, MigratingVariable):
+                    used.append(variable)
+        for variable in used:
+            variable.written_on_host()
+        return self._host_plan.body(types).call(values, ctx.step)
+
+
+@kernel_maker("_Offload")
+def offload_kernel(node: Node) -> RuntimeKernel:
+    """Return the kernel of an `_Offload` node."""
+    return RuntimeKernel(OffloadKernel(node))
+
+
+__all__ = ["OffloadKernel"]
