@@ -13,6 +13,7 @@ _FAMILIES: Final = (
     "elementwise.loop",
     "fused",
     "gemm.matmul",
+    "conv.conv",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []
