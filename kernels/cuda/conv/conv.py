@@ -174,8 +174,8 @@ def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     _, w, dy = node.inputs
     dx = node.outputs[0]
     require_one_dtype(dy, w)
-    batch, height, width, channels = dx.shape
-    k_h, k_w, in_c, out_c = w.shape
+    _, height, width, channels = dx.shape
+    k_h, k_w, in_c, _ = w.shape
     if in_c != channels:
         raise Unsupported(f"groups of {in_c} of {channels} channels")
     rows, columns = _gradient_layout(node).windows(height, width, (k_h, k_w))
