@@ -9,7 +9,7 @@ from typing import Final
 from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
-_FAMILIES: Final = ("elementwise.loop", "fused", "reduction.row_reduction")
+_FAMILIES: Final = ("elementwise.loop", "fused", "reduction.row_reduction", "reduction.reduction")
 """Modules of this package that register builders."""
 _loaded: list[str] = []
 
