@@ -9,7 +9,10 @@ from typing import Final
 from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
-_FAMILIES: Final = ("elementwise.loop", "fused", "reduction.row_reduction", "reduction.reduction")
+_FAMILIES: Final = (
+    "elementwise.loop", "elementwise.assign", "elementwise.optimizer_updates", "fused",
+    "reduction.row_reduction", "reduction.reduction", "reduction.argmax", "reduction.scan",
+)  # fmt: skip
 """Modules of this package that register builders."""
 _loaded: list[str] = []
 
