@@ -31,7 +31,7 @@ ROOMS = {
         *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu.reference.records"),
         *("cpu.reference.arrays", "cpu.reference.arithmetic", "cpu.reference.random_values"),
         *("cpu.reference.images", "cpu.reference.sparse", "cpu.reference.layers"),
-        *("cpu.reference.state", "cpu", "cuda", "cuda.elementwise", "precompile"),
+        *("cpu.reference.state", "cpu", "cuda", "cuda.elementwise", "cuda.reduction", "precompile"),
     ),
     "passes": (
         *(

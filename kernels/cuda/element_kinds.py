@@ -43,6 +43,12 @@ def register_kind(dtype: DType) -> str:
     return "b8" if name == "boolean" else _POINTERS[name]
 
 
+def math_suffix(dtype: DType) -> str:
+    """Return the suffix of `vm.` functions over register values of a dtype."""
+    found = register_kind(dtype)
+    return "b" if found == "b8" else found
+
+
 def raw_kind(size: int) -> str:
     """Return the kind of pointers to elements that are only moved.
 

@@ -140,22 +140,18 @@ def units(tyctx: Any) -> Any:
 
 
 @intrinsic
-def next_unit(tyctx: Any, u: Any) -> Any:
-    """Return u + units(), the next unit of this thread in a grid-stride loop.
+def advance(tyctx: Any, u: Any, step: Any) -> Any:
+    """Return u + step, the next index of a thread in a loop over the grid.
 
     The compiler cannot see through it: to unroll the loop it would divide for the trip count, which
     takes longer than the few iterations of a thread.
     """
 
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
-        number, size = (
-            _special_register(name)[1](ctx, builder, sig, a) for name in ("nctaid.x", "ntid.x")
-        )
         kind = ir.FunctionType(_I64, [_I64, _I64])
-        add = ir.InlineAsm(kind, "add.s64 $0, $1, $2;", "=l,l,l")
-        return builder.call(add, [a[0], builder.mul(number, size)])
+        return builder.call(ir.InlineAsm(kind, "add.s64 $0, $1, $2;", "=l,l,l"), a)
 
-    return types.int64(types.int64), emit
+    return types.int64(types.int64, types.int64), emit
 
 
 @intrinsic
@@ -294,6 +290,26 @@ def _packed(builder: ir.IRBuilder, values: list[ir.Value], item: ir.Type) -> lis
     return packed
 
 
+def _unpacked(builder: ir.IRBuilder, moved: ir.Value, item: ir.Type, count: int) -> list[ir.Value]:
+    """Return the elements of what a vector load gave; the inverse of `_packed`."""
+    if isinstance(moved.type, ir.VectorType):
+        words = [
+            builder.extract_element(moved, ir.Constant(_I32, k)) for k in range(moved.type.count)
+        ]
+    else:
+        words = [moved]
+    if len(words) == count:
+        return words
+    each = count // len(words)
+    word = words[0].type
+    parts = []
+    for value in words:
+        for k in range(each):
+            shifted = builder.lshr(value, ir.Constant(word, k * item.width)) if k else value
+            parts.append(builder.trunc(shifted, item))
+    return parts
+
+
 def _at_vector(builder: ir.IRBuilder, p: ir.Value, i: ir.Value, moved: ir.Type) -> ir.Value:
     pointer = builder.gep(_in_global(builder, p), [i])
     return builder.bitcast(pointer, ir.PointerType(moved, _GLOBAL))
@@ -313,9 +329,7 @@ def _vector_loader(p: Any, count: int, read_only: bool) -> Any:
         moved = _vector(item, count)
         load = _aligned(builder.load(_at_vector(builder, a[0], a[1], moved)), item, count)
         value = _read_only(builder, load, read_only)
-        value = builder.bitcast(value, ir.VectorType(item, count))
-        parts = [builder.extract_element(value, ir.Constant(_I32, k)) for k in range(count)]
-        return cgutils.pack_array(builder, parts)
+        return cgutils.pack_array(builder, _unpacked(builder, value, item, count))
 
     return types.UniTuple(p.dtype, count)(p, types.int64), emit
 

@@ -11,7 +11,13 @@ from tfjit.kernels.registry import Builder
 _BUILDERS: Final[dict[str, Builder]] = {}
 _FAMILIES: Final = (
     "elementwise.loop",
+    "elementwise.assign",
+    "elementwise.optimizer_updates",
     "fused",
+    "reduction.row_reduction",
+    "reduction.reduction",
+    "reduction.argmax",
+    "reduction.scan",
     "gemm.matmul",
     "conv.conv",
 )

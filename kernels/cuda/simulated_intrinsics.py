@@ -156,8 +156,8 @@ def units() -> int:
     return blocks() * threads()
 
 
-def next_unit(u: int) -> int:
-    return u + units()
+def advance(u: int, step: int) -> int:
+    return u + step
 
 
 def sync_threads() -> None:

@@ -163,6 +163,7 @@ def write_loop(
     write_pointers(text, operands)
     flat = "at" if width > 1 else "u"
     text.line("u = unit()")
+    text.line("step = units()")
     with text.block("while u < count:"):
         if width > 1:
             text.line(f"at = u * {width}")
@@ -175,7 +176,7 @@ def write_loop(
             text.split("rest", "i0", "i1", "n1")
         lanes = write_values(text, operands, width, flat)
         write_results(text, program, operands, lanes, flat)
-        text.line("u = next_unit(u)")
+        text.line("u = advance(u, step)")
     if rank == 1 and width > 1:
         text.line(f"i0 = count * {width} + unit()")
         with text.block("if i0 < n:"):

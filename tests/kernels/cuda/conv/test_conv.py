@@ -172,7 +172,7 @@ def test_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for found in resources(sources):
         # a few numbers of a slab's place leave the registers, so that two blocks fit
         assert found.local_bytes <= 96 and found.registers <= 128
-    for ptx in call_ptx(find_builder("Conv2D")(large("Conv2D"))).values():  # type: ignore[misc]
+    for ptx in call_ptx(find_builder("Conv2D")(large("Conv2D")), 0).values():  # type: ignore[misc]
         # Blackwell multiplies two numbers at a time
         assert ptx.count("fma.rn.f32 ") + 2 * ptx.count("fma.rn.f32x2") == 8 * 64
         assert len(re.findall(VECTOR_LOAD, ptx)) == 4
