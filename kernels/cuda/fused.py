@@ -14,8 +14,9 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 
 TEMPLATES: Final = {
     "loop": ("elementwise.loop", "loop_call"),
-    "rows": ("reduction.row_reduction", "rows_call"),
     "matmul": ("gemm.fused", "matmul_group_call"),
+    "rows": ("reduction.row_reduction", "rows_call"),
+    "reduce": ("reduction.reduction", "reduce_call"),
 }
 """Module and function of a group's template, by kind; imported when a group comes up."""
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.cpu.elementwise.loop import iteration_space_of
-from tfjit.kernels.cpu.reduction.reducers import is_row_reduction
 from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
+from tfjit.kernels.cuda.row_choice import prefers_rows
 from tfjit.kernels.ir.op_forms import MOVING
 from tfjit.kernels.registry import NodeSpec, Unsupported
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.kernels.ir.fused_group import FusedGroup
+    from tfjit.kernels.ir.scalar_program import Program
 
 ANCHORS: Final[Mapping[str, str]] = {
     "MatMul": "matmul",
@@ -50,11 +51,15 @@ class CudaTemplate:
         self.check(group)
 
 
-def _check_loop(group: FusedGroup) -> None:
-    program = iteration_space_of(group).program
+def _require_device_forms(program: Program) -> None:
     for op in program.ops:
         if op.op in element_kinds.HOST_ONLY:
             raise Unsupported(f"{op.op} is a sum in a loop, which the GPU does not compute")
+
+
+def _check_loop(group: FusedGroup) -> None:
+    program = iteration_space_of(group).program
+    _require_device_forms(program)
     members = [m for m in group.members if m.spec.op not in MOVING]
     if len(program.ops) > len(members) + _REPEATED:
         raise Unsupported("it would compute values again for every place that needs them")
@@ -66,10 +71,28 @@ def _check_epilogue(group: FusedGroup) -> None:
     check_group(group)
 
 
+def _check_rows(group: FusedGroup) -> None:
+    from tfjit.kernels.cpu.reduction.row_program import row_program
+
+    _require_device_forms(row_program(group).program)
+
+
+def _check_reduction(group: FusedGroup) -> None:
+    from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan
+
+    plan = reduce_plan(group)
+    if any(head.central for head in plan.heads):
+        raise Unsupported("squared distances from a mean, in the pass that computes the mean")
+    for space in (plan.before, plan.after):
+        _require_device_forms(space.program)
+
+
 _TEMPLATES: Final[Mapping[str, CudaTemplate]] = {
     # unseen groups might have functions that only the host computes
     "loop": CudaTemplate(_check_loop),
     "matmul": CudaTemplate(_check_epilogue),
+    "rows": CudaTemplate(_check_rows),
+    "reduce": CudaTemplate(_check_reduction),
 }
 
 
@@ -91,7 +114,7 @@ class _Rules:
         return spec.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
 
     def reduces_by_rows(self, shape: Sequence[int], axes: Sequence[int]) -> bool:
-        return is_row_reduction(shape, axes)
+        return prefers_rows(shape, axes)
 
     def is_cheap(self, op: str) -> bool:
         return op not in _DEAR and op not in element_kinds.HOST_ONLY

@@ -10,12 +10,18 @@ from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
 _FAMILIES: Final = (
+    "conv.conv",
     "data_movement.gather",
     "data_movement.movement",
+    "elementwise.assign",
     "elementwise.loop",
+    "elementwise.optimizer_updates",
     "fused",
     "gemm.matmul",
+    "reduction.argmax",
+    "reduction.reduction",
     "reduction.row_reduction",
+    "reduction.scan",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []

@@ -19,6 +19,9 @@ from tfjit.kernels.source import Source
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
 
+_PLACE_WORDS: Final = (
+    "place_width", "place_size", "place_first", "image_lines", "row_lines", "pixel_lines",
+)  # fmt: skip
 _MOST_VECTOR: Final = 16  # elements of the widest load
 
 
@@ -26,15 +29,16 @@ _MOST_VECTOR: Final = 16  # elements of the widest load
 class Finish:
     """The epilogue of products and the stores of its results.
 
-    product: dtype of the product, to which a sum is rounded. run: columns that are
-    computed together. vector: runs are whole and aligned, so that they are loaded and stored at
-    once.
+    product: dtype of the product, to which a sum is rounded. run: columns that are computed
+    together. vector: runs are whole and aligned, so that they are loaded and stored at once.
+    strided: the rows are a grid of positions of images, which lie apart in the result.
     """
 
     product: DType
     epilogue: Epilogue | None
     run: int
     vector: bool
+    strided: bool = False
 
     @property
     def title(self) -> str:
@@ -63,6 +67,7 @@ class Finish:
         return (
             *(f"x{k}_address" for k in range(len(self.operands))),
             *(f"y{k}_address" for k in range(len(self.outputs))),
+            *(_PLACE_WORDS if self.strided else ()),
         )
 
     def write_setup(self, s: Source) -> None:
@@ -78,6 +83,14 @@ class Finish:
         Defined before: `rows` and `columns` of a matrix; `row` and `column` of the run; `line`, its
         row counted over all matrices.
         """
+        if self.strided:
+            s.line("place_image = div_u32(row, place_size)")
+            s.line("place_row = div_u32(row - place_image * place_size, place_width)")
+            s.line("place_column = row - place_image * place_size - place_row * place_width")
+            s.line(
+                "line = place_first + place_image * image_lines + place_row * row_lines + "
+                "place_column * pixel_lines"
+            )
         s.line("at = line * columns + column")
         if self.vector:
             with s.block("if row < rows and column < columns:"):
@@ -168,7 +181,9 @@ def _write_stores(s: Source, dtype: DType, pointer: str, at: str, values: Sequen
         s.line(f"{store}({pointer}, {at} + {first}, {own})")
 
 
-def finish_of(product: DType, epilogue: Epilogue | None, columns: int) -> Finish:
+def finish_of(
+    product: DType, epilogue: Epilogue | None, columns: int, strided: bool = False
+) -> Finish:
     """Return the end of products with rows of `columns`.
 
     Raises Unsupported for programs that can fail and for dtypes without device code.
@@ -184,19 +199,24 @@ def finish_of(product: DType, epilogue: Epilogue | None, columns: int) -> Finish
         for op in expressions.expanded(epilogue.program).ops:
             if op.op in element_kinds.HOST_ONLY:
                 raise Unsupported(f"{op.op} on GPUs")
-    return Finish(product, epilogue, run, columns % run == 0)
+    return Finish(product, epilogue, run, columns % run == 0, strided)
 
 
 def finish_words(
-    finish: Finish, operands: Sequence[tuple[Pointer, TensorSpec]], rows: int, columns: int
+    finish: Finish,
+    operands: Sequence[tuple[Pointer, TensorSpec]],
+    rows: int,
+    columns: int,
+    places: tuple[int, ...] = (),
 ) -> tuple[Word, ...]:
     """Return the words of `Finish.words`.
 
-    rows: of all matrices. Raises ValueError for an operand whose size does not fit its pattern.
+    rows: of all matrices. places: of strided rows, positions in a row of the grid and in an image,
+    then lines of the result: to the first, between images, rows and positions. Raises ValueError for an operand whose size does not fit its pattern.
     """
     outputs = tuple(Pointer("out", k) for k in range(len(finish.outputs)))
     if finish.epilogue is None:
-        return outputs
+        return (*outputs, *places)
     sizes = {"scalar": 1, "channel": columns, "row": rows, "full": rows * columns}
     words: list[Word] = []
     for (pointer, spec), pattern, dtype in zip(
@@ -208,7 +228,7 @@ def finish_words(
                 f"{spec.dtype.name}{list(spec.shape)}"
             )
         words.append(pointer)
-    return (*words, *outputs)
+    return (*words, *outputs, *places)
 
 
 __all__ = ["Finish", "finish_of", "finish_words"]

@@ -136,13 +136,16 @@ def matmul_call(
     transpose_a: bool = False,
     transpose_b: bool = False,
     epilogue: Epilogue | None = None,
+    plan: Plan | None = None,
 ) -> NativeCall:
     """Return the product of two matrices with an epilogue.
 
     a is [m, k], or [k, m] with transpose_a; b is [k, n], or [n, k] with transpose_b. Raises as
     `batch_matmul_call` does.
     """
-    return batch_matmul_call(inputs, adj_x=transpose_a, adj_y=transpose_b, epilogue=epilogue)
+    return batch_matmul_call(
+        inputs, adj_x=transpose_a, adj_y=transpose_b, epilogue=epilogue, plan=plan
+    )
 
 
 def swapped(attrs: Mapping[str, Any], op: str) -> tuple[bool, bool]:

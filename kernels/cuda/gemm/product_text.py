@@ -208,7 +208,7 @@ def sum_launch(
 class Product:
     """Products of a batch: sizes, operands and the words of these.
 
-    operands: of the epilogue.
+    operands: of the epilogue. places: see `finish_words`.
     """
 
     matrices: int
@@ -221,6 +221,7 @@ class Product:
     right_words: tuple[Word, ...]
     finish: Finish
     operands: Sequence[tuple[Pointer, TensorSpec]] = ()
+    places: tuple[int, ...] = ()
 
 
 def product_call(
@@ -235,7 +236,7 @@ def product_call(
     part = -(-max(1, product.k) // (plan.splits * tile.depth)) * tile.depth
     splits = max(1, -(-product.k // part))
     lines = product.matrices * product.m
-    last = finish_words(finish, product.operands, lines, product.n)
+    last = finish_words(finish, product.operands, lines, product.n, product.places)
     dtype = accumulator(finish.product)
     temps: tuple[int, ...] = ()
     if splits > 1:

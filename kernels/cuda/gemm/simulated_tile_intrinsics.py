@@ -63,6 +63,19 @@ def _guarded(count: int) -> Callable[..., tuple[Any, ...]]:
 ld_below2, ld_below4 = _guarded(2), _guarded(4)
 
 
+def _inside(load: Callable[..., Any]) -> Callable[..., Any]:
+    def check(
+        p: Any, i: int, at: int, limit: int, row: int, rows: int, column: int, columns: int
+    ) -> Any:
+        held = 0 <= row < rows and 0 <= column < columns
+        return load(p, i, at, limit if held else at)
+
+    return check
+
+
+ld_inside, ld_inside2, ld_inside4 = _inside(ld_below), _inside(ld_below2), _inside(ld_below4)
+
+
 def _stored(p: Any, i: int, *values: Any) -> None:
     if (p.address + i * p.dtype.itemsize) % min(_VECTOR_BYTES, len(values) * p.dtype.itemsize):
         raise AssertionError(f"a shared store at element {i} is not aligned")

@@ -112,14 +112,19 @@ class Operand(ABC):
         """
 
     @abstractmethod
-    def write_load(self, s: Source, slab: Slab, number: int) -> tuple[str, str, str]:
-        """Return index, position and limit of load `number` of the slab that begins at `depth_at`.
+    def write_load(self, s: Source, slab: Slab, number: int) -> tuple[str, str]:
+        """Return load `number` of the slab that begins at `depth_at`.
 
-        Elements at positions from the limit on are 0. Lines may be written before.
+        It is a function of `tile_intrinsics`, without its number of elements, and its arguments
+        behind the pointer. Lines may be written before.
         """
 
     def write_slab_start(self, s: Source, slab: Slab) -> None:
         """Write the part that the loads of one slab share; none by default."""
+        return
+
+    def write_slab_end(self, s: Source, slab: Slab) -> None:
+        """Write the step to the next slab; none by default."""
         return
 
     def slab(self, side: str, tile: TileShape, size: int) -> Slab:
@@ -141,12 +146,11 @@ def write_fetch(s: Source, operand: Operand, slab: Slab) -> None:
     """Load the thread's vectors of the slab at `depth_at` into registers."""
     operand.write_slab_start(s, slab)
     for number in range(slab.loads):
-        index, position, limit = operand.write_load(s, slab, number)
+        function, place = operand.write_load(s, slab, number)
         names = _registers(slab, number)
         suffix = "" if slab.vector == 1 else str(slab.vector)
-        s.line(
-            f"{', '.join(names)} = ld_below{suffix}({slab.name('p')}, {index}, {position}, {limit})"
-        )
+        s.line(f"{', '.join(names)} = {function}{suffix}({slab.name('p')}, {place})")
+    operand.write_slab_end(s, slab)
 
 
 def write_store(s: Source, operand: Operand, slab: Slab, buffer: str) -> None:
@@ -213,14 +217,14 @@ class MatrixOperand(Operand):
             s.line(f"{name('i')} = {name('start')} + line")
             s.line(f"{name('limit')} = depth_last if line < {name('lines')} else 0")
 
-    def write_load(self, s: Source, slab: Slab, number: int) -> tuple[str, str, str]:
-        """Return index, position and limit of one load."""
+    def write_load(self, s: Source, slab: Slab, number: int) -> tuple[str, str]:
+        """Return one load."""
         name = slab.name
         if self.along == "depth":
             at = f"depth_at + {name('lane')}"
-            return f"{name('i')}{number} + {at}", at, f"{name('limit')}{number}"
+            return "ld_below", f"{name('i')}{number} + {at}, {at}, {name('limit')}{number}"
         at = f"depth_at + {name('across')} + {number * slab.step}"
-        return f"{name('i')} + ({at}) * {name('stride')}", at, name("limit")
+        return "ld_below", f"{name('i')} + ({at}) * {name('stride')}, {at}, {name('limit')}"
 
 
 __all__ = [

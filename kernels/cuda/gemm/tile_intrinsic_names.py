@@ -8,6 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 NAMES: Final = (
-    "ld_below", "ld_below2", "ld_below4", "multiply_slab", "run_of", "st_shared2", "st_shared4",
-    "zeros",
+    "ld_below", "ld_below2", "ld_below4", "ld_inside", "ld_inside2", "ld_inside4", "multiply_slab",
+    "run_of", "st_shared2", "st_shared4", "zeros",
 )  # fmt: skip

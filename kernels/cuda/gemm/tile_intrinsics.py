@@ -9,6 +9,7 @@ every index into it is a constant, so a whole step is one intrinsic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from llvmlite import ir
@@ -157,7 +158,11 @@ def run_of(tyctx: Any, products: Any, number: Any, count: Any) -> Any:
     return result(products, types.int64, *sig_of(sizes)), emit
 
 
-def _guarded(p: Any, count: int) -> Any:
+Inside = Callable[[ir.IRBuilder, list[ir.Value]], ir.Value]
+
+
+def _guarded(p: Any, count: int, conditions: int, inside: Inside) -> Any:
+    """Return a load behind a condition on arguments 2 and on."""
     if not isinstance(p, types.CPointer) or isinstance(p.dtype, types.Complex | types.Boolean):
         return None
     result = types.UniTuple(p.dtype, count) if count > 1 else p.dtype
@@ -165,9 +170,9 @@ def _guarded(p: Any, count: int) -> Any:
     def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         item = ctx.get_data_type(p.dtype)
         moved = _moved(item, count)
-        inside = builder.icmp_signed("<", args[2], args[3])
+        holds = inside(builder, list(args[2:]))
         before = builder.block
-        with builder.if_then(inside):
+        with builder.if_then(holds):
             place = _base(builder, args[0], args[1], _GLOBAL)
             load = builder.load(builder.bitcast(place, ir.PointerType(moved, _GLOBAL)))
             load.align = count * _bytes(item)
@@ -182,7 +187,18 @@ def _guarded(p: Any, count: int) -> Any:
         parts = [builder.extract_element(elements, ir.Constant(_I32, k)) for k in range(count)]
         return cgutils.pack_array(builder, parts)
 
-    return result(p, types.int64, types.int64, types.int64), emit
+    return result(p, types.int64, *[types.int64] * conditions), emit
+
+
+def _below(builder: ir.IRBuilder, args: list[ir.Value]) -> ir.Value:
+    return builder.icmp_signed("<", args[0], args[1])
+
+
+def _in_image(builder: ir.IRBuilder, args: list[ir.Value]) -> ir.Value:
+    # as unsigned numbers, negative places are large
+    row = builder.icmp_unsigned("<", args[2], args[3])
+    column = builder.icmp_unsigned("<", args[4], args[5])
+    return builder.and_(_below(builder, args), builder.and_(row, column))
 
 
 def _moved(item: ir.Type, count: int) -> ir.Type:
@@ -198,19 +214,43 @@ def _moved(item: ir.Type, count: int) -> ir.Type:
 @intrinsic
 def ld_below(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
     """Return element i of p, or 0 unless at < limit. No thread writes p."""
-    return _guarded(p, 1)
+    return _guarded(p, 1, 2, _below)
 
 
 @intrinsic
 def ld_below2(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
     """Return elements i and i + 1 of p by one load, or zeros unless at < limit."""
-    return _guarded(p, 2)
+    return _guarded(p, 2, 2, _below)
 
 
 @intrinsic
 def ld_below4(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
     """Return 4 elements of p from i on by one load, or zeros unless at < limit."""
-    return _guarded(p, 4)
+    return _guarded(p, 4, 2, _below)
+
+
+@intrinsic
+def ld_inside(
+    tyctx: Any, p: Any, i: Any, at: Any, limit: Any, row: Any, rows: Any, column: Any, columns: Any
+) -> Any:
+    """Return `ld_below` of an element whose row and column are inside an image, else 0."""
+    return _guarded(p, 1, 6, _in_image)
+
+
+@intrinsic
+def ld_inside2(
+    tyctx: Any, p: Any, i: Any, at: Any, limit: Any, row: Any, rows: Any, column: Any, columns: Any
+) -> Any:
+    """Return `ld_below2` of elements whose row and column are inside an image, else zeros."""
+    return _guarded(p, 2, 6, _in_image)
+
+
+@intrinsic
+def ld_inside4(
+    tyctx: Any, p: Any, i: Any, at: Any, limit: Any, row: Any, rows: Any, column: Any, columns: Any
+) -> Any:
+    """Return `ld_below4` of elements whose row and column are inside an image, else zeros."""
+    return _guarded(p, 4, 6, _in_image)
 
 
 def _shared_storer(p: Any, count: int) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.kernels.groups import GroupBuilder, floats
+from tests.kernels.groups import GroupBuilder, ReduceBuilder, floats
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.fusion_rules import RULES
 from tfjit.kernels.registry import Unsupported
@@ -23,6 +25,26 @@ def test_series_are_left_to_the_host() -> None:
     assert template is not None
     with pytest.raises(Unsupported, match="Zeta is a sum in a loop"):
         template.accepts(b.group(b.op("Neg", b.op("Zeta", b.input(0), b.input(1)))))
+
+
+def test_rows_and_reductions_are_taken() -> None:
+    b = ReduceBuilder(floats(4, 6))
+    total = b.reduce("Sum", b.op("Exp", b.input(0)), (1,))
+    for kind in ("rows", "reduce"):
+        template = RULES.template_of(kind)
+        assert template is not None
+        template.accepts(replace(b.group(total), kind=kind))
+    assert RULES.reduces_by_rows((4, 6), (1,)) and not RULES.reduces_by_rows((4, 6), (0,))
+
+
+def test_variances_in_one_pass_are_left() -> None:
+    b = ReduceBuilder(floats(6, 8))
+    mean = b.reduce("Mean", b.input(0), (0,), keep=True)
+    apart = b.op("SquaredDifference", b.input(0), mean)
+    template = RULES.template_of("reduce")
+    assert template is not None
+    with pytest.raises(Unsupported, match="squared distances"):
+        template.accepts(replace(b.group(b.reduce("Mean", apart, (0,)), mean), kind="reduce"))
 
 
 def test_types_and_costs() -> None:
