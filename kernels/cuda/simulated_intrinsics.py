@@ -1,151 +1,59 @@
 """Stand in for `intrinsics` where kernels run as Python over host memory.
 
-`run_grid` runs all threads of a launch. Threads run one after the other, or, where a kernel has a
-barrier or a shuffle, as Python threads of one block at a time. Values are NumPy scalars, so that
-arithmetic rounds and wraps as on the device.
+`simulator` runs the threads of a launch, and knows the place of the running one. Values are NumPy
+scalars, so that arithmetic rounds and wraps as on the device.
 """
 
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from tfjit.kernels.cuda.intrinsic_names import NAMES
+from tfjit.kernels.cuda.simulator import (
+    WARP,
+    barrier,
+    exchange,
+    here,
+    run_grid,  # noqa: F401 (tests ask for it here)
+    shared,
+)
 
 __all__ = list(NAMES)
-
-WARP: Final = 32
-_STACK_BYTES: Final = 512 * 1024
-Extent = tuple[int, int, int]
-_IGNORED: Final = {"over": "ignore", "under": "ignore", "invalid": "ignore", "divide": "ignore"}
 
 
 # threads
 
 
-@dataclass
-class _Block:
-    """One running block: its index, its shared arrays, its barrier."""
-
-    index: Extent
-    size: Extent
-    grid: Extent
-    barrier: threading.Barrier
-    shared: list[np.ndarray] = field(default_factory=list)
-    exchange: list[Any] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-class _Position(threading.local):
-    """The simulated thread that a Python thread runs."""
-
-    block: _Block
-    thread: Extent = (0, 0, 0)
-    shared_arrays = 0
-
-
-_here: Final = _Position()
-
-
-def _is_cooperative(function: Callable[..., None]) -> bool:
-    """Return whether a kernel has a barrier or exchanges values."""
-    names = set(function.__code__.co_names)
-    return bool(names & {"sync_threads", "shuffle_xor", "shuffle_down"})
-
-
-def _run_thread(
-    function: Callable[..., None], words: Sequence[int], block: _Block, index: Extent,
-    errors: list[BaseException],
-) -> None:  # fmt: skip
-    _here.block, _here.thread, _here.shared_arrays = block, index, 0
-    try:
-        with np.errstate(**_IGNORED):  # type: ignore[arg-type]
-            function(*words)
-    except BaseException as error:  # a thread that is gone would leave the others at the barrier
-        errors.append(error)
-        block.barrier.abort()
-
-
-def run_grid(
-    function: Callable[..., None], words: Sequence[int], grid: Extent, block: Extent
-) -> None:
-    """Run a kernel for all threads of a grid.
-
-    function: with these intrinsics as its globals. words: its arguments.
-    """
-    size = block[0] * block[1] * block[2]
-    inside = [(x, y, z) for z in range(block[2]) for y in range(block[1]) for x in range(block[0])]
-    together = _is_cooperative(function) and size > 1
-    for z in range(grid[2]):
-        for y in range(grid[1]):
-            for x in range(grid[0]):
-                made = _Block((x, y, z), block, grid, threading.Barrier(size if together else 1))
-                made.exchange = [None] * size
-                errors: list[BaseException] = []
-                if together:
-                    _run_together(function, words, made, inside, errors)
-                else:
-                    for index in inside:
-                        _run_thread(function, words, made, index, errors)
-                first = [e for e in errors if not isinstance(e, threading.BrokenBarrierError)]
-                if errors:
-                    raise (first or errors)[0]
-
-
-def _run_together(
-    function: Callable[..., None], words: Sequence[int], block: _Block, inside: list[Extent],
-    errors: list[BaseException],
-) -> None:  # fmt: skip
-    before = threading.stack_size(_STACK_BYTES)
-    try:
-        workers = [
-            threading.Thread(target=_run_thread, args=(function, words, block, index, errors))
-            for index in inside
-        ]
-        for worker in workers:
-            worker.start()
-    finally:
-        threading.stack_size(before)
-    for worker in workers:
-        worker.join()
-
-
-def _linear() -> int:
-    x, y, z = _here.thread
-    return x + _here.block.size[0] * (y + _here.block.size[1] * z)
-
-
 def thread() -> int:
-    return _here.thread[0]
+    return here.thread[0]
 
 
 def thread_y() -> int:
-    return _here.thread[1]
+    return here.thread[1]
 
 
 def block() -> int:
-    return _here.block.index[0]
+    return here.block[0]
 
 
 def block_y() -> int:
-    return _here.block.index[1]
+    return here.block[1]
 
 
 def block_z() -> int:
-    return _here.block.index[2]
+    return here.block[2]
 
 
 def threads() -> int:
-    return _here.block.size[0]
+    return here.block_extent[0]
 
 
 def blocks() -> int:
-    return _here.block.grid[0]
+    return here.grid_extent[0]
 
 
 def unit() -> int:
@@ -160,27 +68,21 @@ def advance(u: int, step: int) -> int:
     return u + step
 
 
-def sync_threads() -> None:
-    _here.block.barrier.wait()
-
-
-def _exchanged(v: Any, source: int) -> Any:
-    current = _here.block
-    current.exchange[_linear()] = v
-    current.barrier.wait()
-    found = current.exchange[source] if source < len(current.exchange) else v
-    current.barrier.wait()
-    return found
+sync_threads = barrier
 
 
 def shuffle_xor(v: Any, mask: int) -> Any:
-    return _exchanged(v, _linear() ^ int(mask))
+    lane = here.number % WARP
+    lanes = exchange(v)
+    there = lane ^ int(mask)
+    return lanes[there] if there < len(lanes) else v
 
 
 def shuffle_down(v: Any, distance: int) -> Any:
-    lane = _linear()
+    lane = here.number % WARP
+    lanes = exchange(v)
     there = lane + int(distance)
-    return _exchanged(v, there if there // WARP == lane // WARP else lane)
+    return lanes[there] if there < len(lanes) else v
 
 
 # memory
@@ -253,41 +155,27 @@ def _pointer_maker(dtype: np.dtype[Any]) -> Callable[[int], _Pointer]:
 
 
 def _shared_maker(dtype: np.dtype[Any]) -> Callable[[int], _Pointer]:
-    def shared(n: int) -> _Pointer:
-        number = _here.shared_arrays
-        _here.shared_arrays += 1
-        arrays = _here.block.shared
-        with _here.block.lock:
-            if number == len(arrays):
-                # garbage, so that elements which nobody wrote show
-                arrays.append(np.full(n * dtype.itemsize + 16, 0xFF, np.uint8))
-        return _Pointer(arrays[number].ctypes.data + -arrays[number].ctypes.data % 16, dtype)
-
-    return shared
+    # the first contents are garbage, so that elements show that no thread wrote
+    return lambda n: _Pointer(shared(n * dtype.itemsize).ctypes.data, dtype)
 
 
 for _kind, _dtype in _DTYPES.items():
     globals()[f"ptr_{_kind}"] = _pointer_maker(np.dtype(_dtype))
     globals()[f"shared_{_kind}"] = _shared_maker(np.dtype(_dtype))
 
-_atomics: Final = threading.Lock()
-
 
 def atomic_add(p: _Pointer, i: int, v: Any) -> None:
-    with _atomics:
-        st(p, i, ld(p, i) + p.dtype.type(v))
+    st(p, i, ld(p, i) + p.dtype.type(v))
 
 
 def atomic_max(p: _Pointer, i: int, v: Any) -> None:
-    with _atomics:
-        if v > ld(p, i):
-            st(p, i, v)
+    if v > ld(p, i):
+        st(p, i, v)
 
 
 def atomic_min(p: _Pointer, i: int, v: Any) -> None:
-    with _atomics:
-        if v < ld(p, i):
-            st(p, i, v)
+    if v < ld(p, i):
+        st(p, i, v)
 
 
 # numbers

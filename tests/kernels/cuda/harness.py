@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.kernels.launching import tensor
 from tfjit.kernels.cuda.launches import CudaLaunch
-from tfjit.kernels.cuda.simulated_intrinsics import run_grid
+from tfjit.kernels.cuda.simulator import run_grid
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec
 
 ALIGNED = 256

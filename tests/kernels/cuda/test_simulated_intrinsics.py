@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.harness import compile_ptx, simulated
-from tfjit.kernels.cuda import element_kinds, simulated_intrinsics
+from tfjit.framework import errors
+from tfjit.kernels.cuda import element_kinds, simulated_intrinsics, simulator
 from tfjit.kernels.cuda.intrinsic_names import NAMES
 
 
@@ -20,7 +21,7 @@ def kernel(*lines: str, arguments: str = "a, b") -> str:
 
 def run(text: str, *arrays: np.ndarray, blocks: int = 1, threads: int = 1) -> None:
     words = [a.ctypes.data for a in arrays]
-    simulated_intrinsics.run_grid(simulated(text), words, (blocks, 1, 1), (threads, 1, 1))
+    simulator.run_grid(simulated(text), words, (blocks, 1, 1), (threads, 1, 1))
 
 
 def test_the_device_and_the_simulator_have_the_same_names() -> None:
@@ -100,7 +101,7 @@ def test_an_unaligned_vector_is_refused() -> None:
     start = (-x.ctypes.data % 16) // 4
     text = kernel("ld_vec4(ptr_f32(a), 0)", arguments="a")
     run(text, x[start:])
-    with pytest.raises(AssertionError, match="a load of 16 bytes"):
+    with pytest.raises(errors.InternalError, match="a load of 16 bytes"):
         run(text, x[start + 1 :])
 
 
@@ -122,7 +123,7 @@ def test_atomics(kind: str) -> None:
 
 def test_an_error_in_one_thread_ends_the_launch() -> None:
     text = kernel("if thread() == 1:", "    div_u32(1, 0)", "sync_threads()", arguments="a")
-    with pytest.raises(AssertionError, match="div_u32"):
+    with pytest.raises(errors.InternalError, match="div_u32"):
         run(text, np.zeros(1), threads=4)
 
 
