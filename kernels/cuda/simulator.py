@@ -28,8 +28,14 @@ Extent = tuple[int, int, int]
 T = TypeVar("T")
 
 WARP: Final = 32
-_TWINS: Final = {"intrinsics": "simulated_intrinsics", "device_math": "simulated_math"}
-_MODULE: Final = re.compile(rf"\btfjit\.kernels\.cuda(\.| import )({'|'.join(_TWINS)})\b")
+_TWINS: Final = {
+    "intrinsics": "simulated_intrinsics",
+    "device_math": "simulated_math",
+    "gemm.tile_intrinsics": "gemm.simulated_tile_intrinsics",
+}
+_MODULE: Final = re.compile(
+    rf"\btfjit\.kernels\.cuda(\.| import )({'|'.join(map(re.escape, _TWINS))})\b"
+)
 _numbers: Final = itertools.count(1)
 _functions: Final[dict[int, tuple[Callable[..., None], str]]] = {}
 _launching: Final = threading.Lock()

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
-from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.offload.outline_offloaded import hosted
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.plan.function_plan import BodyPlan, edge_value, given, types_of
-from tfjit.runtime.resources.migrating_variable import MigratingVariable
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
@@ -124,15 +122,6 @@ class OffloadKernel:
             if self._host_plan is None:
                 function = hosted(self.offloaded.function, session.devices.default.name)
                 self._host_plan = BodyPlan(session, function)
-        graph = self.offloaded.function.graph
-        used = [value for value in values if isinstance(value, MigratingVariable)]
-        for node in graph.op_nodes():
-            if node.has_trait(VARIABLE):
-                variable = session.find_variable(node)
-                if isinstance(variable, MigratingVariable):
-                    used.append(variable)
-        for variable in used:
-            variable.written_on_host()
         return self._host_plan.body(types).call(values, ctx.step)
 
 
