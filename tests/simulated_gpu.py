@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tfjit.kernels.cuda import architecture, devices
+from tfjit.kernels.cuda.device import architecture, devices
 from tfjit.kernels.ir import backend as backends
 from tfjit.kernels.jit.targets import find_target
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda import device_facts, registry
-from tfjit.kernels.cuda.visible_devices import VisibleDevice, visible_devices
+from tfjit.kernels.cuda.device import device_facts
+from tfjit.kernels.cuda.device.visible_devices import VisibleDevice, visible_devices
+from tfjit.kernels.cuda.template import registry
 from tfjit.kernels.ir.backend import Backend, FusionRules
 from tfjit.kernels.registry import (
     Builder,
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 _HOST_NUMBERS: Final = frozenset({"int32"})
 """Types that TensorFlow's GPU kernels of arithmetic keep in host memory: shapes, above all."""
+_COMPARISONS: Final = frozenset(
+    {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
+)
 _ON_EITHER_SIDE: Final = frozenset(
     {
         *("VariableV2", "Variable", "VarHandleOp", "VarIsInitializedOp", "IsVariableInitialized"),
@@ -83,7 +87,7 @@ class CudaBackend(Backend):
             found = self._accelerators.get(number)
             if found is None:
                 device = self._devices[number]
-                from tfjit.kernels.cuda.devices import open_device
+                from tfjit.kernels.cuda.device.devices import open_device
 
                 found = open_device(device.physical)
                 found.memory_limit = device.memory_limit
@@ -106,6 +110,8 @@ class CudaBackend(Backend):
         shape arithmetic are.
         """
         if registry.find_builder(op) is None:
+            return False
+        if op in _COMPARISONS and dtypes and dtypes[0].base_dtype.name in _HOST_NUMBERS:
             return False
         return not dtypes or any(d.base_dtype.name not in _HOST_NUMBERS for d in dtypes)
 

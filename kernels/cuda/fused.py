@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.cpu.elementwise.loop import iteration_space_of
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
-from tfjit.kernels.cuda.row_choice import prefers_rows
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.row_choice import prefers_rows
 from tfjit.kernels.ir.op_forms import MOVING
 from tfjit.kernels.registry import NodeSpec, Unsupported
 

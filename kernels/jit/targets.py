@@ -54,7 +54,7 @@ class Target(ABC):
 
 
 # as text, so that nothing of the device is imported before a source asks for it
-_FACTORIES: Final = {"cuda": "tfjit.kernels.cuda.modules:cuda_target"}
+_FACTORIES: Final = {"cuda": "tfjit.kernels.cuda.device.modules:cuda_target"}
 
 
 @functools.cache

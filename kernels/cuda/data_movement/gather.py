@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from tfjit.kernels.cuda.data_movement.strided_copy import IMPORT
-from tfjit.kernels.cuda.launches import CudaLaunch, grid_for, source
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for, source
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word
 from tfjit.kernels.source import Source
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from tfjit.kernels.cpu.data_movement.strided_copy import copies_by
 from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
-from tfjit.kernels.cuda.launches import CudaLaunch
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.launches import CudaLaunch
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported, find_native
 
 OPS: Final = (

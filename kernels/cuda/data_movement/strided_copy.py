@@ -9,7 +9,7 @@ from typing import Final
 
 from tfjit.kernels.cpu.data_movement.strided_copy import View
 from tfjit.kernels.cpu.template.iteration_space import collapse
-from tfjit.kernels.cuda.launches import MAX_BLOCKS, THREADS, CudaLaunch, grid_for, source
+from tfjit.kernels.cuda.template.launches import MAX_BLOCKS, THREADS, CudaLaunch, grid_for, source
 from tfjit.kernels.registry import Pointer, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 
@@ -19,7 +19,7 @@ _WIDEST: Final = 16
 _POINTERS: Final = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _NARROW: Final = 1 << 31  # indices below it are divided in 32 bits
 
-IMPORT: Final = "from tfjit.kernels.cuda.intrinsics import *"
+IMPORT: Final = "from tfjit.kernels.cuda.template.intrinsics import *"
 
 
 def copy_launch(

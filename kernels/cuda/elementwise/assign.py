@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.element_kinds import VECTOR_BYTES
 from tfjit.kernels.cuda.elementwise.loop_text import FLAT, LoopOperand, write_loop
-from tfjit.kernels.cuda.kernel_text import KernelText
-from tfjit.kernels.cuda.launches import CudaLaunch, grid_for
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.element_kinds import VECTOR_BYTES
+from tfjit.kernels.cuda.template.kernel_text import KernelText
+from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported, Word
 

@@ -25,7 +25,6 @@ from tfjit.kernels.cpu.template.iteration_space import (
     collapse,
     single,
 )
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop_text import (
     COLUMN,
     FLAT,
@@ -36,9 +35,10 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     write_loop,
 )
 from tfjit.kernels.cuda.elementwise.tiled_loop import transposed_dim, write_tiled_loop
-from tfjit.kernels.cuda.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.launches import CudaLaunch, grid_for
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported

@@ -8,8 +8,8 @@ from typing import Final
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.kernel_text import KernelText
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import Pointer
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop_text import (
     SCALAR,
     STRIDED,
@@ -20,7 +19,8 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     write_pointers,
     write_results,
 )
-from tfjit.kernels.cuda.kernel_text import KernelText
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program
 
 SIDE: Final = 32

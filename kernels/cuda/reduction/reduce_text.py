@@ -9,15 +9,15 @@ from typing import Final
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.reduction.reduce_plan import Head
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop_text import (
     LoopOperand,
     element_index,
     write_pointers,
     write_values,
 )
-from tfjit.kernels.cuda.kernel_text import KernelText
 from tfjit.kernels.cuda.reduction import steps
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import Pointer
 

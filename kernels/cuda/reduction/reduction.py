@@ -17,7 +17,6 @@ from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reduce_plan import Head, ReducePlan, reduce_plan
 from tfjit.kernels.cpu.reduction.reducers import reduced_axes
 from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, collapse, single
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop import require_device_forms
 from tfjit.kernels.cuda.elementwise.loop_text import (
     COLUMN,
@@ -26,8 +25,6 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     VECTOR,
     LoopOperand,
 )
-from tfjit.kernels.cuda.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.launches import THREADS, CudaLaunch
 from tfjit.kernels.cuda.reduction.reduce_text import (
     FULL,
     SINGLE,
@@ -38,8 +35,11 @@ from tfjit.kernels.cuda.reduction.reduce_text import (
 )
 from tfjit.kernels.cuda.reduction.row_reduction import rows_call
 from tfjit.kernels.cuda.reduction.steps import WARP
-from tfjit.kernels.cuda.registry import device_native
-from tfjit.kernels.cuda.row_choice import prefers_rows
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch
+from tfjit.kernels.cuda.template.registry import device_native
+from tfjit.kernels.cuda.template.row_choice import prefers_rows
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported

@@ -19,10 +19,10 @@ from tfjit.kernels.cpu.reduction.row_program import (
     WIDTH,
     RowProgram,
 )
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.kernel_text import KernelText
 from tfjit.kernels.cuda.reduction import steps
 from tfjit.kernels.cuda.reduction.steps import WARP
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Pointer, Unsupported
 

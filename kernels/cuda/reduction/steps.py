@@ -9,7 +9,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import Reduction
-from tfjit.kernels.cuda import element_kinds
+from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.source import Source
 
 WARP: Final = 32

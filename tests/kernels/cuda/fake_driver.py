@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfjit.kernels.cuda import driver
+from tfjit.kernels.cuda.device import driver
 
 GIB = 1 << 30
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 97: 232448, 115: 1}

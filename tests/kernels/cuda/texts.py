@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfjit.kernels.cuda import launches
+from tfjit.kernels.cuda.template import launches
 from tfjit.kernels.source import KernelSource
 
 SCALE = """# double n float32, with shared memory and a barrier
@@ -32,7 +32,7 @@ def kernel(a0, a1, a2):
 
 DOUBLE = """# double n float32, in the simulator
 import ctypes
-from tfjit.kernels.cuda.simulator import here
+from tfjit.kernels.cuda.device.simulator import here
 
 
 def kernel(source, target, n):

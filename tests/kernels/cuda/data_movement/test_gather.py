@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.harness import run_node, run_node_state
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 
 TABLE = np.arange(30, dtype=np.float32).reshape(5, 6)
 

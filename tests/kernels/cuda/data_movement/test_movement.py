@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.cuda.harness import run_node
 from tfjit.kernels.cuda.data_movement.movement import OPS
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import find_native
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

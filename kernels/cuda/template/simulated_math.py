@@ -13,7 +13,7 @@ from typing import Any, Final
 import numba
 
 from tfjit.kernels import vmath
-from tfjit.kernels.cuda.simulated_intrinsics import (
+from tfjit.kernels.cuda.template.simulated_intrinsics import (
     boolean,
     complex64,
     complex128,

@@ -11,8 +11,8 @@ import pytest
 from tests.kernels.cuda.texts import need_numba_cuda, scale_by
 from tests.kernels.jit.processes import run_python
 from tfjit.framework import errors
-from tfjit.kernels.cuda import devices, driver
-from tfjit.kernels.cuda.architecture import is_simulated
+from tfjit.kernels.cuda.device import devices, driver
+from tfjit.kernels.cuda.device.architecture import is_simulated
 from tfjit.kernels.ir.accelerator import Accelerator, Copy, Fill, KernelLaunch
 from tfjit.kernels.jit.store import KernelStore
 
@@ -103,7 +103,7 @@ def test_an_illegal_address_ends_the_process_use_of_the_gpu(tmp_path: Path) -> N
         """
         from tests.kernels.cuda.texts import scale_by
         from tfjit.framework import errors
-        from tfjit.kernels.cuda import devices
+        from tfjit.kernels.cuda.device import devices
         from tfjit.kernels.ir.accelerator import KernelLaunch
         from tfjit.kernels.jit.store import store
 

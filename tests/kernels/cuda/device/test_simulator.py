@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda import simulator
+from tfjit.kernels.cuda.device import simulator
 
 IMPORTS = """
 import ctypes
-from tfjit.kernels.cuda.simulator import barrier, exchange, here, shared
+from tfjit.kernels.cuda.device.simulator import barrier, exchange, here, shared
 
 
 def store(address, at, value):
@@ -121,8 +121,8 @@ def test_no_warning_of_numpy() -> None:
 
 def test_intrinsics_and_math_are_replaced_by_their_twins() -> None:
     text = """
-from tfjit.kernels.cuda import device_math as vm
-from tfjit.kernels.cuda.intrinsics import *
+from tfjit.kernels.cuda.template import device_math as vm
+from tfjit.kernels.cuda.template.intrinsics import *
 
 
 def kernel(a, n):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Final
 
-from tfjit.kernels.cuda.architecture import compute_capability
+from tfjit.kernels.cuda.device.architecture import compute_capability
 from tfjit.kernels.jit.object_file import ObjectFile, Refused
 
 # Numba's environment of a function, which a kernel never reads

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda import simulator
-from tfjit.kernels.cuda.memory_limit import ALIGNMENT, MemoryLimit
+from tfjit.kernels.cuda.device import simulator
+from tfjit.kernels.cuda.device.memory_limit import ALIGNMENT, MemoryLimit
 from tfjit.kernels.ir.accelerator import (
     Accelerator,
     Command,

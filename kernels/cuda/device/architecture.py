@@ -35,7 +35,7 @@ def architecture() -> str:
     if chosen:
         compute_capability(chosen)
         return chosen
-    from tfjit.kernels.cuda import driver
+    from tfjit.kernels.cuda.device import driver
 
     count, reason = driver.device_count()
     if not count:

@@ -1,6 +1,6 @@
 """Emit what generated CUDA kernels need below Numba's own language.
 
-Kernel texts do `from tfjit.kernels.cuda.intrinsics import *`. Only the compiler process imports
+Kernel texts do `from tfjit.kernels.cuda.template.intrinsics import *`. Only the compiler process imports
 this module: it needs numba-cuda. `simulated_intrinsics` has the same names for host memory.
 
 Every argument of a kernel is an int64. Pointers are made of addresses, and an index counts
@@ -37,7 +37,7 @@ from numba import (
 from numba.core import cgutils, types
 from numba.cuda.extending import intrinsic
 
-from tfjit.kernels.cuda.intrinsic_names import NAMES
+from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
 __all__ = list(NAMES)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda.visible_devices import visible_devices
+from tfjit.kernels.cuda.device.visible_devices import visible_devices
 from tfjit.protos import ConfigProto, GPUOptions
 
 GIB = 1 << 30

@@ -10,7 +10,7 @@ import pytest
 from tests.kernels.cuda.fake_driver import FakeDriver, install
 from tests.kernels.jit.processes import run_python
 from tfjit.framework import errors
-from tfjit.kernels.cuda import devices, driver
+from tfjit.kernels.cuda.device import devices, driver
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,8 @@ def test_a_simulated_process(tmp_path: Path) -> None:
         import sys
         from tests.kernels.cuda.texts import DOUBLE
         import numpy as np
-        from tfjit.kernels.cuda import devices, launches
+        from tfjit.kernels.cuda.device import devices
+        from tfjit.kernels.cuda.template import launches
         from tfjit.kernels.ir.accelerator import KernelLaunch
         from tfjit.kernels.jit.store import store
 

@@ -11,7 +11,7 @@ import pytest
 from tests.kernels.cuda.fake_driver import FakeDriver, install
 from tests.kernels.cuda.texts import need_numba_cuda, scale_by
 from tests.kernels.jit.processes import run_python
-from tfjit.kernels.cuda import architecture, driver, modules
+from tfjit.kernels.cuda.device import architecture, driver, modules
 from tfjit.kernels.jit import targets
 from tfjit.kernels.jit.cache_key import cache_key
 from tfjit.kernels.jit.loader import LoadError, NoCompiler

@@ -9,7 +9,7 @@ from tfjit.kernels.jit.object_file import Refused
 
 need_numba_cuda()
 
-from tfjit.kernels.cuda import compiler  # noqa: E402
+from tfjit.kernels.cuda.device import compiler  # noqa: E402
 
 TEXT = SCALE.format(factor=3)
 

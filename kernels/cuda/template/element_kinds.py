@@ -10,8 +10,8 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.registry import Unsupported
 
 HEADER: Final = (
-    "from tfjit.kernels.cuda import device_math as vm",
-    "from tfjit.kernels.cuda.intrinsics import *",
+    "from tfjit.kernels.cuda.template import device_math as vm",
+    "from tfjit.kernels.cuda.template.intrinsics import *",
     "",
     "",
 )

@@ -9,8 +9,8 @@ import pytest
 
 from tests.kernels.cuda.texts import DOUBLE
 from tfjit.framework import errors
-from tfjit.kernels.cuda import simulator
-from tfjit.kernels.cuda.simulated_accelerator import SimulatedAccelerator
+from tfjit.kernels.cuda.device import simulator
+from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
 from tfjit.kernels.ir.accelerator import Copy, Fill, KernelLaunch
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.kernels.cuda.fake_driver import GIB, FakeDriver, install, launched_words
 from tfjit.framework import errors
-from tfjit.kernels.cuda import driver
-from tfjit.kernels.cuda.accelerator import CudaAccelerator
+from tfjit.kernels.cuda.device import driver
+from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
 from tfjit.kernels.ir.accelerator import Copy, Fill, KernelLaunch
 
 KERNEL = 0xBEEF

@@ -29,13 +29,11 @@ T = TypeVar("T")
 
 WARP: Final = 32
 _TWINS: Final = {
-    "intrinsics": "simulated_intrinsics",
-    "device_math": "simulated_math",
+    "template.intrinsics": "template.simulated_intrinsics",
+    "template import device_math": "template import simulated_math",
     "gemm.tile_intrinsics": "gemm.simulated_tile_intrinsics",
 }
-_MODULE: Final = re.compile(
-    rf"\btfjit\.kernels\.cuda(\.| import )({'|'.join(map(re.escape, _TWINS))})\b"
-)
+_MODULE: Final = re.compile(rf"\btfjit\.kernels\.cuda\.({'|'.join(map(re.escape, _TWINS))})\b")
 _numbers: Final = itertools.count(1)
 _functions: Final[dict[int, tuple[Callable[..., None], str]]] = {}
 _launching: Final = threading.Lock()
@@ -67,7 +65,7 @@ class _Abandoned(BaseException):
 
 def load(text: str, entries: Sequence[str], title: str) -> dict[str, int]:
     """Return the handle of each entry of a text, for `launch`."""
-    text = _MODULE.sub(lambda match: f"tfjit.kernels.cuda{match[1]}{_TWINS[match[2]]}", text)
+    text = _MODULE.sub(lambda match: f"tfjit.kernels.cuda.{_TWINS[match[1]]}", text)
     filename = f"<simulated kernel {next(_numbers)}: {title}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     module = types.ModuleType(f"tfjit_simulated_{next(_numbers)}")

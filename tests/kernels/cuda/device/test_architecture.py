@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kernels.cuda.fake_driver import FakeDriver, install
-from tfjit.kernels.cuda import architecture as module
-from tfjit.kernels.cuda import driver
+from tfjit.kernels.cuda.device import architecture as module
+from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.jit.loader import NoCompiler
 
 

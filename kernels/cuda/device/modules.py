@@ -9,15 +9,15 @@ import re
 import sys
 from typing import Final
 
-from tfjit.kernels.cuda import driver
-from tfjit.kernels.cuda.architecture import SIMULATED, architecture, is_simulated
+from tfjit.kernels.cuda.device import driver
+from tfjit.kernels.cuda.device.architecture import SIMULATED, architecture, is_simulated
 from tfjit.kernels.jit.cache_key import module_hash
 from tfjit.kernels.jit.loader import LoadError, NoCompiler
 from tfjit.kernels.jit.object_file import ObjectFile
 from tfjit.kernels.jit.targets import Target
 from tfjit.kernels.source import KernelSource
 
-_COMPILER: Final = "tfjit.kernels.cuda.compiler"
+_COMPILER: Final = "tfjit.kernels.cuda.device.compiler"
 # Their versions decide object code: CUDA 12 has libNVVM in the wheel of nvcc.
 _VERSION: Final = re.compile(
     r"(numba|numba_cuda|nvidia_(nvvm|cuda_nvcc|nvjitlink)\w*)-.*\.dist-info$"
@@ -78,7 +78,7 @@ class SimulatedTarget(Target):
         return SIMULATED
 
     def interpret(self, source: KernelSource) -> dict[str, int]:
-        from tfjit.kernels.cuda import simulator
+        from tfjit.kernels.cuda.device import simulator
 
         return simulator.load(source.text, source.entries, source.description)
 

@@ -6,7 +6,7 @@ import threading
 from typing import Final
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda.architecture import is_simulated
+from tfjit.kernels.cuda.device.architecture import is_simulated
 from tfjit.kernels.ir.accelerator import Accelerator
 
 _opened: Final[dict[int, Accelerator]] = {}
@@ -17,7 +17,7 @@ def device_count() -> tuple[int, str]:
     """Return the number of devices, and the reason where it is 0."""
     if is_simulated():
         return 1, ""
-    from tfjit.kernels.cuda import driver
+    from tfjit.kernels.cuda.device import driver
 
     return driver.device_count()
 
@@ -35,11 +35,11 @@ def open_device(number: int) -> Accelerator:
             )
         made: Accelerator
         if is_simulated():
-            from tfjit.kernels.cuda.simulated_accelerator import SimulatedAccelerator
+            from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
 
             made = SimulatedAccelerator()
         else:
-            from tfjit.kernels.cuda.accelerator import CudaAccelerator
+            from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
 
             made = CudaAccelerator(number)
         _opened[number] = made

@@ -13,7 +13,7 @@ import pytest
 
 from tests.kernels.cuda.fake_driver import FakeDriver, install
 from tfjit.framework import errors
-from tfjit.kernels.cuda import driver
+from tfjit.kernels.cuda.device import driver
 
 
 @pytest.fixture

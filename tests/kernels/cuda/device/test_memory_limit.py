@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda.memory_limit import MemoryLimit
+from tfjit.kernels.cuda.device.memory_limit import MemoryLimit
 
 
 def test_counts_in_multiples_of_256() -> None:

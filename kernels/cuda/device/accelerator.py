@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda import driver
-from tfjit.kernels.cuda.memory_limit import MemoryLimit
+from tfjit.kernels.cuda.device import driver
+from tfjit.kernels.cuda.device.memory_limit import MemoryLimit
 from tfjit.kernels.ir.accelerator import (
     Accelerator,
     Command,

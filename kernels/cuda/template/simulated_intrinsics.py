@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.kernels.cuda.intrinsic_names import NAMES
-from tfjit.kernels.cuda.simulator import (
+from tfjit.kernels.cuda.device.simulator import (
     WARP,
     barrier,
     exchange,
@@ -21,6 +20,7 @@ from tfjit.kernels.cuda.simulator import (
     run_grid,  # noqa: F401 (tests ask for it here)
     shared,
 )
+from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
 __all__ = list(NAMES)
 

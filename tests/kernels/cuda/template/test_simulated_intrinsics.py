@@ -10,8 +10,9 @@ import pytest
 
 from tests.kernels.cuda.harness import compile_ptx, simulated
 from tfjit.framework import errors
-from tfjit.kernels.cuda import element_kinds, simulated_intrinsics, simulator
-from tfjit.kernels.cuda.intrinsic_names import NAMES
+from tfjit.kernels.cuda.device import simulator
+from tfjit.kernels.cuda.template import element_kinds, simulated_intrinsics
+from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
 
 def kernel(*lines: str, arguments: str = "a, b") -> str:
@@ -30,7 +31,7 @@ def test_the_device_and_the_simulator_have_the_same_names() -> None:
     assert all(hasattr(simulated_intrinsics, name) for name in NAMES)
     pytest.importorskip("numba.cuda.extending")
     code = (
-        "from tfjit.kernels.cuda import intrinsics\n"
+        "from tfjit.kernels.cuda.template import intrinsics\n"
         "print(all(hasattr(intrinsics, n) for n in intrinsics.__all__), len(intrinsics.__all__))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfjit.kernels.cuda import element_kinds, launches
-from tfjit.kernels.cuda.launches import CudaLaunch
+from tfjit.kernels.cuda.template import element_kinds, launches
+from tfjit.kernels.cuda.template.launches import CudaLaunch
 from tfjit.kernels.registry import Word
 from tfjit.kernels.source import KernelSource, Source
 
