@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.scalar_program import Program
 
 _REPEATED: Final = 64
-"""Scalar ops that a loop may compute again for values that it needs at several places.
+"""Scalar ops that a loop may compute again at several places.
 
 A GPU computes about a hundred of them in the time of one access to memory.
 """
