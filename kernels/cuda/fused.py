@@ -18,7 +18,10 @@ TEMPLATES: Final = {
     "rows": ("reduction.row_reduction", "rows_call"),
     "reduce": ("reduction.reduction", "reduce_call"),
 }
-"""Module and function of a group's template, by kind; imported when a group comes up."""
+"""Module and function of a group's template, by kind.
+
+It is imported when a group comes up.
+"""
 
 
 def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:

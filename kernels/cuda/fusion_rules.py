@@ -26,7 +26,7 @@ ANCHORS: Final[Mapping[str, str]] = {
 }
 """Map op types with an epilogue to the kind of their group."""
 _REPEATED: Final = 64
-"""Scalar ops that a loop may compute again for values that it needs at several places.
+"""Scalar ops that a loop may compute again at several places.
 
 A GPU computes about a hundred of them in the time of one access to memory.
 """

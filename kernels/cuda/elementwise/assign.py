@@ -1,4 +1,7 @@
-"""Build assignments to variables for GPUs. The variable's buffer, input 0, is written in place."""
+"""Build assignments to variables for GPUs.
+
+The variable's buffer, input 0, is written in place.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported, W
 
 
 def copy_launch(target: Word, source: Word, nbytes: int) -> CudaLaunch:
-    """Return the launch that copies bytes; target and source are multiples of 16."""
+    """Return the launch that copies bytes.
+
+    Target and source are multiples of 16.
+    """
     text = KernelText()
     for name, word in (("target", target), ("origin", source), ("size", nbytes)):
         text.argument(name, word)

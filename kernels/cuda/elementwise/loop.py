@@ -1,7 +1,7 @@
 """Build fused elementwise loops for GPUs.
 
-A thread computes as many neighbours along the last dim as one load of 16 bytes has, and goes on by
-the size of the grid.
+A thread computes as many neighbours along the last dim as one load of 16 bytes has, and takes steps
+of the size of the grid.
 """
 
 from __future__ import annotations
@@ -44,9 +44,12 @@ from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 MAX_OPERANDS: Final = 64
-"""Inputs and outputs of a loop; their addresses and strides are the kernel's parameters."""
+"""Inputs and outputs of a loop.
+
+Their addresses and strides are the kernel's parameters.
+"""
 _LONGEST: Final = 256
-"""Scalar ops that a loop's text holds for all elements of a vector."""
+"""Scalar ops in a loop's text, for all elements of a vector."""
 
 
 def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
@@ -150,9 +153,9 @@ def vector_width(
     program: Program, operands: Sequence[Operand], dims: Sequence[int],
     steps: Sequence[tuple[int, ...]],
 ) -> int:  # fmt: skip
-    """Return the neighbours along the last dim that a thread computes at a time.
+    """Return the elements that a thread computes at a time.
 
-    Each array of neighbours allows aligned loads of so many elements.
+    They are neighbours along the last dim; each array of them allows aligned loads.
     """
     width = element_kinds.widest_vector([o.dtype for o in operands])
     while width > 1 and width * len(program.ops) > _LONGEST:

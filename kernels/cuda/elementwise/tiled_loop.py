@@ -32,12 +32,14 @@ _MAX_TILES: Final = 4
 
 
 def is_transposed(o: LoopOperand, dim: int) -> bool:
-    """Return whether an input's neighbours lie along `dim`, not along the last dim."""
+    """Return whether an input's neighbours lie along `dim`, not the last."""
     return not o.is_output and o.pattern == STRIDED and o.strides[dim] == 1
 
 
 def transposed_dim(dims: Sequence[int], operands: Sequence[LoopOperand]) -> int | None:
-    """Return the dim along which inputs have their neighbours, None for a loop without tiles."""
+    """Return the dim along which inputs have their neighbours.
+
+    None means a loop without tiles."""
     if dims[-1] < _LEAST:
         return None
     for o in operands:
@@ -53,9 +55,9 @@ def write_tiled_loop(
     text: KernelText, program: Program, operands: Sequence[LoopOperand], dims: Sequence[int],
     tile_dim: int,
 ) -> int:  # fmt: skip
-    """Append a loop over tiles of `tile_dim` and the last dim; return the number of tiles.
+    """Append a loop over tiles; return their number.
 
-    A block of 256 threads computes a tile.
+    A tile spans `tile_dim` and the last dim. A block of 256 threads computes a tile.
     """
     last = len(dims) - 1
     down, across = -(-dims[tile_dim] // SIDE), -(-dims[last] // SIDE)

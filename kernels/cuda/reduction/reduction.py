@@ -47,9 +47,9 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 _BLOCKS: Final = 528
 """Blocks that fill a GPU: four a processor."""
 _LEAST_SHARE: Final = 4
-"""Loads of a thread below which a result is not shared by further blocks."""
+"""Loads of a thread below which no further blocks share a result."""
 _MOST_SHARE: Final = 512
-"""Loads of a thread above which it is, so that rounding errors stay small."""
+"""Loads of a thread above which they do: rounding errors stay small."""
 _MOST_PARTS: Final = 4096
 
 
@@ -103,7 +103,7 @@ def reduce_call(group: FusedGroup) -> NativeCall:
 
 
 def check_plan(plan: ReducePlan) -> None:
-    """Raise Unsupported for what the template does not compute."""
+    """Raise Unsupported for a plan that the template does not compute."""
     if any(head.central for head in plan.heads):
         raise Unsupported("squared distances from a mean, in the pass that computes the mean")
     if any(head.what.root and head.dtype.is_integer for head in plan.heads):
@@ -225,7 +225,10 @@ def _after(group: FusedGroup, plan: ReducePlan) -> After:
 
 
 def _kept_strides(space: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Return strides of the result along the reduced shape's dims, 0 along reduced ones."""
+    """Return the result's strides along the reduced shape's dims.
+
+    They are 0 along reduced dims.
+    """
     strides = [0] * len(space)
     step = 1
     for k in range(len(space) - 1, -1, -1):

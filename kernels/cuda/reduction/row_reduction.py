@@ -33,11 +33,11 @@ from tfjit.kernels.ir.op_forms import ROW_OPS
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _CHUNKS: Final = 4
-"""Vectors of a row that a thread holds, where a row has more threads to choose."""
+"""Vectors of a row that a thread holds, with threads to choose."""
 _MOST_CHUNKS: Final = 8
 """Vectors that a thread of the largest block holds."""
 _LONGEST: Final = 1024
-"""Scalar ops that a text holds for a thread's part of a row."""
+"""Scalar ops in a text, for a thread's part of a row."""
 _FEW_BLOCKS: Final = 264
 """Blocks below which smaller ones share the rows better; two a processor."""
 

@@ -50,7 +50,10 @@ def _pointers(text: KernelText, dtype: DType) -> None:
 def _rows_launch(
     kind: str, dtype: DType, rows: int, length: int, reverse: bool, exclusive: bool, title: str
 ) -> CudaLaunch:
-    """Return the scan along the inner axis: a block scans a row, as many elements at a time."""
+    """Return the scan along the inner axis.
+
+    A block scans a row, an element a thread at a time.
+    """
     threads = min(THREADS, max(32, 1 << (length - 1).bit_length()))
     text = KernelText()
     text.argument("rows", rows)

@@ -9,8 +9,6 @@ CPU. Series in loops (igamma, zeta ...) have no form here: such nodes stay on th
 
 from __future__ import annotations
 
-from typing import Any
-
 from numba import (
     boolean,
     complex64,
@@ -38,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Numba resolves module attributes with getattr: an intrinsic is made when a kernel names it
     if name.startswith("_"):
         raise AttributeError(name)

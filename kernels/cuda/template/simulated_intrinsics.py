@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from tfjit.kernels.cuda.device.simulator import (
 from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
 __all__ = list(NAMES)
+
+
+Scalar: TypeAlias = Any
+"""A NumPy scalar of any dtype, or a Python number."""
 
 
 # threads
@@ -71,14 +75,14 @@ def advance(u: int, step: int) -> int:
 sync_threads = barrier
 
 
-def shuffle_xor(v: Any, mask: int) -> Any:
+def shuffle_xor(v: Scalar, mask: int) -> Scalar:
     lane = here.number % WARP
     lanes = exchange(v)
     there = lane ^ int(mask)
     return lanes[there] if there < len(lanes) else v
 
 
-def shuffle_down(v: Any, distance: int) -> Any:
+def shuffle_down(v: Scalar, distance: int) -> Scalar:
     lane = here.number % WARP
     lanes = exchange(v)
     there = lane + int(distance)
@@ -93,21 +97,21 @@ class _Pointer:
 
     __slots__ = ("address", "dtype")
 
-    def __init__(self, address: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, address: int, dtype: np.dtype[np.generic]) -> None:
         self.address = int(address)
         self.dtype = dtype
 
     def view(self, index: int, count: int = 1) -> np.ndarray:
         size = self.dtype.itemsize
         raw = (ctypes.c_char * (size * count)).from_address(self.address + int(index) * size)
-        return np.frombuffer(raw, self.dtype)
+        return np.frombuffer(memoryview(raw), self.dtype)
 
 
-def ld(p: _Pointer, i: int) -> Any:
+def ld(p: _Pointer, i: int) -> Scalar:
     return p.view(i)[0]
 
 
-def st(p: _Pointer, i: int, v: Any) -> None:
+def st(p: _Pointer, i: int, v: Scalar) -> None:
     view = p.view(i)
     view[0] = np.asarray(v).astype(p.dtype)
 
@@ -116,8 +120,8 @@ ld_ro = ld_shared = ld
 st_shared = st
 
 
-def _vector_load(count: int) -> Callable[[_Pointer, int], tuple[Any, ...]]:
-    def load(p: _Pointer, i: int) -> tuple[Any, ...]:
+def _vector_load(count: int) -> Callable[[_Pointer, int], tuple[Scalar, ...]]:
+    def load(p: _Pointer, i: int) -> tuple[Scalar, ...]:
         nbytes = count * p.dtype.itemsize
         found = p.view(i, count)
         if nbytes > 16 or found.ctypes.data % nbytes:
@@ -128,7 +132,7 @@ def _vector_load(count: int) -> Callable[[_Pointer, int], tuple[Any, ...]]:
 
 
 def _vector_store(count: int) -> Callable[..., None]:
-    def store(p: _Pointer, i: int, *values: Any) -> None:
+    def store(p: _Pointer, i: int, *values: Scalar) -> None:
         nbytes = count * p.dtype.itemsize
         found = p.view(i, count)
         if len(values) != count or nbytes > 16 or found.ctypes.data % nbytes:
@@ -150,11 +154,11 @@ _DTYPES: Final = {
 }  # fmt: skip
 
 
-def _pointer_maker(dtype: np.dtype[Any]) -> Callable[[int], _Pointer]:
+def _pointer_maker(dtype: np.dtype[np.generic]) -> Callable[[int], _Pointer]:
     return lambda address: _Pointer(address, dtype)
 
 
-def _shared_maker(dtype: np.dtype[Any]) -> Callable[[int], _Pointer]:
+def _shared_maker(dtype: np.dtype[np.generic]) -> Callable[[int], _Pointer]:
     # the first contents are garbage, so that elements show that no thread wrote
     return lambda n: _Pointer(shared(n * dtype.itemsize).ctypes.data, dtype)
 
@@ -164,16 +168,16 @@ for _kind, _dtype in _DTYPES.items():
     globals()[f"shared_{_kind}"] = _shared_maker(np.dtype(_dtype))
 
 
-def atomic_add(p: _Pointer, i: int, v: Any) -> None:
+def atomic_add(p: _Pointer, i: int, v: Scalar) -> None:
     st(p, i, ld(p, i) + p.dtype.type(v))
 
 
-def atomic_max(p: _Pointer, i: int, v: Any) -> None:
+def atomic_max(p: _Pointer, i: int, v: Scalar) -> None:
     if v > ld(p, i):
         st(p, i, v)
 
 
-def atomic_min(p: _Pointer, i: int, v: Any) -> None:
+def atomic_min(p: _Pointer, i: int, v: Scalar) -> None:
     if v < ld(p, i):
         st(p, i, v)
 
@@ -181,10 +185,10 @@ def atomic_min(p: _Pointer, i: int, v: Any) -> None:
 # numbers
 
 
-def _cast_to(dtype: Any) -> Callable[[Any], Any]:
+def _cast_to(dtype: type[np.generic]) -> Callable[[Scalar], Scalar]:
     kind = np.dtype(dtype)
 
-    def cast(value: Any) -> Any:
+    def cast(value: Scalar) -> Scalar:
         if kind.kind in "iu" and isinstance(value, int):
             return np.array(value & (2**64 - 1), np.uint64).astype(kind)[()]
         return np.asarray(value).astype(kind)[()]
@@ -218,35 +222,35 @@ def rem_u64(a: int, b: int) -> int:
     return int(a) % int(b)
 
 
-def bits_f32(bits: Any) -> Any:
+def bits_f32(bits: Scalar) -> Scalar:
     return int32(bits).view(np.float32)
 
 
-def f32_bits(value: Any) -> Any:
+def f32_bits(value: Scalar) -> Scalar:
     return np.float32(value).view(np.int32)
 
 
-def bits_f64(bits: Any) -> Any:
+def bits_f64(bits: Scalar) -> Scalar:
     return int64(bits).view(np.float64)
 
 
-def f64_bits(value: Any) -> Any:
+def f64_bits(value: Scalar) -> Scalar:
     return np.float64(value).view(np.int64)
 
 
-def fma(a: Any, b: Any, c: Any) -> Any:
-    """Return a * b + c, rounded once for float32, nearly so for float64."""
+def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+    """Return a * b + c, rounded once (nearly so for float64)."""
     wide = np.longdouble if np.asarray(a).dtype == np.float64 else np.float64
     return type(a)(wide(a) * wide(b) + wide(c))
 
 
-def select(condition: Any, x: Any, y: Any) -> Any:
+def select(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:
     return x if condition else y
 
 
-def iadd(a: Any, b: Any) -> Any:
+def iadd(a: Scalar, b: Scalar) -> Scalar:
     return a + b
 
 
-def imul(a: Any, b: Any) -> Any:
+def imul(a: Scalar, b: Scalar) -> Scalar:
     return a * b

@@ -122,6 +122,19 @@ def test_atomics(kind: str) -> None:
     assert "atom" in ptx or "red." in ptx
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_products_are_not_contracted(kind: str) -> None:
+    text = kernel(
+        f"x = ld(ptr_{kind}(a), 0)",
+        "y = x * x + x",
+        "y *= x",
+        f"st(ptr_{kind}(b), 0, y - x)",
+        f"st(ptr_{kind}(b), 1, fma(x, y, x))",
+    )
+    (ptx,) = compile_ptx([(text, 2)])
+    assert ptx.count("mul.rn") == 2 and ptx.count("fma.rn") == 1
+
+
 def test_an_error_in_one_thread_ends_the_launch() -> None:
     text = kernel("if thread() == 1:", "    div_u32(1, 0)", "sync_threads()", arguments="a")
     with pytest.raises(errors.InternalError, match="div_u32"):
