@@ -31,7 +31,16 @@ ROOMS = {
         *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu.reference.records"),
         *("cpu.reference.arrays", "cpu.reference.arithmetic", "cpu.reference.random_values"),
         *("cpu.reference.images", "cpu.reference.sparse", "cpu.reference.layers"),
-        *("cpu.reference.state", "cpu", "cuda", "cuda.elementwise", "cuda.reduction", "precompile"),
+        *(
+            "cpu.reference.state",
+            "cpu",
+            "cuda",
+            "cuda.elementwise",
+            "cuda.gemm",
+            "cuda.conv",
+            "cuda.reduction",
+            "precompile",
+        ),
     ),
     "passes": (
         *(

@@ -20,6 +20,8 @@ _FAMILIES: Final = (
     "reduction.scan",
     "gemm.matmul",
     "conv.conv",
+    "conv.depthwise",
+    "conv.pooling",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []
