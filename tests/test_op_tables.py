@@ -34,7 +34,7 @@ TABLES: Final = {
     "kernels/cpu/reference/random_values/rng.py": "_STREAMS",
     "kernels/cpu/reference/random_values/stateful_random.py": "_STATEFUL",
     "kernels/cpu/reference/sparse/sparse_math.py": "_CWISE",
-    "kernels/cuda/element_kinds.py": "HOST_ONLY",
+    "kernels/cuda/template/element_kinds.py": "HOST_ONLY",
     "kernels/cuda/fusion_rules.py": "_DEAR",
     "kernels/cuda/reduction/scan.py": "_KINDS",
     "kernels/ir/loop_program.py": "REDUCTIONS",

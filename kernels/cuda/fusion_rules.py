@@ -23,6 +23,8 @@ ANCHORS: Final[Mapping[str, str]] = {
     "BatchMatMul": "matmul",
     "BatchMatMulV2": "matmul",
     "BatchMatMulV3": "matmul",
+    "Conv2D": "conv2d",
+    "DepthwiseConv2dNative": "depthwise",
 }
 """Map op types with an epilogue to the kind of their group."""
 _REPEATED: Final = 64
@@ -90,7 +92,7 @@ def _check_reduction(group: FusedGroup) -> None:
 _TEMPLATES: Final[Mapping[str, CudaTemplate]] = {
     # unseen groups might have functions that only the host computes
     "loop": CudaTemplate(_check_loop),
-    "matmul": CudaTemplate(_check_epilogue),
+    **dict.fromkeys(ANCHORS.values(), CudaTemplate(_check_epilogue)),
     "rows": CudaTemplate(_check_rows),
     "reduce": CudaTemplate(_check_reduction),
 }

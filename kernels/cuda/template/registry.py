@@ -11,6 +11,8 @@ from tfjit.kernels.registry import Builder
 _BUILDERS: Final[dict[str, Builder]] = {}
 _FAMILIES: Final = (
     "conv.conv",
+    "conv.depthwise",
+    "conv.pooling",
     "data_movement.gather",
     "data_movement.movement",
     "elementwise.assign",
