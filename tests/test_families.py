@@ -143,7 +143,12 @@ def test_modules_of_runtime_kernels_are_listed() -> None:
     room = Path(op_kernels.__file__).parent
     found = {".".join(path.relative_to(room).with_suffix("").parts) for path in room.glob("*/*.py")}
     found = {name for name in found if not name.endswith(("__init__", "signatures"))}
-    listed = {module for modules in op_kernels._MODULES.values() for module in modules}
+    listed = {
+        module
+        for lists in (op_kernels._MODULES, op_kernels._WITHOUT_FAMILY)
+        for modules in lists.values()
+        for module in modules
+    }
     assert found == listed
     for op_type, module in modules("runtime").items():
         name = module.removeprefix("runtime.op_kernels.")

@@ -43,7 +43,7 @@ _ON_EITHER_SIDE: Final = frozenset(
 
 
 class CudaBackend(Backend):
-    """Use CUDA kernels where a builder has them; the host computes all else."""
+    """Use CUDA kernels for nodes that have a builder."""
 
     device_type = "GPU"
     name = "cuda"
@@ -104,9 +104,9 @@ class CudaBackend(Backend):
         return op in _ON_EITHER_SIDE or registry.find_builder(op) is not None
 
     def computes(self, op: str, dtypes: Sequence[DType]) -> bool:
-        """Return whether nodes of an op and dtypes run on the GPU itself.
+        """Return whether nodes run on the GPU itself.
 
-        Others that are placed there are computed in host memory, as TensorFlow's kernels of
+        dtypes: of inputs and outputs. Others that are placed there are computed in host memory, as TensorFlow's kernels of
         shape arithmetic are.
         """
         if registry.find_builder(op) is None:

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tfjit.passes.ir.node import SINK, SOURCE
+
 if TYPE_CHECKING:
     from tfjit.passes.ir.function_library import Function
 
@@ -28,7 +30,7 @@ class OffloadedGraph:
         return tuple(
             name
             for name in graph.topological_order()
-            if graph._node.get(name) is not None and graph.node(name).op not in _ENDS
+            if name not in (SOURCE, SINK) and graph.node(name).op not in ("_Arg", "_Retval")
         )
 
     def explain(self) -> str:
@@ -36,6 +38,3 @@ class OffloadedGraph:
         counts = Counter(self.function.graph.node(name).op for name in self.names)
         ops = ", ".join(f"{op} {count}" for op, count in counts.most_common())
         return f"{sum(counts.values())} nodes on {self.device}: {ops}"
-
-
-_ENDS = frozenset({"_SOURCE", "_SINK", "_Arg", "_Retval"})

@@ -26,9 +26,7 @@ SMALL_BYTES: Final = 1 << 18
 A launch with its copies takes some 15 us; the host moves as many bytes in that time.
 """
 SMALL_FLOPS: Final = 1 << 21
-_NEVER: Final = frozenset({"_Arg", "_Retval", "NoOp", "ControlTrigger"})
-_COPIED: Final = frozenset({"Const"})
-"""Nodes that each offloaded graph has its own copies of, besides variables."""
+_NEVER: Final = frozenset({"Const", "_Arg", "_Retval", "NoOp", "ControlTrigger"})
 _PRODUCTS: Final = frozenset(
     {
         *("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D"),
@@ -71,7 +69,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
 
 def _is_movable(node: Node, devices: Mapping[str, Backend]) -> bool:
     device = node.assigned_device
-    if device not in devices or node.op in _NEVER or node.op in _COPIED:
+    if device not in devices or node.op in _NEVER:
         return False
     if node.has_trait(VARIABLE | TRANSFER):
         return False
@@ -87,7 +85,7 @@ def _is_movable(node: Node, devices: Mapping[str, Backend]) -> bool:
 
 
 def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> None:
-    """Let each node name the variable that it uses, and nodes of the host use a value instead.
+    """Let nodes name the variables that they use; the host gets values.
 
     Before: v @GPU -> Assign @GPU -> AssignAdd @GPU; v -> Print @CPU
     After: v -> AssignAdd behind Assign; v -> Identity @GPU -> Print
@@ -99,7 +97,7 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
         node = graph.node(name)
         for index, (src, output) in enumerate(graph.inputs(name)):
             dtype = graph.node(src).output_dtypes[output]
-            if not dtype.is_ref or node.op in _NEVER:
+            if not dtype.is_ref:
                 continue
             variable = _variable_behind(graph, src)
             if graph.node(variable).assigned_device not in devices:
@@ -127,7 +125,10 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
 
 
 def _is_host_number(node: Node) -> bool:
-    """Return whether a node holds shape arithmetic, which TensorFlow's GPU kernels do on the host."""
+    """Return whether a node holds shape arithmetic.
+
+    TensorFlow's GPU kernels do that on the host.
+    """
     return bool(node.output_dtypes) and node.output_dtypes[0].base_dtype.name == "int32"
 
 
@@ -157,7 +158,7 @@ def _levels(
 
 
 def _reason_against(graph: DataflowGraph, nodes: Sequence[Node]) -> str:
-    """Return why a group of nodes is not worth moving; "" where it is."""
+    """Return the reason against moving a group; "" for none."""
     if all(node.is_view for node in nodes):
         return "they only pass values on"
     if any(_names_device(node) or _uses_variable(graph, node) for node in nodes):
@@ -288,7 +289,7 @@ def _outline(
 
 
 def _is_copied(node: Node, device: str) -> bool:
-    return node.op in _COPIED or (node.has_trait(VARIABLE) and node.assigned_device == device)
+    return node.op == "Const" or (node.has_trait(VARIABLE) and node.assigned_device == device)
 
 
 def _variable_behind(graph: DataflowGraph, name: str) -> str:
@@ -301,9 +302,9 @@ def _variable_behind(graph: DataflowGraph, name: str) -> str:
 def offloaded_body(
     function: Function, given: Sequence[ArgumentInfo], ctx: PassContext
 ) -> DataflowGraph:
-    """Return a copy of an offloaded graph for arguments of these shapes, with fused nodes.
+    """Return a copy of an offloaded graph with shapes and fused nodes.
 
-    ctx: a new context of the accelerator's device.
+    given: the arguments' shapes. ctx: a new context of the accelerator's device.
     """
     graph = function.graph.copy()
     graph.functions = function.graph.functions.child()
@@ -315,7 +316,7 @@ def offloaded_body(
 
 
 def hosted(function: Function, device: str) -> Function:
-    """Return a copy of an offloaded graph whose nodes are on the host.
+    """Return a copy of an offloaded graph on the host.
 
     Variables keep their device, which is a part of their identity. device: the host's.
     """

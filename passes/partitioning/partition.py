@@ -49,7 +49,7 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
     Identity that the edge's destination waits for. A loop across devices gets a control loop on
     each of them (distribute_loops.py), so that its receives run once an iteration. The partitions
     are in order of location name; a graph of one location is returned unchanged. Nodes of
-    accelerators stay in the client's partition (offload.py). Raises
+    accelerators stay in the client's partition (passes/offload/). Raises
     InvalidArgumentError for a loop across devices that has no LoopCond. Source: TensorFlow 2.5,
     graph/graph_partition.cc.
     """
@@ -57,8 +57,8 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
         node.assigned_device = node.assigned_device or ctx.options.client_device
     new_name = _namer(ctx)
     loop_waits: dict[tuple[str, str], int] = {}
-    where = ctx.options.partition_device
-    if len({where(node.assigned_device) for node in graph.op_nodes()}) > 1 and graph.has_trait(
+    home = ctx.options.partition_device
+    if len({home(node.assigned_device) for node in graph.op_nodes()}) > 1 and graph.has_trait(
         CONTROL_FLOW
     ):
         from tfjit.passes.partitioning.distribute_loops import (
@@ -68,7 +68,7 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
 
         colocate_control_flow(graph)
         loop_waits = add_control_loops(graph, new_name)
-    locate = ctx.options.location or (lambda node: where(node.assigned_device))
+    locate = ctx.options.location or (lambda node: home(node.assigned_device))
     locations = {node.name: locate(node) for node in graph.op_nodes()}
     names = sorted(set(locations.values()))
     if len(names) <= 1:

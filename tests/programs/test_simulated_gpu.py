@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.simulated_gpu import simulated_gpu
 
 import tfjit as tf
+from tests.simulated_gpu import simulated_gpu
 from tfjit.demo.digits import IMAGES, LOGITS, PROBS, load_data, load_graph
 from tfjit.protos import ConfigProto, GraphDef
 

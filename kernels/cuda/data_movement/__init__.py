@@ -1,1 +1,4 @@
-"""Build CUDA kernels of ops that move elements: copies, gathers, scatters, one-hot rows."""
+"""Build CUDA kernels of ops that move elements.
+
+In: NodeSpecs. Out: launches of copies, gathers, scatters and one-hot rows.
+"""

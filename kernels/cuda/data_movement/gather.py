@@ -137,7 +137,10 @@ _UPDATES: Final = {
 
 @device_native(*_UPDATES)
 def _scatter(spec: NodeSpec) -> NativeCall:
-    """Update rows of a variable; equal indices of one update are added in any order."""
+    """Update rows of a variable.
+
+    Rows of equal indices are added in any order.
+    """
     table, indices, updates = spec.inputs
     operation = _UPDATES[spec.op]
     if not table.shape or updates.shape not in ((), (*indices.shape, *table.shape[1:])):

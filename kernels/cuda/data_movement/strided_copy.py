@@ -1,4 +1,4 @@
-"""Copy strided arrays on a GPU: the one kernel of all ops that move elements."""
+"""Copy strided arrays on a GPU, for all ops that move elements."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def _widened(
 def _transposed_dim(
     dims: Sequence[int], reads: Sequence[int], writes: Sequence[int], size: int
 ) -> int | None:
-    """Return the source's contiguous dim if it is not the target's and both are long."""
+    """Return the source's contiguous dim if it is not the target's.
+
+    Both must be long enough for tiles; else the answer is None.
+    """
     if len(dims) < 2 or writes[-1] != size or reads[-1] in (0, size) or size not in _POINTERS:
         return None
     if dims[-1] < TILE // 4:

@@ -1,4 +1,4 @@
-"""Drive GPUs: discovery, memory, programs of commands, compiling and loading; a simulated GPU.
+"""Drive GPUs, real or simulated.
 
 In: kernel texts, commands with addresses. Out: cubins, handles, results in memory. Not in here:
 texts of kernels, fused groups.

@@ -10,7 +10,7 @@ SIMULATED_BYTES: Final = 1 << 30
 
 
 def physical_memory() -> list[int]:
-    """Return the bytes of memory of each GPU, none without a usable driver."""
+    """Return the bytes of each GPU's memory; none without a driver."""
     if is_simulated():
         return [SIMULATED_BYTES]
     from tfjit.kernels.cuda.device import driver

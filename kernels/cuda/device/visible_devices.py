@@ -89,7 +89,7 @@ def _parsed(text: str, memory_bytes: Sequence[int]) -> list[int]:
 
 
 def _limit(memory_bytes: int, share: float) -> int:
-    """Return the bytes for tensors: a share of the memory, or all but a reserve."""
+    """Return the bytes for tensors: a share, or all but a reserve."""
     if share < 0 or share > 1:
         raise errors.InvalidArgumentError(
             None,

@@ -1,4 +1,4 @@
-"""Provide the parts of CUDA templates: intrinsics, math, launches, the registry of builders.
+"""Provide the parts of CUDA templates: intrinsics, math, launches, registry.
 
 In: dtypes, sizes, lines. Out: kernel texts with argument words, grids. Not in here: builders of
 single ops.

@@ -60,7 +60,7 @@ class DeviceManager:
         self._by_name = {device.name: device for device in self.devices}
 
     def accelerator(self, name: str) -> Accelerator | None:
-        """Return the accelerator of a device, None for other devices. name: in full."""
+        """Return the accelerator of a device of that full name, or None."""
         device = self._by_name.get(name)
         if device is None or not device.backend.accelerates:
             return None

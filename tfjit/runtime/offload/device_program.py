@@ -237,7 +237,7 @@ def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
     Raises Unsupported.
     """
     memo = CallMemo(lowered.backend)
-    served = {id(instruction) for instruction in compilable(lowered)}
+    compiled = {id(instruction) for instruction in compilable(lowered)}
     found: list[tuple[Instruction, NativeCall | None]] = []
     for instruction in lowered.instructions:
         node = instruction.node
@@ -246,7 +246,7 @@ def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
         if instruction.serving == "copy":
             found.append((instruction, None))
             continue
-        if id(instruction) not in served and not node.has_trait(ASSIGN):
+        if id(instruction) not in compiled and not node.has_trait(ASSIGN):
             raise Unsupported(f"{node.name} ({node.op}) needs the host")
         group = group_of(instruction.spec)
         call, reason = memo.call(instruction.spec, group)

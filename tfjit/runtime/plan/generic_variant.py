@@ -237,7 +237,7 @@ class GenericVariant:
         return []
 
     def make_more(self, start: int = 0) -> None:
-        """Make a further size class around the sizes seen, and queue this job again.
+        """Make a size class around the sizes seen; queue this job again.
 
         One class a job: other upgrades and forks wait for a job's end. A plan of several symbols
         has too many classes. start: the least size to look at.

@@ -552,7 +552,7 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
 
 
 def _group_text(node: Node, compute: object) -> str:
-    """Return a paragraph on the nodes inside a node; "" for a node of the user's.
+    """Return a paragraph on a composed node; "" for other nodes.
 
     compute: its Python kernel; that of an offloaded graph knows the programs.
     """

@@ -47,7 +47,10 @@ class MigratingVariable(Variable):
 
     @property
     def value(self) -> np.ndarray | None:
-        """Return the value in host memory, which may be written; None where there is none."""
+        """Return the value in host memory, or None.
+
+        The caller may write into the array.
+        """
         with self._moves:
             if self._on_device and not self._on_host:
                 host = self._host

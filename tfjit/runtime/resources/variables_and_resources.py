@@ -128,7 +128,7 @@ class Variable:
 
 
 # device, container, name, dtype, shape, is_resource -> a new variable
-MakeVariable = Callable[[str, str, str, "DType", "Shape", bool], Variable]
+MakeVariable = Callable[..., Variable]
 
 
 def _host_variable(

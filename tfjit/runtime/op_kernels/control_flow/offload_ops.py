@@ -1,4 +1,7 @@
-"""Run `_Offload` nodes: by their accelerator, or by the host until its kernels are compiled."""
+"""Run `_Offload` nodes by their accelerators.
+
+The host runs them until the kernels are compiled.
+"""
 
 from __future__ import annotations
 
@@ -59,12 +62,12 @@ class OffloadKernel:
         return self._run_on_host(ctx, session, values, types)
 
     def programs(self) -> list[tuple[tuple[Any, ...], DeviceProgram | str]]:
-        """Return the programs by argument types; a text is the reason for having none."""
+        """Return programs, or reasons for having none, by argument types."""
         with self._lock:
             return list(self._programs.items())
 
     def explain(self) -> str:
-        """Return a paragraph on the nodes and the programs for the shapes met so far."""
+        """Return a paragraph on the nodes and the programs so far."""
         lines = [self.offloaded.explain()]
         for types, program in self.programs():
             given = ", ".join(str(list(t)) if isinstance(t, tuple) else str(t) for t in types)
