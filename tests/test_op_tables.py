@@ -35,7 +35,6 @@ TABLES: Final = {
     "kernels/cpu/reference/random_values/stateful_random.py": "_STATEFUL",
     "kernels/cpu/reference/sparse/sparse_math.py": "_CWISE",
     "kernels/cuda/backend.py": "_COMPARISONS _ON_EITHER_SIDE",
-    "kernels/cuda/data_movement/gather.py": "_UPDATES",
     "kernels/cuda/data_movement/movement.py": "OPS",
     "kernels/cuda/template/element_kinds.py": "HOST_ONLY",
     "kernels/cuda/fusion_rules.py": "ANCHORS _DEAR",
