@@ -1,4 +1,4 @@
-"""Write the state of a reduction: one total, or a total around a running mean.
+"""Write the state of a reduction: a total, perhaps around a mean.
 
 Squared distances from a mean are summed up in the pass that computes the mean, by Welford's step;
 states are merged as Chan, Golub and LeVeque do (Updating formulae and a pairwise algorithm for
@@ -18,7 +18,10 @@ from tfjit.kernels.source import Source
 
 
 def state_names(head: Head, number: int, suffix: str = "") -> list[str]:
-    """Return the variables of a head's state: its total, and a central one's mean and count."""
+    """Return the variables of a head's state.
+
+    They are its total, and a central one's mean and count.
+    """
     parts = ("t", "m", "n") if head.central else ("t",)
     return [f"{part}{number}{suffix}" for part in parts]
 
@@ -65,7 +68,7 @@ def write_shared(s: Source, head: Head, number: int, size: int) -> None:
 
 
 def _write_lanes(s: Source, head: Head, names: Sequence[str], count: int) -> None:
-    """Append the union of the states of `count` neighbours of a warp; all get it."""
+    """Append the union of the states of `count` lanes; all get it."""
     mask = count // 2
     while mask:
         for name in names:
@@ -75,7 +78,10 @@ def _write_lanes(s: Source, head: Head, names: Sequence[str], count: int) -> Non
 
 
 def write_neighbours(s: Source, head: Head, number: int, count: int) -> None:
-    """Append the union of the states of `count` threads, a block or lanes of a warp."""
+    """Append the union of the states of `count` threads.
+
+    They are a block or lanes of a warp.
+    """
     names = state_names(head, number)
     _write_lanes(s, head, names, min(count, WARP))
     if count > WARP:

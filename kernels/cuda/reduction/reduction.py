@@ -47,6 +47,8 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _BLOCKS: Final = 528
 """Blocks that fill a GPU: four a processor."""
+_THREADS_OF_GPU: Final = 132 * 2048
+"""Threads that a large GPU runs at a time."""
 _LEAST_SHARE: Final = 4
 """Loads of a thread below which no further blocks share a result."""
 _MOST_SHARE: Final = 512
@@ -157,8 +159,10 @@ def _layout(
     width = 1
     if kept[-1]:
         wide = min(_power_of_two(results), WARP)
-        across = min(THREADS // wide, _power_of_two(reduced))
-        block = across * wide
+        # with enough results, a thread reduces one alone
+        needed = _power_of_two(-(-_THREADS_OF_GPU // results))
+        across = min(THREADS // wide, _power_of_two(reduced), needed)
+        block = across * min(THREADS // across, _power_of_two(results))
     else:
         width = _vector_width(operands, dims, steps)
         across = min(THREADS, _power_of_two(-(-reduced // width)))

@@ -171,6 +171,17 @@ def test_ptx_of_a_variance() -> None:
             assert "div.rn.f32" in ptx and "bar.sync" in ptx
 
 
+def test_many_results_have_a_thread_each() -> None:
+    (launch,) = call_of((1000, 8, 640), (1,)).launches
+    assert launch.block == (256, 1, 1) and launch.grid == (2500, 1, 1)  # type: ignore[attr-defined]
+
+
+def test_threads_without_neighbours_reduce_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduction, "_THREADS_OF_GPU", 16)
+    g = ReduceBuilder(floats(2, 5, 9))
+    run(g, g.reduce("Sum", g.input(0), (1,)))
+
+
 def test_a_text_serves_many_sizes() -> None:
     a, b = call_of((1 << 20,), (0,)), call_of((1 << 24,), (0,))
     assert [x.source for x in a.launches] == [x.source for x in b.launches]
