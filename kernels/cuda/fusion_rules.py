@@ -83,8 +83,6 @@ def _check_reduction(group: FusedGroup) -> None:
     from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan
 
     plan = reduce_plan(group)
-    if any(head.central for head in plan.heads):
-        raise Unsupported("squared distances from a mean, in the pass that computes the mean")
     for space in (plan.before, plan.after):
         _require_device_forms(space.program)
 

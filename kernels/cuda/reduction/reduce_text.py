@@ -15,7 +15,8 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     write_pointers,
     write_values,
 )
-from tfjit.kernels.cuda.reduction import steps
+from tfjit.kernels.cuda.reduction import accumulators, steps
+from tfjit.kernels.cuda.reduction.accumulators import state_names
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program
@@ -75,12 +76,13 @@ class After:
 def write_reduction(
     text: KernelText, heads: Sequence[Head], before: Program, operands: Sequence[LoopOperand],
     dims: Sequence[int], layout: ReduceLayout, after: After | None, partials: Sequence[Pointer],
-    reduced: int,
+    reduced: int, merges: bool = False,
 ) -> None:  # fmt: skip
     """Append the kernel's body.
 
     operands: the inputs of `before`, then its outputs behind the heads' values. after: applied to
-    the results; None stores totals to `partials`. reduced: elements of a result, for means.
+    the results; None stores states to `partials`. reduced: elements of a result, for means. merges:
+    whether the elements are states.
     """
     kept = [d for d, k in enumerate(layout.kept) if k]
     rest = [d for d, k in enumerate(layout.kept) if not k]
@@ -97,27 +99,25 @@ def write_reduction(
         last = d == len(dims) - 1 and not layout.kept[d]
         text.argument(f"n{d}", dims[d] // layout.width if last else dims[d])
     write_pointers(text, operands)
-    for k, head in enumerate(heads):
-        kind = element_kinds.register_kind(head.dtype)
-        size = layout.block if layout.columns else max(layout.across // steps.WARP, 1)
-        if layout.across > (1 if layout.columns else steps.WARP):
-            text.line(f"shared{k} = shared_{kind}({size})")
+    size = layout.block if layout.columns else max(layout.across // steps.WARP, 1)
+    if layout.across > (1 if layout.columns else steps.WARP):
+        for k, head in enumerate(heads):
+            accumulators.write_shared(text, head, k, size)
     _write_place(text, layout)
     _write_indices(text, kept, "place")
-    _write_totals(text, heads, before, operands, rest, layout)
+    _write_totals(text, heads, before, operands, rest, layout, merges)
     for k, head in enumerate(heads):
         if layout.columns:
-            _write_column_exchange(text, head, k, layout)
+            accumulators.write_columns(text, head, k, layout.across, layout.results)
         else:
-            steps.write_block_exchange(
-                text, head.kind, head.dtype, f"t{k}", layout.across, f"shared{k}"
-            )
+            accumulators.write_neighbours(text, head, k, layout.across)
     with text.block("if live and lane == 0:"):
         if after is None:
-            for k, (head, place) in enumerate(zip(heads, partials)):
-                address = text.argument(f"partial{k}", place)
+            names = [(h, name) for k, h in enumerate(heads) for name in state_names(h, k)]
+            for (head, name), place in zip(names, partials, strict=True):
+                address = text.argument(f"partial_{name}", place)
                 pointer = f"ptr_{element_kinds.register_kind(head.dtype)}({address})"
-                text.line(f"st({pointer}, part * results + result, t{k})")
+                text.line(f"st({pointer}, part * results + result, {name})")
         else:
             _write_after(text, heads, after)
 
@@ -153,13 +153,13 @@ def _write_indices(text: KernelText, dims: Sequence[int], whole: str) -> None:
 
 def _write_totals(
     text: KernelText, heads: Sequence[Head], before: Program, operands: Sequence[LoopOperand],
-    rest: Sequence[int], layout: ReduceLayout,
+    rest: Sequence[int], layout: ReduceLayout, merges: bool,
 ) -> None:  # fmt: skip
     """Append a thread's loop over its part of the reduced range."""
     width = layout.width
     for k, head in enumerate(heads):
-        for j in range(width):
-            text.line(f"t{k}_{j} = {steps.start(head.kind, head.dtype)}")
+        for n in range(width):
+            accumulators.write_start(text, head, state_names(head, k, f"_{n}"))
     bits = 32 if text.narrow else 64
     text.line(f"share = div_u{bits}(span + parts - 1, parts)")
     text.line("j = part * share + lane")
@@ -171,11 +171,16 @@ def _write_totals(
             expressions.emit_program(text, before, names, prefix=f"v{n}_")
             for n, names in enumerate(lanes)
         ]
-        for k, head in enumerate(heads):
-            for n in range(width):
-                total = f"t{k}_{n}"
-                step = steps.step(head.kind, head.dtype, total, values[n][k])
-                text.line(f"{total} = {step}")
+        for n in range(width):
+            first = 0
+            for k, head in enumerate(heads):
+                names = state_names(head, k, f"_{n}")
+                if merges:
+                    others = values[n][first : first + len(names)]
+                    accumulators.write_merge(text, head, names, others)
+                    first += len(names)
+                else:
+                    accumulators.write_element(text, head, names, values[n][k])
         sides = [o for o in operands if o.is_output]
         if sides:
             with text.block("if live:"):
@@ -183,9 +188,11 @@ def _write_totals(
                     _write_side(text, o, [lane[number] for lane in values], width)
         text.line(f"j += {layout.across}")
     for k, head in enumerate(heads):
-        text.line(f"t{k} = t{k}_0")
+        names = state_names(head, k)
+        for name in names:
+            text.line(f"{name} = {name}_0")
         for n in range(1, width):
-            text.line(f"t{k} = {steps.step(head.kind, head.dtype, f't{k}', f't{k}_{n}')}")
+            accumulators.write_merge(text, head, names, state_names(head, k, f"_{n}"))
 
 
 def _write_side(text: KernelText, o: LoopOperand, values: Sequence[str], width: int) -> None:
@@ -196,24 +203,6 @@ def _write_side(text: KernelText, o: LoopOperand, values: Sequence[str], width: 
         text.line(f"st({o.name}_p, {index}, {stored[0]})")
     else:
         text.line(f"st_vec{width}({o.name}_p, {index}, {', '.join(stored)})")
-
-
-def _write_column_exchange(text: KernelText, head: Head, k: int, layout: ReduceLayout) -> None:
-    """Append the combination of the totals of a result's threads.
-
-    They are `results` apart.
-    """
-    half = layout.across // 2
-    if half:
-        text.line(f"st_shared(shared{k}, thread(), t{k})")
-    while half:
-        text.line("sync_threads()")
-        with text.block(f"if lane < {half}:"):
-            other = f"ld_shared(shared{k}, thread() + {half * layout.results})"
-            text.line(f"t{k} = {steps.step(head.kind, head.dtype, f't{k}', other)}")
-            if half > 1:
-                text.line(f"st_shared(shared{k}, thread(), t{k})")
-        half //= 2
 
 
 def _write_after(text: KernelText, heads: Sequence[Head], after: After) -> None:

@@ -25,6 +25,7 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     VECTOR,
     LoopOperand,
 )
+from tfjit.kernels.cuda.reduction.accumulators import state_names
 from tfjit.kernels.cuda.reduction.reduce_text import (
     FULL,
     SINGLE,
@@ -46,6 +47,8 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _BLOCKS: Final = 528
 """Blocks that fill a GPU: four a processor."""
+_THREADS_OF_GPU: Final = 132 * 2048
+"""Threads that a large GPU runs at a time."""
 _LEAST_SHARE: Final = 4
 """Loads of a thread below which no further blocks share a result."""
 _MOST_SHARE: Final = 512
@@ -83,10 +86,10 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     after = _after(group, plan)
     title = f"reduce {'+'.join(m.spec.op.lower() for m in group.members)}"
     narrow = fits_32_bits([results * max(reduced, 1), *(_extent(s, dims) for s in steps)])
-    types = [head.accumulator for head in plan.heads]
+    types = [head.accumulator for k, head in enumerate(plan.heads) for _ in state_names(head, k)]
     alone = layout.parts == 1
     text = KernelText(narrow)
-    partials = [Pointer("temp", k) for k in range(len(plan.heads))]
+    partials = [Pointer("temp", k) for k in range(len(types))]
     write_reduction(
         text, plan.heads, plan.before.program, described, dims, layout,
         after if alone else None, partials, reduced,
@@ -104,8 +107,6 @@ def reduce_call(group: FusedGroup) -> NativeCall:
 
 def check_plan(plan: ReducePlan) -> None:
     """Raise Unsupported for a plan that the template does not compute."""
-    if any(head.central for head in plan.heads):
-        raise Unsupported("squared distances from a mean, in the pass that computes the mean")
     if any(head.what.root and head.dtype.is_integer for head in plan.heads):
         raise Unsupported("the norm of integers")
     for space in (plan.before, plan.after):
@@ -121,8 +122,7 @@ def _combine(
     title: str,
 ) -> CudaLaunch:  # fmt: skip
     """Return the launch that combines partial results."""
-    count = len(plan.heads)
-    program = Program(tuple(types), (), tuple(range(count)))
+    program = Program(tuple(types), (), tuple(range(len(types))))
     dims: tuple[int, ...] = (parts, results) if results > 1 else (parts,)
     kept = (False, True)[: len(dims)]
     own = c_strides(dims)
@@ -132,12 +132,12 @@ def _combine(
         )
         for k, t in enumerate(types)
     ]
-    heads = [replace(head, dtype=t) for head, t in zip(plan.heads, types)]
+    heads = [replace(head, dtype=head.accumulator) for head in plan.heads]
     across = min(_power_of_two(parts), THREADS // min(_power_of_two(results), WARP))
     block = max(across * min(_power_of_two(results), WARP), WARP)
     layout = ReduceLayout(kept, across, True, block, 1, 1)
     text = KernelText(fits_32_bits([parts * results]))
-    write_reduction(text, heads, program, described, dims, layout, after, (), reduced)
+    write_reduction(text, heads, program, described, dims, layout, after, (), reduced, merges=True)
     return _launch(text, plan.heads, layout, results, f"combine of {title}")
 
 
@@ -159,8 +159,10 @@ def _layout(
     width = 1
     if kept[-1]:
         wide = min(_power_of_two(results), WARP)
-        across = min(THREADS // wide, _power_of_two(reduced))
-        block = across * wide
+        # with enough results, a thread reduces one alone
+        needed = _power_of_two(-(-_THREADS_OF_GPU // results))
+        across = min(THREADS // wide, _power_of_two(reduced), needed)
+        block = across * min(THREADS // across, _power_of_two(results))
     else:
         width = _vector_width(operands, dims, steps)
         across = min(THREADS, _power_of_two(-(-reduced // width)))

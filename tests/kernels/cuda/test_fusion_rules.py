@@ -37,16 +37,6 @@ def test_rows_and_reductions_are_taken() -> None:
     assert RULES.reduces_by_rows((4, 6), (1,)) and not RULES.reduces_by_rows((4, 6), (0,))
 
 
-def test_variances_in_one_pass_are_left() -> None:
-    b = ReduceBuilder(floats(6, 8))
-    mean = b.reduce("Mean", b.input(0), (0,), keep=True)
-    apart = b.op("SquaredDifference", b.input(0), mean)
-    template = RULES.template_of("reduce")
-    assert template is not None
-    with pytest.raises(Unsupported, match="squared distances"):
-        template.accepts(replace(b.group(b.reduce("Mean", apart, (0,)), mean), kind="reduce"))
-
-
 def test_types_and_costs() -> None:
     assert RULES.holds(d.bfloat16) and not RULES.holds(d.string)
     assert RULES.is_cheap("Tanh") and not RULES.is_cheap("Lgamma")

@@ -16,7 +16,7 @@ from tfjit.kernels.cuda.reduction import reduction
 from tfjit.kernels.cuda.reduction.reduction import reduce_call
 from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.ir.fused_group import FusedGroup
-from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
+from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec
 
 
 def run(g: ReduceBuilder, *outputs: Any, rtol: float = 2e-6, atol: float = 1e-6) -> NativeCall:
@@ -123,14 +123,22 @@ def test_complex_products() -> None:
     np.testing.assert_allclose(found, x.prod(0), rtol=1e-5)
 
 
-def test_variances_in_one_pass_are_left_to_smaller_groups() -> None:
-    g = ReduceBuilder(floats(6, 8))
-    mean = g.reduce("Mean", g.input(0), (0,), keep=True)
-    apart = g.op("SquaredDifference", g.input(0), mean)
-    plain = g.group(g.reduce("Mean", apart, (0,)), mean)
-    group = FusedGroup("reduce", plain.members, plain.inputs, plain.outputs, plain.constants)
-    with pytest.raises(Unsupported, match="squared distances"):
-        reduce_call(group)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((6, 8), (0,)), ((37, 3), (0,)), ((5, 30), (1,)), ((4, 3, 8), (0, 2))]
+)
+@pytest.mark.parametrize("parts", [1, 5])
+def test_variances_in_one_pass(
+    shape: tuple[int, ...], axes: tuple[int, ...], parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if parts > 1:
+        monkeypatch.setattr(reduction, "_LEAST_SHARE", 1)
+        monkeypatch.setattr(reduction, "_BLOCKS", parts)
+        monkeypatch.setattr(reduction, "THREADS", 32)
+    # far from zero: a difference of squares would lose all digits
+    g = ReduceBuilder(floats(*shape) + 1000)
+    mean = g.reduce("Mean", g.input(0), axes, keep=True)
+    variance = g.reduce("Mean", g.op("SquaredDifference", g.input(0), mean), axes)
+    run(g, variance, mean, rtol=1e-4)
 
 
 def call_of(shape: tuple[int, ...], axes: tuple[int, ...]) -> NativeCall:
@@ -151,6 +159,27 @@ def test_ptx_of_a_full_reduction_and_of_columns() -> None:
         assert "bar.sync" in ptx
     for ptx in call_ptx(call_of((4096, 512), (0,)), 0).values():
         assert "ld.global.nc.f32" in ptx or "ld.global.nc.b32" in ptx
+
+
+def test_ptx_of_a_variance() -> None:
+    g = ReduceBuilder(floats(64, 8192))
+    mean = g.reduce("Mean", g.input(0), (0,), keep=True)
+    plain = g.group(g.reduce("Mean", g.op("SquaredDifference", g.input(0), mean), (0,)), mean)
+    group = FusedGroup("reduce", plain.members, plain.inputs, plain.outputs, plain.constants)
+    for number in range(2):
+        for ptx in call_ptx(reduce_call(group), number).values():
+            assert "div.rn.f32" in ptx and "bar.sync" in ptx
+
+
+def test_many_results_have_a_thread_each() -> None:
+    (launch,) = call_of((1000, 8, 640), (1,)).launches
+    assert launch.block == (256, 1, 1) and launch.grid == (2500, 1, 1)  # type: ignore[attr-defined]
+
+
+def test_threads_without_neighbours_reduce_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduction, "_THREADS_OF_GPU", 16)
+    g = ReduceBuilder(floats(2, 5, 9))
+    run(g, g.reduce("Sum", g.input(0), (1,)))
 
 
 def test_a_text_serves_many_sizes() -> None:

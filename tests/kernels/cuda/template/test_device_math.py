@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tests import elementwise_cases as cases
 from tests.kernels.cuda.harness import compile_ptx, simulated
-from tfjit.framework.scalar.elementwise import Elementwise
+from tfjit.framework.scalar.elementwise import ANY, Elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
@@ -56,6 +57,26 @@ def test_every_row_compiles_for_a_gpu() -> None:
     for (row, dtype), ptx in zip(rows(), found, strict=True):
         # divisions and roots are exact; libdevice's fmod corrects its estimates itself
         assert "approx" not in ptx or row.op.endswith("Mod"), (row.op, dtype.name)
+
+
+def test_every_cast_compiles_for_a_gpu() -> None:
+    pytest.importorskip("numba.cuda.extending")
+    kinds = sorted(ANY, key=lambda t: t.as_datatype_enum)
+    lines = []
+    for k, source in enumerate(kinds):
+        element = f"ld({element_kinds.pointer(source, 'a')}, {k})"
+        lines.append(f"x = {expressions.loaded(source, element)}")
+        for n, target in enumerate(kinds):
+            attrs = {"DstT": target, "Truncate": True}
+            value = expressions.emit_op("Cast", ["x"], [source], target, attrs)
+            place = f"{element_kinds.pointer(target, 'b')}, {100 * k + n}"
+            lines.append(f"st({place}, {expressions.stored(target, value)})")
+        # a name has one type in a kernel
+        lines = [re.sub(r"\bx\b", f"x{k}", line) for line in lines]
+    body = "".join(f"    {line}\n" for line in lines)
+    text = "\n".join(element_kinds.HEADER) + f"def kernel(a, b):\n{body}"
+    (ptx,) = compile_ptx([(text, 2)])
+    assert "cvt.rn.f16.f32" in ptx
 
 
 def some_inputs(row: Elementwise, dtype: DType) -> tuple[Any, ...]:
