@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import device_facts
 from tfjit.kernels.cuda.device.visible_devices import VisibleDevice, visible_devices
+from tfjit.kernels.cuda.placed_ops import HOST_COMPUTED
 from tfjit.kernels.cuda.template import registry
 from tfjit.kernels.ir.backend import Backend, FusionRules
 from tfjit.kernels.registry import (
@@ -32,14 +33,6 @@ _HOST_NUMBERS: Final = frozenset({"int32"})
 _COMPARISONS: Final = frozenset(
     {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
 )
-_ON_EITHER_SIDE: Final = frozenset(
-    {
-        *("VariableV2", "Variable", "VarHandleOp", "VarIsInitializedOp", "IsVariableInitialized"),
-        *("DestroyResourceOp", "VariableShape", "Const", "Shape", "ShapeN", "Size", "Rank"),
-        *("ReadVariableOp", "NoOp"),
-    }
-)
-"""Ops that a GPU takes, and the host computes."""
 
 
 class CudaBackend(Backend):
@@ -101,7 +94,7 @@ class CudaBackend(Backend):
         return f"device: {number}, {device_facts.description(self._devices[number].physical)}"
 
     def has_kernel(self, op: str, dtypes: Sequence[DType]) -> bool:
-        return op in _ON_EITHER_SIDE or registry.find_builder(op) is not None
+        return op in HOST_COMPUTED or registry.find_builder(op) is not None
 
     def computes(self, op: str, dtypes: Sequence[DType]) -> bool:
         """Return whether nodes run on the GPU itself.

@@ -1,0 +1,72 @@
+"""List op types that a GPU takes while the host computes them.
+
+TensorFlow has GPU kernels for them, so programs place them there without soft placement.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Source: the kernels that TensorFlow 2.21 registers for GPUs, as far as its documentation and
+# device placement show them; a type that is missing here needs soft placement.
+HOST_COMPUTED: Final = frozenset(
+    {
+        # variables, shapes: values that both sides see
+        *("VariableV2", "Variable", "VarHandleOp", "VarIsInitializedOp", "IsVariableInitialized"),
+        *("DestroyResourceOp", "VariableShape", "ReadVariableOp", "Const", "NoOp"),
+        *("Shape", "ShapeN", "Size", "Rank", "BroadcastArgs", "BroadcastGradientArgs"),
+        *("InvertPermutation", "Range", "LinSpace", "ResourceCountUpTo"),
+        # random numbers
+        *("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"),
+        *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2"),
+        *("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal"),
+        *("StatelessRandomUniformInt", "StatelessRandomUniformV2", "StatelessRandomNormalV2"),
+        *("StatelessTruncatedNormalV2", "StatelessRandomUniformIntV2"),
+        *("StatelessRandomGetKeyCounter", "StatelessRandomGetAlg", "StatefulUniform"),
+        *("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniformInt"),
+        # places and choices
+        *("GatherNd", "ScatterNd", "ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub"),
+        *("ResourceGatherNd", "ResourceScatterNdUpdate", "ResourceScatterNdAdd"),
+        *("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "Where", "TopKV2", "TopK"),
+        *("DynamicStitch", "ParallelDynamicStitch", "DynamicPartition", "Unique", "UniqueV2"),
+        *("SegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"),
+        *("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "Bucketize"),
+        *("ReverseSequence", "InplaceUpdate", "InplaceAdd", "InplaceSub", "Bincount"),
+        *("ScatterMul", "ScatterDiv", "ScatterMin", "ScatterMax", "ResourceScatterMul"),
+        *("ResourceScatterDiv", "ResourceScatterMin", "ResourceScatterMax"),
+        *("SparseApplyAdagrad", "ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2"),
+        *("ResourceSparseApplyMomentum", "ResourceSparseApplyKerasMomentum"),
+        # matrices
+        *("MatrixBandPart", "MatrixDiag", "MatrixDiagPart", "MatrixDiagV3", "MatrixDiagPartV3"),
+        *("MatrixSetDiag", "MatrixSetDiagV3", "MatrixInverse", "MatrixDeterminant", "Cholesky"),
+        *("MatrixSolve", "MatrixTriangularSolve", "Qr", "Svd", "SelfAdjointEigV2", "Einsum"),
+        *("SparseTensorDenseMatMul", "FFT", "IFFT", "FFT2D", "IFFT2D", "RFFT", "IRFFT"),
+        # layers and images
+        *("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGrad"),
+        *("FusedBatchNormGradV2", "FusedBatchNormGradV3", "LRN", "LRNGrad", "Conv3D"),
+        *("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MaxPool3D", "AvgPool3D"),
+        *("ResizeBilinear", "ResizeBilinearGrad", "ResizeNearestNeighbor"),
+        *("ResizeNearestNeighborGrad", "CropAndResize", "AdjustContrastv2", "AdjustHue"),
+        *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D", "InTopK", "InTopKV2"),
+        *(
+            "MaxPoolGradGrad",
+            "MaxPoolWithArgmax",
+            "CTCLoss",
+            "CheckNumerics",
+            "QuantizeAndDequantize",
+        ),
+        *("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "ApplyPowerSign", "ApplyAddSign"),
+        *("ResourceApplyPowerSign", "ResourceApplyAddSign", "ResourceApplyAdamWithAmsgrad"),
+        # lists, arrays and handles of control flow
+        *("TensorArrayV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"),
+        *("TensorArrayScatterV3", "TensorArraySizeV3", "TensorArrayConcatV3", "TensorArraySplitV3"),
+        *("TensorArrayGradV3", "TensorArrayCloseV3", "TensorListReserve", "EmptyTensorList"),
+        *("TensorListSetItem", "TensorListGetItem", "TensorListPushBack", "TensorListPopBack"),
+        *("TensorListStack", "TensorListFromTensor", "TensorListLength", "TensorListElementShape"),
+        *("TensorListGather", "TensorListScatter", "TensorListScatterV2", "TensorListConcatV2"),
+        *("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "GetSessionHandleV2"),
+        *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable", "BroadcastTo"),
+    }
+)
+
+__all__ = ["HOST_COMPUTED"]

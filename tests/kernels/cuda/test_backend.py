@@ -1,0 +1,52 @@
+"""Tests of the GPU's backend: sessions' devices, the ops that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulated_gpu import simulated_gpu
+from tfjit.framework import errors
+from tfjit.framework.types import dtypes
+from tfjit.kernels.cuda.backend import CudaBackend
+from tfjit.kernels.cuda.device.visible_devices import VisibleDevice
+from tfjit.protos import ConfigProto, GPUOptions
+
+
+@pytest.fixture
+def backend() -> Iterator[CudaBackend]:
+    with simulated_gpu():
+        yield CudaBackend()
+
+
+def test_devices_of_sessions(backend: CudaBackend) -> None:
+    assert backend.device_count(None) == backend.device_count(ConfigProto()) == 1
+    assert backend.device_count(ConfigProto(device_count={"GPU": 0})) == 0
+    assert backend.memory_limit(0) > 0
+    assert backend.describe(0).startswith("device: 0, name: simulated GPU")
+    assert backend.accelerator(0) is backend.accelerator(0)
+
+
+def test_one_number_is_one_card_in_a_process(backend: CudaBackend) -> None:
+    backend.device_count(None)
+    backend._devices[0] = VisibleDevice(1, 0)
+    with pytest.raises(errors.AlreadyExistsError, match="being mapped to multiple devices"):
+        backend.device_count(None)
+
+
+def test_a_faulty_list_is_an_error(backend: CudaBackend) -> None:
+    config = ConfigProto(gpu_options=GPUOptions(visible_device_list="3"))
+    with pytest.raises(errors.InvalidArgumentError, match="invalid GPU id '3'"):
+        backend.device_count(config)
+
+
+def test_shape_arithmetic_is_the_hosts(backend: CudaBackend) -> None:
+    f32, i32, flag = dtypes.float32, dtypes.int32, dtypes.bool
+    assert backend.computes("AddV2", (f32, f32, f32))
+    assert not backend.computes("AddV2", (i32, i32, i32))
+    assert not backend.computes("Less", (i32, i32, flag))
+    assert backend.computes("Cast", (i32, f32))
+    assert backend.has_kernel("AddV2", (i32, i32, i32))
+    assert backend.has_kernel("RandomUniform", (i32, f32))
+    assert not backend.has_kernel("StringToNumber", (f32,))

@@ -1,0 +1,10 @@
+"""Tests of the op types that a GPU takes and the host computes."""
+
+from __future__ import annotations
+
+from tfjit.framework.op_defs.op_def import registry
+from tfjit.kernels.cuda.placed_ops import HOST_COMPUTED
+
+
+def test_every_type_is_registered() -> None:
+    assert [op for op in HOST_COMPUTED if registry.lookup(op) is None] == []
