@@ -31,16 +31,8 @@ ROOMS = {
         *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu.reference.records"),
         *("cpu.reference.arrays", "cpu.reference.arithmetic", "cpu.reference.random_values"),
         *("cpu.reference.images", "cpu.reference.sparse", "cpu.reference.layers"),
-        *(
-            "cpu.reference.state",
-            "cpu",
-            "cuda",
-            "cuda.elementwise",
-            "cuda.gemm",
-            "cuda.conv",
-            "cuda.reduction",
-            "precompile",
-        ),
+        *("cpu.reference.state", "cpu", "cuda.device", "cuda.template", "cuda.data_movement"),
+        *("cuda.elementwise", "cuda.reduction", "cuda.gemm", "cuda.conv", "cuda", "precompile"),
     ),
     "passes": (
         *(
@@ -53,11 +45,18 @@ ROOMS = {
             "partitioning",
             "legalize",
         ),
-        *("control_flow", "loops", ""),
+        *("control_flow", "loops", "offload", ""),
     ),
     "runtime": (
         *("host", "resources", "kernel_api", "", "lowering", "schedule", "step", "executor"),
-        *("sizes", "plan", "op_kernels.control_flow", "op_kernels.containers", "op_kernels.state"),
+        *(
+            "sizes",
+            "plan",
+            "offload",
+            "op_kernels.control_flow",
+            "op_kernels.containers",
+            "op_kernels.state",
+        ),
         *("op_kernels.io", "op_kernels", "profiling", "session"),
     ),
     "ops": (

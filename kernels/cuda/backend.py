@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.kernels.cuda import registry
+from tfjit.framework import errors
+from tfjit.kernels.cuda.device import device_facts
+from tfjit.kernels.cuda.device.visible_devices import VisibleDevice, visible_devices
+from tfjit.kernels.cuda.template import registry
 from tfjit.kernels.ir.backend import Backend, FusionRules
 from tfjit.kernels.registry import (
     Builder,
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 
 _HOST_NUMBERS: Final = frozenset({"int32"})
 """Types that TensorFlow's GPU kernels of arithmetic keep in host memory: shapes, above all."""
+_COMPARISONS: Final = frozenset(
+    {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
+)
 _ON_EITHER_SIDE: Final = frozenset(
     {
         *("VariableV2", "Variable", "VarHandleOp", "VarIsInitializedOp", "IsVariableInitialized"),
@@ -45,22 +52,53 @@ class CudaBackend(Backend):
 
     def __init__(self) -> None:
         self._accelerators: dict[int, Accelerator] = {}
+        self._devices: dict[int, VisibleDevice] = {}
+        self._lock = threading.Lock()
 
     def device_count(self, config: Any) -> int:
-        from tfjit.kernels.cuda.accelerator import device_count
+        """Return the number of GPUs that a session sees.
 
-        found = device_count()
-        if config is not None and self.device_type in config.device_count:
-            return min(found, int(config.device_count[self.device_type]))
-        return found
+        Raises InvalidArgumentError for options that do not fit the machine, AlreadyExistsError
+        where another session of the process has given a number to another GPU.
+        """
+        if config is not None and config.device_count.get(self.device_type, 1) <= 0:
+            return 0
+        physical = device_facts.physical_memory()
+        if not physical and not _asks_for_devices(config):
+            return 0
+        found = visible_devices(config, physical)
+        with self._lock:
+            for number, device in enumerate(found):
+                known = self._devices.setdefault(number, device)
+                if known.physical != device.physical:
+                    raise errors.AlreadyExistsError(
+                        None,
+                        None,
+                        f"TensorFlow device (GPU:{number}) is being mapped to multiple devices "
+                        f"({device.physical} now, and {known.physical} previously), which is not "
+                        "supported. This may be the result of providing different GPU "
+                        "configurations (ConfigProto.gpu_options, for example different "
+                        "visible_device_list) when creating multiple Sessions in the same process.",
+                    )
+        return len(found)
 
     def accelerator(self, number: int) -> Accelerator:
-        found = self._accelerators.get(number)
-        if found is None:
-            from tfjit.kernels.cuda.accelerator import accelerator
+        with self._lock:
+            found = self._accelerators.get(number)
+            if found is None:
+                device = self._devices[number]
+                from tfjit.kernels.cuda.device.devices import open_device
 
-            found = self._accelerators.setdefault(number, accelerator(number))
-        return found
+                found = open_device(device.physical)
+                found.memory_limit = device.memory_limit
+                self._accelerators[number] = found
+            return found
+
+    def memory_limit(self, number: int) -> int:
+        return self._devices[number].memory_limit
+
+    def describe(self, number: int) -> str:
+        return f"device: {number}, {device_facts.description(self._devices[number].physical)}"
 
     def has_kernel(self, op: str, dtypes: Sequence[DType]) -> bool:
         return op in _ON_EITHER_SIDE or registry.find_builder(op) is not None
@@ -73,19 +111,17 @@ class CudaBackend(Backend):
         """
         if registry.find_builder(op) is None:
             return False
+        if op in _COMPARISONS and dtypes and dtypes[0].base_dtype.name in _HOST_NUMBERS:
+            return False
         return not dtypes or any(d.base_dtype.name not in _HOST_NUMBERS for d in dtypes)
 
     def kernel(self, op: str) -> Reference | None:
         return find_reference(op)
 
     def compiles(self, op: str) -> bool:
-        return op == "_Fused" or registry.find_builder(op) is not None
+        return registry.find_builder(op) is not None
 
     def native_call(self, spec: NodeSpec) -> NativeCall:
-        if spec.op == "_Fused":
-            from tfjit.kernels.cuda.fused import group_call
-
-            return group_call(spec.attrs["group"].for_inputs(spec.inputs), spec.constants)
         builder = registry.find_builder(spec.op)
         if builder is None:
             raise Unsupported(f"no CUDA builder for {spec.op}")
@@ -106,3 +142,8 @@ class CudaBackend(Backend):
 
     def traffic_ns(self, nbytes: int) -> float:
         return 1500.0 + nbytes / 2000.0
+
+
+def _asks_for_devices(config: Any) -> bool:
+    """Return whether a configuration names GPUs, which must then be there."""
+    return config is not None and bool(config.gpu_options.visible_device_list)

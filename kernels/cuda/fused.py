@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 
@@ -21,7 +21,10 @@ TEMPLATES: Final = {
     "rows": ("reduction.row_reduction", "rows_call"),
     "reduce": ("reduction.reduction", "reduce_call"),
 }
-"""Module and function of a group's template, by kind; imported when a group comes up."""
+"""Module and function of a group's template, by kind.
+
+It is imported when a group comes up.
+"""
 
 
 def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:

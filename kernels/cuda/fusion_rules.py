@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import iteration_space_of
 from tfjit.kernels.cpu.fused import ANCHORS, epilogue_of
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.row_choice import prefers_rows
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.row_choice import prefers_rows
 from tfjit.kernels.ir.op_forms import MOVING
 from tfjit.kernels.registry import NodeSpec, Unsupported
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.scalar_program import Program
 
 _REPEATED: Final = 64
-"""Scalar ops that a loop may compute again for values that it needs at several places.
+"""Scalar ops that a loop may compute again at several places.
 
 A GPU computes about a hundred of them in the time of one access to memory.
 """

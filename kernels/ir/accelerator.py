@@ -13,6 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+HostArray = np.ndarray[Any, np.dtype[Any]]
+HostBytes = np.ndarray[Any, np.dtype[np.uint8]]
+
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
@@ -68,7 +71,10 @@ class CommandProgram(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait until the last `start` is done. Raises InternalError where a kernel failed."""
+        """Wait until the last `start` is done.
+
+        Raises InternalError where a kernel failed.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -81,11 +87,13 @@ class Accelerator(ABC):
     All commands of a device run in the order in which they are queued. Thread-safe.
 
     number: among the visible devices. name: the model. memory_bytes: of the whole device.
+    memory_limit: the bytes that this process may allocate.
     """
 
     number: int
     name: str
     memory_bytes: int
+    memory_limit: int
 
     @abstractmethod
     def allocate(self, nbytes: int) -> int:
@@ -99,16 +107,16 @@ class Accelerator(ABC):
         """Give memory back once the queued commands are done."""
 
     @abstractmethod
-    def pinned(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def pinned(self, nbytes: int) -> HostBytes:
         """Return page-locked bytes, which are freed with the array."""
 
     @abstractmethod
-    def write(self, address: int, array: np.ndarray[Any, Any]) -> None:
+    def write(self, address: int, array: HostArray) -> None:
         """Copy a contiguous host array to the device, and wait for it."""
 
     @abstractmethod
-    def read(self, array: np.ndarray[Any, Any], address: int) -> None:
-        """Copy from the device into a contiguous host array, and wait for it."""
+    def read(self, array: HostArray, address: int) -> None:
+        """Copy from the device to a contiguous host array; wait for it."""
 
     @abstractmethod
     def copy(self, target: int, source: int, nbytes: int) -> None:
@@ -123,4 +131,13 @@ class Accelerator(ABC):
         """Wait for all queued commands. Raises InternalError where a kernel failed."""
 
 
-__all__ = ["Accelerator", "Command", "CommandProgram", "Copy", "Fill", "KernelLaunch"]
+__all__ = [
+    "Accelerator",
+    "Command",
+    "CommandProgram",
+    "Copy",
+    "Fill",
+    "HostArray",
+    "HostBytes",
+    "KernelLaunch",
+]

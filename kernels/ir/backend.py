@@ -109,6 +109,14 @@ class Backend(ABC):
             return int(config.device_count[self.device_type])
         return 1
 
+    def memory_limit(self, number: int) -> int:
+        """Return the bytes of a device that sessions list."""
+        return self.memory_limit_bytes
+
+    def describe(self, number: int) -> str:
+        """Return the description of a device that sessions list."""
+        return self.description
+
     def accelerator(self, number: int) -> Accelerator:
         """Return a device with memory and a queue of its own.
 

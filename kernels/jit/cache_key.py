@@ -3,6 +3,7 @@
 The hash covers the kernel's text, entries and flags; the versions of numba, llvmlite and LLVM; the
 sources of the compiler and of the modules of tfjit.kernels that the text imports, with the formulas
 of tfjit.framework; the CPU's name and features. Since sources are hashed, tfjit's version is not.
+The target of a device names its own versions in the place of these (targets.py).
 
 In an archive of precompiled kernels, the level of x86-64 and the system stand for the versions and
 the CPU: its object code is made already. (An archive for the host, where there are no levels, has
@@ -20,6 +21,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from tfjit.kernels.jit.targets import find_target
 from tfjit.kernels.source import KernelSource
 
 _FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -167,6 +169,8 @@ def _named(*parts: object) -> str:
 
 def cache_key(source: KernelSource) -> str:
     """Return the name of a kernel in the disk cache. Raises NoCompiler."""
+    if source.target:
+        return _named(*_contents(source), find_target(source.target).environment())
     return _named(*_contents(source), environment())
 
 

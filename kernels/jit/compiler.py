@@ -3,7 +3,8 @@
 `python -m tfjit.kernels.jit.compiler` is the worker process, which compiles for other processes. It
 reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "title",
 "directory"}. It answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an
-encoded ObjectFile} or, in place of the object, "error". Before the first answer it writes {"ready":
+encoded ObjectFile} or, in place of the object, "error". A request for another device than the host
+has "compiler" and "architecture", too (targets.py). Before the first answer it writes {"ready":
 true}, or {"fatal": reason} if it cannot compile anything. It also writes KEY.py and KEY.o into
 `directory` where it may. It ends when stdin closes, after the current kernel, or after two idle
 minutes.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import gc
+import importlib
 import json
 import linecache
 import os
@@ -29,7 +31,7 @@ from typing import Any
 from tfjit.framework import settings
 from tfjit.kernels.jit import target
 from tfjit.kernels.jit.loop_metadata import interleave_loops
-from tfjit.kernels.jit.object_file import ObjectFile, write_atomically
+from tfjit.kernels.jit.object_file import ObjectFile, Refused, write_atomically
 
 _NICE = 10
 _CACHE_BYTES = 512 << 20  # some 100,000 kernels
@@ -39,10 +41,6 @@ _LAUNCH_ARITY = 3
 # An entry calls this symbol if its function can return an exception; no process has it.
 _RAISED = "tfjit_kernel_raised"
 _RAISED_IR = f"declare void @{_RAISED}()\n"
-
-
-class Refused(Exception):
-    """The text cannot become a kernel; the message gives the reason."""
 
 
 def numba_target() -> dict[str, str]:
@@ -256,14 +254,22 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
             directory = None
     answer: dict[str, Any] = {"key": key, "path": filename}
     try:
-        obj = compile_text(
-            text,
-            request["entries"],
-            request["arity"],
-            request["interleave"],
-            filename,
-            f"tfjit_{key[:24]}",
-        )
+        unique = f"tfjit_{key[:24]}"
+        if request.get("compiler"):
+            # by its name: the compiler of the host does not depend on the others
+            other = importlib.import_module(request["compiler"])
+            obj = other.compile_text(
+                text,
+                request["entries"],
+                request["arity"],
+                filename,
+                unique,
+                request["architecture"],
+            )
+        else:
+            obj = compile_text(
+                text, request["entries"], request["arity"], request["interleave"], filename, unique
+            )
         data = obj.encode()
         if directory is not None:
             with contextlib.suppress(OSError):  # memory only: the answer carries the code

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
 
-class MissingSymbol(Exception):
+class LoadError(Exception):
+    """Object code does not load here; the message gives the reason."""
+
+
+class MissingSymbol(LoadError):
     """Object code needs a function that this process does not have.
 
     LLVM would end the process over it.

@@ -17,6 +17,10 @@ _MAGIC = b"tfjit object 1\n"
 _LENGTH = struct.Struct("<I")
 
 
+class Refused(Exception):
+    """A text cannot become a kernel; the message gives the reason."""
+
+
 class DamagedObject(Exception):
     """The bytes are not an object file that tfjit wrote whole."""
 

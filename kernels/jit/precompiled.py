@@ -73,7 +73,12 @@ class Archives:
         return ""
 
     def key(self, source: KernelSource) -> str:
-        """Return the key of a kernel in an archive, or ""."""
+        """Return the key of a kernel in an archive, or "".
+
+        Archives have kernels for the host alone.
+        """
+        if source.target:
+            return ""
         return self._find_key(lambda level: precompiled_key(source, level))
 
     def has_archive(self) -> bool:

@@ -37,6 +37,7 @@ from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomi
 from tfjit.kernels.jit.precompiled import Archives, Precompiled, archive_level
 from tfjit.kernels.jit.progress import CompileCounts, CompileProgress
 from tfjit.kernels.jit.target import available_cpus
+from tfjit.kernels.jit.targets import find_target
 from tfjit.kernels.source import KernelSource
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ _IN_FLIGHT = 2
 _TOUCH_SECONDS = 86400.0
 # A forked child that calls exec within this time starts no compiler.
 _EXEC_S = 0.05
+
+
+def _is_interpreted(source: KernelSource) -> bool:
+    return bool(source.target) and find_target(source.target).interprets
 
 
 class CompileError(Exception):
@@ -102,7 +107,7 @@ class KernelStore:
         self._precompiled = Precompiled(archives, self._own_archives)
         self._archive_job: ArchiveJob | None = None
         self._generic: dict[KernelSource, str] = {}  # those from archives, with their keys
-        self._without_compiler = ""  # the reason, once it was met
+        self._without_compiler: dict[str, str] = {}  # target -> the reason, once it was met
         self._recorded: dict[KernelSource, None] | None = None
         self._recorded_ir: dict[tuple[str, tuple[str, ...]], None] = {}
         self.ir_keys: set[str] = set()  # names of the objects that `load_ir` has loaded
@@ -269,7 +274,11 @@ class KernelStore:
             key = ""
             if not self._packs.key(source):
                 key = self._cache_key(source)
-                if not self._is_cached(key) and not self._precompiled.key(source):
+                if (
+                    not self._is_cached(key)
+                    and not self._precompiled.key(source)
+                    and not _is_interpreted(source)
+                ):
                     continue
             with self._lock:
                 claimed = bool(self._claim([source]))
@@ -295,7 +304,8 @@ class KernelStore:
             if not claimed:
                 continue
             if (
-                self._load_archived(source, self._packs, name)
+                self._interpret(source)
+                or self._load_archived(source, self._packs, name)
                 or self._load_cached(source, name)
                 or self._load_archived(source, self._precompiled, name)
             ):
@@ -306,12 +316,12 @@ class KernelStore:
 
     def _cache_key(self, source: KernelSource) -> str:
         """Return the kernel's name in the disk cache; "" without a compiler."""
-        if self._without_compiler:
+        if source.target in self._without_compiler:
             return ""
         try:
             return cache_key(source)
         except loader.NoCompiler as error:
-            self._without_compiler = str(error)
+            self._without_compiler[source.target] = str(error)
             return ""
 
     def _is_cached(self, key: str) -> bool:
@@ -374,7 +384,7 @@ class KernelStore:
                 return addresses
             except OSError:
                 pass  # not on disk yet
-            except (DamagedObject, loader.MissingSymbol) as error:
+            except (DamagedObject, loader.LoadError) as error:
                 settings.say("cache", "%s is compiled again: %s", path, error)
         ready = self._load_archived_ir(self._precompiled, text, functions)
         if ready is not None:
@@ -403,7 +413,7 @@ class KernelStore:
             return None
         try:
             addresses = loader.load(obj)
-        except loader.MissingSymbol as error:
+        except loader.LoadError as error:
             settings.say("cache", "compiled assembly %s does not load: %s", key, error)
             return None
         self.ir_keys.add(key)
@@ -419,7 +429,7 @@ class KernelStore:
             return None
         try:
             addresses = loader.load(ready)
-        except loader.MissingSymbol as error:
+        except loader.LoadError as error:
             settings.say("cache", "the precompiled %s does not load: %s", functions[0], error)
             return None
         self.ir_keys.add(key)
@@ -471,7 +481,8 @@ class KernelStore:
         for source in sources:
             try:
                 if self._recorded is not None:
-                    self._recorded[source] = None
+                    if not source.target:  # archives are for the host
+                        self._recorded[source] = None
                     self._settle(source)
                     continue
                 key = "" if self._packs.key(source) else self._cache_key(source)
@@ -483,7 +494,7 @@ class KernelStore:
                 key = key or self._cache_key(source)
                 if not key:
                     told = bool(self._refused)
-                    self._refuse(source, self._without_compiler, quiet=told)
+                    self._refuse(source, self._without_compiler[source.target], quiet=told)
                     continue
                 with self._lock:
                     self._pending[source] = key
@@ -496,8 +507,11 @@ class KernelStore:
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
         """Load a kernel from pack, disk cache or installed archive.
 
-        key: its name in the disk cache, or "". Returns whether one of them has it.
+        key: its name in the disk cache, or "". Returns whether one of them has it, or the target
+        interprets it.
         """
+        if self._interpret(source):
+            return True
         if (
             self._load_archived(source, self._packs)
             or self._load_cached(source, key)
@@ -508,6 +522,13 @@ class KernelStore:
         settings.say("cache", "%s is not on disk", source.title or "a kernel")
         self.counters.misses += 1
         return False
+
+    def _interpret(self, source: KernelSource) -> bool:
+        """Settle a kernel that its target interprets; return whether it does."""
+        if not _is_interpreted(source):
+            return False
+        self._settle(source, find_target(source.target).interpret(source))
+        return True
 
     def _load_cached(self, source: KernelSource, key: str) -> bool:
         directory = self.directory if key else None
@@ -525,7 +546,7 @@ class KernelStore:
         except OSError:
             # Another process dropped it, or the directory is read-only: it is loaded all the same.
             pass
-        except (DamagedObject, loader.MissingSymbol) as error:
+        except (DamagedObject, loader.LoadError) as error:
             self.counters.damaged += 1
             settings.say("cache", "%s is compiled again: %s", path, error)
             return False
@@ -539,7 +560,7 @@ class KernelStore:
         self._generic[source] = key  # before waiting callers see it as loaded
         try:
             self._load(source, obj)
-        except loader.MissingSymbol as error:
+        except loader.LoadError as error:
             del self._generic[source]
             settings.say("cache", "the precompiled %s does not load: %s", source.title, error)
             return False
@@ -548,7 +569,8 @@ class KernelStore:
 
     def _load(self, source: KernelSource, obj: ObjectFile) -> None:
         start = time.perf_counter()
-        addresses = loader.load(obj)
+        load = find_target(source.target).load if source.target else loader.load
+        addresses = load(obj)
         self.counters.load_ms += (time.perf_counter() - start) * 1e3
         self._settle(source, addresses)
 
@@ -601,7 +623,9 @@ class KernelStore:
         with self._lock:
             self._queue.append(key)
             self._dispatch()
-            if self._archive_job is None and not self._packs.has_archive():
+            source = self._by_key.get(key)
+            host = source is not None and not source.target
+            if host and self._archive_job is None and not self._packs.has_archive():
                 from tfjit.kernels.jit.archive_job import ArchiveJob
 
                 self._archive_job = ArchiveJob(
@@ -633,17 +657,19 @@ class KernelStore:
             if source is None:
                 continue  # settled meanwhile
             worker.in_flight.append(key)
-            worker.send(
-                {
-                    "key": key,
-                    "text": source.text,
-                    "entries": list(source.entries),
-                    "arity": source.arity,
-                    "interleave": source.interleave,
-                    "title": source.title,
-                    "directory": str(self.directory or ""),
-                }
-            )
+            request: dict[str, object] = {
+                "key": key,
+                "text": source.text,
+                "entries": list(source.entries),
+                "arity": source.arity,
+                "interleave": source.interleave,
+                "title": source.title,
+                "directory": str(self.directory or ""),
+            }
+            if source.target:
+                target = find_target(source.target)
+                request |= {"compiler": target.compiler, "architecture": target.architecture()}
+            worker.send(request)
 
     def _on_answer(self, worker: Worker, answer: dict[str, object]) -> None:
         key = str(answer["key"])
@@ -662,7 +688,7 @@ class KernelStore:
         self.counters.compiled += 1
         try:
             self._load(source, ObjectFile.decode(base64.b64decode(str(answer["object"]))))
-        except (DamagedObject, loader.MissingSymbol) as error:
+        except (DamagedObject, loader.LoadError) as error:
             self._refuse(source, f"its object code does not load: {error}", str(answer["path"]))
 
     def _on_end(self, worker: Worker, returncode: int) -> None:

@@ -28,7 +28,7 @@ def _worker_path() -> str:
         os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
     ]
     usual = {*inherited, *site.getsitepackages(), site.getusersitepackages()}
-    for name in ("tfjit", "numba", "llvmlite", "numpy"):
+    for name in ("tfjit", "numba", "llvmlite", "numpy", "numba_cuda", "cuda"):
         spec = importlib.util.find_spec(name)
         for place in (spec.submodule_search_locations or ()) if spec else ():
             folder = os.path.dirname(place)

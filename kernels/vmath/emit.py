@@ -4,8 +4,8 @@ An emitter is a Python function of `Value`s (or `Complex` pairs) that builds ins
 registers an emitter for dtype kinds; `intrinsic_for("exp_f32")` makes the Numba intrinsic of one
 kind on first use. An intrinsic costs Numba about a millisecond, a jitted helper function twenty.
 The instructions carry no flags, so LLVM contracts nothing across graph ops: the only fused
-multiply-adds are those spelled `mad`. In a module for an NVIDIA GPU the emitters call libdevice for
-what NVVM has no instruction, and products that its compiler does not contract.
+multiply-adds are those spelled `mad`. In a module for an NVIDIA GPU the emitters call libdevice
+where NVVM has no instruction, and products that its compiler does not contract.
 """
 
 from __future__ import annotations
@@ -54,9 +54,11 @@ _NVVM: Final[dict[tuple[str, str], str]] = {
         ("frem", "fmod"), ("fma", "fma"), ("fmuladd", "fma"),
     )
     for kind in ("f32", "f64")
+} | {
+    # unlike a plain product, these never become part of a fused multiply-add
+    ("product", "f32"): "llvm.nvvm.mul.rn.f",
+    ("product", "f64"): "llvm.nvvm.mul.rn.d",
 }  # fmt: skip
-# unlike a plain product, these never become part of a fused multiply-add
-_NVVM |= {("product", "f32"): "llvm.nvvm.mul.rn.f", ("product", "f64"): "llvm.nvvm.mul.rn.d"}
 
 
 def _is_device(builder: ir.IRBuilder) -> bool:
@@ -471,7 +473,9 @@ def _pack(context: Any, builder: ir.IRBuilder, value: Value | Complex, kind: str
     return pair._getvalue()
 
 
-def intrinsic_for(name: str, register: Callable[[Any], Any] = intrinsic) -> Any:
+def intrinsic_for(
+    name: str, register: Callable[[Callable[..., object]], object] = intrinsic
+) -> Any:
     """Return the Numba intrinsic of a function name with kind suffix.
 
     register: the decorator of the target's intrinsics. Raises AttributeError when there is none.

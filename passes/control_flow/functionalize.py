@@ -149,7 +149,7 @@ def _read_loop(
         raise Declined(f"it has {len(conditions)} LoopCond nodes")
     loop_cond = conditions[0]
     enters = by_op.get("Enter", [])
-    check_members(graph, members, ctx.options.accelerators)
+    check_members(graph, members, ctx.options)
     _check_borders(graph, frames, frame, members, enters)
     variables = [
         _read_variable(graph, enter, loop_cond)

@@ -272,7 +272,7 @@ class _Rewriter:
         for name in (*group.merges, *group.switches):
             if graph.node(name).output_dtypes[0].is_ref:
                 raise Declined(f"{graph.node(name).op} '{name}' passes a reference variable on")
-        check_members(graph, [*group.merges, *self.side], self.ctx.options.accelerators)
+        check_members(graph, [*group.merges, *self.side], self.ctx.options)
         for name, side in self.side.items():
             node = graph.node(name)
             if node.op == "_Retval" or node.has_trait(ENTER | SWITCH | MERGE):

@@ -5,7 +5,7 @@ Both halves of `functionalize` use this module.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.op_defs.op_traits import BLOCKING, TRANSFER
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
+    from tfjit.passes.manager.pass_context import PassOptions
 
 
-def check_members(
-    graph: DataflowGraph, names: Iterable[str], accelerators: Collection[str] = ()
-) -> None:
+def check_members(graph: DataflowGraph, names: Iterable[str], options: PassOptions) -> None:
     """Raise Declined for nodes that cannot go into one body.
 
-    Such nodes are on several devices, or block. accelerators: devices that count as the host.
+    Such nodes are in the partitions of several devices, or block.
     """
     devices = set()
     for name in names:
         node = graph.node(name)
-        devices.add("" if node.assigned_device in accelerators else node.assigned_device)
+        devices.add(options.partition_device(node.assigned_device))
         # in a body, the awaited node might never run
         if node.has_trait(BLOCKING | TRANSFER):
             raise Declined(f"{node.op} '{name}' may wait for nodes outside")

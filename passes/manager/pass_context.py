@@ -148,6 +148,14 @@ class PassOptions:
         """Return the backends of accelerators by the devices' full names."""
         return {d.name: self.backend_of(d.name) for d in self.devices if d.accelerates}
 
+    def partition_device(self, device: str) -> str:
+        """Return the device whose partition holds the nodes of a device.
+
+        For an accelerator, that is the client's.
+        """
+        accelerates = any(d.accelerates and d.name == device for d in self.devices)
+        return self.client_device if accelerates else device
+
 
 @dataclass(slots=True)
 class PassContext:

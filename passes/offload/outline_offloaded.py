@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
     if graph.has_trait(CONTROL_FLOW):
         ctx.log("", "control flow of version 1 is left: its nodes stay on the host")
         return
+    _read_on_devices(graph, devices)
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
     movable = {name for name in order if _is_movable(graph.node(name), devices)}
     groups = _levels(graph, order, movable)
@@ -75,11 +77,53 @@ def _is_movable(node: Node, devices: Mapping[str, Backend]) -> bool:
         return False
     if any(not d.base_dtype.is_numpy_compatible for d in node.output_dtypes):
         return False
+    if node.op == "ReadVariableOp":
+        return not _is_host_number(node)
     backend = devices[device]
     types = (*node.input_dtypes, *node.output_dtypes)
     if node.is_view and node.op != "Reshape":
         return not _is_host_number(node)
     return backend.computes(node.op, types)
+
+
+def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> None:
+    """Let each node name the variable that it uses, and nodes of the host use a value instead.
+
+    Before: v @GPU -> Assign @GPU -> AssignAdd @GPU; v -> Print @CPU
+    After: v -> AssignAdd behind Assign; v -> Identity @GPU -> Print
+    """
+    read: dict[str, str] = {}
+    for name in graph.topological_order():
+        if name in (SOURCE, SINK):
+            continue
+        node = graph.node(name)
+        for index, (src, output) in enumerate(graph.inputs(name)):
+            dtype = graph.node(src).output_dtypes[output]
+            if not dtype.is_ref or node.op in _NEVER:
+                continue
+            variable = _variable_behind(graph, src)
+            if graph.node(variable).assigned_device not in devices:
+                continue
+            if src != variable:
+                graph.replace_input(name, index, variable, 0)
+                graph.add_control_edge(src, name)
+            if node.assigned_device in devices or node.input_dtypes[index].is_ref:
+                continue
+            if variable not in read or src != variable:
+                like = graph.node(variable)
+                made = graph.add_node_op(
+                    graph.new_name(f"{variable}/read"),
+                    "Identity",
+                    [(variable, 0)],
+                    {"T": dtype.base_dtype},
+                    control_inputs=graph.control_inputs(name),
+                    like=like,
+                    output_shapes=(like.output_shapes[0],),
+                )
+                read[variable] = made.name
+                if src != variable:
+                    graph.add_control_edge(src, made.name)
+            graph.replace_input(name, index, read[variable], 0)
 
 
 def _is_host_number(node: Node) -> bool:
@@ -190,7 +234,13 @@ def _outline(
     builder.connect()
     for index, tensor in enumerate(results):
         builder.result(index, builder.moved(tensor))
-    function = builder.finish()
+    function = builder.finish(
+        name
+        for name in members
+        if not inside.issuperset(graph.control_consumers(name))
+        or SINK in graph._succ[name]
+        or any(dtype.is_ref for dtype in graph.node(name).output_dtypes)
+    )
     uses = [
         (index, edge.dst, edge.dst_input)
         for index, (name, output) in enumerate(results)
@@ -264,4 +314,16 @@ def offloaded_body(
     return graph
 
 
-__all__ = ["offload", "offloaded_body"]
+def hosted(function: Function, device: str) -> Function:
+    """Return a copy of an offloaded graph whose nodes are on the host.
+
+    Variables keep their device, which is a part of their identity. device: the host's.
+    """
+    graph = function.graph.copy()
+    for node in graph.op_nodes():
+        if not node.has_trait(VARIABLE):
+            node.assigned_device = device
+    return replace(function, graph=graph)
+
+
+__all__ = ["hosted", "offload", "offloaded_body"]

@@ -57,9 +57,10 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
         node.assigned_device = node.assigned_device or ctx.options.client_device
     new_name = _namer(ctx)
     loop_waits: dict[tuple[str, str], int] = {}
-    accelerators = ctx.options.accelerators
-    devices = {node.assigned_device for node in graph.op_nodes()} - accelerators.keys()
-    if len(devices | {ctx.options.client_device}) > 1 and graph.has_trait(CONTROL_FLOW):
+    where = ctx.options.partition_device
+    if len({where(node.assigned_device) for node in graph.op_nodes()}) > 1 and graph.has_trait(
+        CONTROL_FLOW
+    ):
         from tfjit.passes.partitioning.distribute_loops import (
             add_control_loops,
             colocate_control_flow,
@@ -67,10 +68,7 @@ def partition(graph: DataflowGraph, ctx: PassContext) -> list[Partition]:
 
         colocate_control_flow(graph)
         loop_waits = add_control_loops(graph, new_name)
-    client = ctx.options.client_device
-    locate = ctx.options.location or (
-        lambda node: client if node.assigned_device in accelerators else node.assigned_device
-    )
+    locate = ctx.options.location or (lambda node: where(node.assigned_device))
     locations = {node.name: locate(node) for node in graph.op_nodes()}
     names = sorted(set(locations.values()))
     if len(names) <= 1:

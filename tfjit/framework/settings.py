@@ -18,7 +18,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One variable. kind: "flag" (0/1), "int", "path", "names" (comma-separated), "choice"."""
+    """One variable.
+
+    kind: "flag" (0/1), "int", "path", "name", "names" (comma-separated), "choice".
+    """
 
     name: str
     kind: str
@@ -44,6 +47,13 @@ SETTINGS: Final = (
         "x86-64 level that kernels are compiled for, as LLVM names it (default: all this CPU has); "
         "read once by a process",
         ("", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
+    ),
+    Setting(
+        "TFJIT_CUDA_ARCH",
+        "name",
+        "",
+        "architecture that GPU kernels are compiled for, such as sm_90 (default: that of the first "
+        "GPU); read once by a process",
     ),
     Setting(
         "TFJIT_PRECOMPILED",

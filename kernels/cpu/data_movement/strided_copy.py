@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -109,6 +111,28 @@ class Layout:
         return SymbolicArray(shape, [0] * lead + strides)
 
 
+CopyMaker = Callable[[int, View, View, Pointer, Pointer], Launch | None]
+
+
+class _Maker(threading.local):
+    """Hold the function that makes copies for this thread; None for the host's."""
+
+    make: CopyMaker | None = None
+
+
+_MAKER: Final = _Maker()
+
+
+@contextmanager
+def copies_by(make: CopyMaker) -> Iterator[None]:
+    """Let `copy_launch` of this thread return the launches of another device in the block."""
+    before, _MAKER.make = _MAKER.make, make
+    try:
+        yield
+    finally:
+        _MAKER.make = before
+
+
 def copy_launch(
     size: int, source: View, target: View, source_at: Pointer, target_at: Pointer
 ) -> Launch | None:
@@ -117,6 +141,8 @@ def copy_launch(
     The views have one shape; None means that it has no elements. Raises Unsupported for an element
     size without a word type.
     """
+    if _MAKER.make is not None:
+        return _MAKER.make(size, source, target, source_at, target_at)
     typed_pointers.raw_pointer(size, "")
     space = target.shape
     count = prod(space)

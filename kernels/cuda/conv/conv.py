@@ -26,7 +26,7 @@ from tfjit.kernels.cuda.gemm.matmul import matmul_call, operand_pointers, traffi
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
 from tfjit.kernels.cuda.gemm.slabs import MatrixOperand, widest
 from tfjit.kernels.cuda.gemm.tiles import Plan, accumulator, choose
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
 
 if TYPE_CHECKING:

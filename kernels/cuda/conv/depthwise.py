@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.conv.window import Layout, Window
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.conv.conv import node_layout, require_one_dtype, sizes_of
 from tfjit.kernels.cuda.conv.windows import Images, windows_call
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_of, finish_words
 from tfjit.kernels.cuda.gemm.matmul import operand_pointers
 from tfjit.kernels.cuda.gemm.product_text import sum_launch, write_header
 from tfjit.kernels.cuda.gemm.tiles import PROCESSORS, accumulator
-from tfjit.kernels.cuda.launches import CudaLaunch, source
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.launches import CudaLaunch, source
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 

@@ -9,7 +9,7 @@ from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
 from tfjit.kernels.cuda.conv.conv import sizes_of
 from tfjit.kernels.cuda.conv.window_text import Op
 from tfjit.kernels.cuda.conv.windows import Images, windows_call
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
 
 

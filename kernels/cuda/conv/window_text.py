@@ -14,11 +14,11 @@ import numpy as np
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.finish_text import Finish
 from tfjit.kernels.cuda.gemm.product_text import write_header
 from tfjit.kernels.cuda.gemm.tiles import accumulator
-from tfjit.kernels.cuda.launches import source
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.launches import source
 from tfjit.kernels.source import KernelSource, Source
 
 Op = Literal["fma", "max", "mean", "fma gradient", "max gradient", "mean gradient"]

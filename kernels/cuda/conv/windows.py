@@ -12,7 +12,7 @@ from tfjit.kernels.cuda.conv.window_text import Op, window_source
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_of, finish_words
 from tfjit.kernels.cuda.gemm.slabs import MOST_ELEMENTS
 from tfjit.kernels.cuda.gemm.tiles import VECTOR_BYTES, accumulator
-from tfjit.kernels.cuda.launches import THREADS, CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for
 from tfjit.kernels.registry import NativeCall, Pointer, TensorSpec, Word
 
 if TYPE_CHECKING:

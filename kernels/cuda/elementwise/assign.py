@@ -1,21 +1,27 @@
-"""Build assignments to variables for GPUs. The variable's buffer, input 0, is written in place."""
+"""Build assignments to variables for GPUs.
+
+The variable's buffer, input 0, is written in place.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.element_kinds import VECTOR_BYTES
 from tfjit.kernels.cuda.elementwise.loop_text import FLAT, LoopOperand, write_loop
-from tfjit.kernels.cuda.kernel_text import KernelText
-from tfjit.kernels.cuda.launches import CudaLaunch, grid_for
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.element_kinds import VECTOR_BYTES
+from tfjit.kernels.cuda.template.kernel_text import KernelText
+from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported, Word
 
 
 def copy_launch(target: Word, source: Word, nbytes: int) -> CudaLaunch:
-    """Return the launch that copies bytes; target and source are multiples of 16."""
+    """Return the launch that copies bytes.
+
+    Target and source are multiples of 16.
+    """
     text = KernelText()
     for name, word in (("target", target), ("origin", source), ("size", nbytes)):
         text.argument(name, word)

@@ -1,7 +1,7 @@
 """Build fused elementwise loops for GPUs.
 
-A thread computes as many neighbours along the last dim as one load of 16 bytes has, and goes on by
-the size of the grid.
+A thread computes as many neighbours along the last dim as one load of 16 bytes has, and takes steps
+of the size of the grid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from tfjit.kernels.cpu.template.iteration_space import (
     collapse,
     single,
 )
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop_text import (
     COLUMN,
     FLAT,
@@ -36,17 +35,21 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     write_loop,
 )
 from tfjit.kernels.cuda.elementwise.tiled_loop import transposed_dim, write_tiled_loop
-from tfjit.kernels.cuda.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.launches import CudaLaunch, grid_for
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 MAX_OPERANDS: Final = 64
-"""Inputs and outputs of a loop; their addresses and strides are the kernel's parameters."""
+"""Inputs and outputs of a loop.
+
+Their addresses and strides are the kernel's parameters.
+"""
 _LONGEST: Final = 256
-"""Scalar ops that a loop's text holds for all elements of a vector."""
+"""Scalar ops in a loop's text, for all elements of a vector."""
 
 
 def loop_call(group: FusedGroup, title: str = "") -> NativeCall:
@@ -150,9 +153,9 @@ def vector_width(
     program: Program, operands: Sequence[Operand], dims: Sequence[int],
     steps: Sequence[tuple[int, ...]],
 ) -> int:  # fmt: skip
-    """Return the neighbours along the last dim that a thread computes at a time.
+    """Return the elements that a thread computes at a time.
 
-    Each array of neighbours allows aligned loads of so many elements.
+    They are neighbours along the last dim; each array of them allows aligned loads.
     """
     width = element_kinds.widest_vector([o.dtype for o in operands])
     while width > 1 and width * len(program.ops) > _LONGEST:

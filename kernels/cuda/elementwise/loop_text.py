@@ -1,4 +1,4 @@
-"""Write elementwise loops over a grid: operands, vectors of a row, the scalar rest."""
+"""Write elementwise loops over a grid: operands, vectors, the rest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.kernel_text import KernelText
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import Pointer
 
@@ -42,7 +42,7 @@ class LoopOperand:
 
 
 def write_pointers(text: KernelText, operands: Sequence[LoopOperand]) -> None:
-    """Append the pointers of operands, their strides, and values for the whole loop."""
+    """Append operands' pointers, strides, and values for the whole loop."""
     for o in operands:
         address = text.argument(f"{o.name}_at", o.place)
         text.line(f"{o.name}_p = {element_kinds.pointer(o.dtype, address)}")
@@ -80,7 +80,7 @@ def element_index(o: LoopOperand, width: int, flat: str) -> str:
 def write_values(
     text: KernelText, operands: Sequence[LoopOperand], width: int, flat: str
 ) -> list[list[str]]:
-    """Append the loads of a vector; return the inputs' names of each of its elements."""
+    """Append the loads of a vector; return its elements' input names."""
     lanes: list[list[str]] = [[] for _ in range(width)]
     for o in operands:
         if o.is_output:

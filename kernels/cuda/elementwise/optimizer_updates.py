@@ -20,9 +20,9 @@ from tfjit.kernels.cpu.elementwise.optimizer_updates import (
     write_scalars,
     written_names,
 )
-from tfjit.kernels.cuda.kernel_text import KernelText
-from tfjit.kernels.cuda.launches import CudaLaunch, grid_for
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.kernel_text import KernelText
+from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _WIDTHS: Final = {"f32": 4, "f64": 2}

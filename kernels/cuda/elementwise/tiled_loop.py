@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop_text import (
     SCALAR,
     STRIDED,
@@ -20,7 +19,8 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     write_pointers,
     write_results,
 )
-from tfjit.kernels.cuda.kernel_text import KernelText
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program
 
 SIDE: Final = 32
@@ -32,12 +32,14 @@ _MAX_TILES: Final = 4
 
 
 def is_transposed(o: LoopOperand, dim: int) -> bool:
-    """Return whether an input's neighbours lie along `dim`, not along the last dim."""
+    """Return whether an input's neighbours lie along `dim`, not the last."""
     return not o.is_output and o.pattern == STRIDED and o.strides[dim] == 1
 
 
 def transposed_dim(dims: Sequence[int], operands: Sequence[LoopOperand]) -> int | None:
-    """Return the dim along which inputs have their neighbours, None for a loop without tiles."""
+    """Return the dim along which inputs have their neighbours.
+
+    None means a loop without tiles."""
     if dims[-1] < _LEAST:
         return None
     for o in operands:
@@ -53,9 +55,9 @@ def write_tiled_loop(
     text: KernelText, program: Program, operands: Sequence[LoopOperand], dims: Sequence[int],
     tile_dim: int,
 ) -> int:  # fmt: skip
-    """Append a loop over tiles of `tile_dim` and the last dim; return the number of tiles.
+    """Append a loop over tiles; return their number.
 
-    A block of 256 threads computes a tile.
+    A tile spans `tile_dim` and the last dim. A block of 256 threads computes a tile.
     """
     last = len(dims) - 1
     down, across = -(-dims[tile_dim] // SIDE), -(-dims[last] // SIDE)

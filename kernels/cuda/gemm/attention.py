@@ -19,10 +19,10 @@ from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.gemm.attention import Attention, Pattern, attention_of
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.product_text import write_header
 from tfjit.kernels.cuda.gemm.tiles import accumulator
-from tfjit.kernels.cuda.launches import CudaLaunch, source
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.launches import CudaLaunch, source
 from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.tiles import VECTOR_BYTES, accumulator
+from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.registry import Pointer, TensorSpec, Unsupported, Word
 from tfjit.kernels.source import Source
 

@@ -18,7 +18,7 @@ from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_of
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
 from tfjit.kernels.cuda.gemm.slabs import Along, MatrixOperand, widest
 from tfjit.kernels.cuda.gemm.tiles import Plan, accumulator, choose
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import (
     NativeCall,
     NodeSpec,

@@ -14,12 +14,12 @@ from typing import Final, Literal
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_words
 from tfjit.kernels.cuda.gemm.product_text import sum_launch, write_header
 from tfjit.kernels.cuda.gemm.slabs import MOST_ELEMENTS, Along
 from tfjit.kernels.cuda.gemm.tiles import PROCESSORS, VECTOR_BYTES, accumulator
-from tfjit.kernels.cuda.launches import CudaLaunch, source
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.launches import CudaLaunch, source
 from tfjit.kernels.registry import NativeCall, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 

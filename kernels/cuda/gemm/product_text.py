@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_words
 from tfjit.kernels.cuda.gemm.slabs import Operand, Slab, write_begin, write_fetch, write_store
 from tfjit.kernels.cuda.gemm.tiles import VECTOR_BYTES, Plan, TileShape, accumulator
-from tfjit.kernels.cuda.launches import THREADS, CudaLaunch, grid_for, source
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for, source
 from tfjit.kernels.registry import NativeCall, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 

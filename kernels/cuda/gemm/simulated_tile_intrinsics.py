@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tfjit.kernels.cuda.gemm.tile_intrinsic_names import NAMES
-from tfjit.kernels.cuda.simulated_intrinsics import ld, ld_shared, st_shared
+from tfjit.kernels.cuda.template.simulated_intrinsics import ld, ld_shared, st_shared
 
 __all__ = list(NAMES)
 

@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.gemm.tiles import VECTOR_BYTES, TileShape
+from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.source import Source
 
 Along = Literal["depth", "extent"]

@@ -1,4 +1,4 @@
-"""Build ArgMax and ArgMin for GPUs: the position of an extreme along one axis.
+"""Build ArgMax and ArgMin for GPUs: the positions of extremes.
 
 NaN never wins; the first of equal values does.
 """
@@ -13,11 +13,11 @@ import numpy as np
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.launches import THREADS, CudaLaunch, grid_for
 from tfjit.kernels.cuda.reduction.steps import WARP
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _LONG: Final = 1024
@@ -38,7 +38,10 @@ def _start(largest: bool, dtype: DType) -> str:
 
 
 def _write_search(text: KernelText, largest: bool, dtype: DType, first: str, step: str) -> None:
-    """Append a thread's search from index `first` of its row on; sets `best` and `at`."""
+    """Append a thread's search from index `first` on.
+
+    It sets `best` and `at`.
+    """
     load = f"ld_ro(x_p, base + k * {step})"
     text.line(f"best = {_start(largest, dtype)}")
     text.line("at = int64(0)")
@@ -67,7 +70,10 @@ def _write_exchange(text: KernelText, largest: bool, count: int) -> None:
 def _rows_launch(
     largest: bool, dtype: DType, index: DType, rows: int, length: int, title: str
 ) -> CudaLaunch:
-    """Return the launch along the inner axis: a warp or a block searches a row."""
+    """Return the launch along the inner axis.
+
+    A warp or a block searches a row.
+    """
     threads = THREADS if length >= _LONG else WARP
     kind = "u8" if dtype is d.bool else element_kinds.register_kind(dtype)
     text = KernelText()

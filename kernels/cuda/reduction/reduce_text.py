@@ -1,4 +1,4 @@
-"""Write reductions over any axes: threads share the reduced range of a result."""
+"""Write reductions over any axes: threads share a result's reduced range."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.reduction.reduce_plan import Head
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop_text import (
     LoopOperand,
     element_index,
     write_pointers,
     write_values,
 )
-from tfjit.kernels.cuda.kernel_text import KernelText
 from tfjit.kernels.cuda.reduction import steps
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import Pointer
 
@@ -62,7 +62,10 @@ class AfterOperand:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """The program over the results: its operands behind the heads, and its outputs."""
+    """The program over the results.
+
+    operands: its inputs behind the heads. outputs: places and dtypes.
+    """
 
     program: Program
     operands: tuple[AfterOperand, ...]
@@ -152,7 +155,7 @@ def _write_totals(
     text: KernelText, heads: Sequence[Head], before: Program, operands: Sequence[LoopOperand],
     rest: Sequence[int], layout: ReduceLayout,
 ) -> None:  # fmt: skip
-    """Append the loop of a thread over its part of the reduced range."""
+    """Append a thread's loop over its part of the reduced range."""
     width = layout.width
     for k, head in enumerate(heads):
         for j in range(width):
@@ -196,7 +199,10 @@ def _write_side(text: KernelText, o: LoopOperand, values: Sequence[str], width: 
 
 
 def _write_column_exchange(text: KernelText, head: Head, k: int, layout: ReduceLayout) -> None:
-    """Append the combination of the totals of a result's threads, which are `results` apart."""
+    """Append the combination of the totals of a result's threads.
+
+    They are `results` apart.
+    """
     half = layout.across // 2
     if half:
         text.line(f"st_shared(shared{k}, thread(), t{k})")

@@ -17,7 +17,6 @@ from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reduce_plan import Head, ReducePlan, reduce_plan
 from tfjit.kernels.cpu.reduction.reducers import reduced_axes
 from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, collapse, single
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop import require_device_forms
 from tfjit.kernels.cuda.elementwise.loop_text import (
     COLUMN,
@@ -26,8 +25,6 @@ from tfjit.kernels.cuda.elementwise.loop_text import (
     VECTOR,
     LoopOperand,
 )
-from tfjit.kernels.cuda.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.launches import THREADS, CudaLaunch
 from tfjit.kernels.cuda.reduction.reduce_text import (
     FULL,
     SINGLE,
@@ -38,8 +35,11 @@ from tfjit.kernels.cuda.reduction.reduce_text import (
 )
 from tfjit.kernels.cuda.reduction.row_reduction import rows_call
 from tfjit.kernels.cuda.reduction.steps import WARP
-from tfjit.kernels.cuda.registry import device_native
-from tfjit.kernels.cuda.row_choice import prefers_rows
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch
+from tfjit.kernels.cuda.template.registry import device_native
+from tfjit.kernels.cuda.template.row_choice import prefers_rows
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
@@ -47,9 +47,9 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 _BLOCKS: Final = 528
 """Blocks that fill a GPU: four a processor."""
 _LEAST_SHARE: Final = 4
-"""Loads of a thread below which a result is not shared by further blocks."""
+"""Loads of a thread below which no further blocks share a result."""
 _MOST_SHARE: Final = 512
-"""Loads of a thread above which it is, so that rounding errors stay small."""
+"""Loads of a thread above which they do: rounding errors stay small."""
 _MOST_PARTS: Final = 4096
 
 
@@ -103,7 +103,7 @@ def reduce_call(group: FusedGroup) -> NativeCall:
 
 
 def check_plan(plan: ReducePlan) -> None:
-    """Raise Unsupported for what the template does not compute."""
+    """Raise Unsupported for a plan that the template does not compute."""
     if any(head.central for head in plan.heads):
         raise Unsupported("squared distances from a mean, in the pass that computes the mean")
     if any(head.what.root and head.dtype.is_integer for head in plan.heads):
@@ -225,7 +225,10 @@ def _after(group: FusedGroup, plan: ReducePlan) -> After:
 
 
 def _kept_strides(space: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Return strides of the result along the reduced shape's dims, 0 along reduced ones."""
+    """Return the result's strides along the reduced shape's dims.
+
+    They are 0 along reduced dims.
+    """
     strides = [0] * len(space)
     step = 1
     for k in range(len(space) - 1, -1, -1):

@@ -14,10 +14,7 @@ from typing import Final
 
 from tfjit.kernels.cpu.reduction.row_program import LABEL, RowProgram, row_program
 from tfjit.kernels.cpu.template.iteration_space import Operand, collapse, single
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop import require_device_forms
-from tfjit.kernels.cuda.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.launches import THREADS, grid_for
 from tfjit.kernels.cuda.reduction.row_text import (
     CONTIGUOUS,
     HOISTED,
@@ -27,17 +24,20 @@ from tfjit.kernels.cuda.reduction.row_text import (
     RowWriter,
 )
 from tfjit.kernels.cuda.reduction.steps import WARP
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.launches import THREADS, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup
 from tfjit.kernels.ir.op_forms import ROW_OPS
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _CHUNKS: Final = 4
-"""Vectors of a row that a thread holds, where a row has more threads to choose."""
+"""Vectors of a row that a thread holds, with threads to choose."""
 _MOST_CHUNKS: Final = 8
 """Vectors that a thread of the largest block holds."""
 _LONGEST: Final = 1024
-"""Scalar ops that a text holds for a thread's part of a row."""
+"""Scalar ops in a text, for a thread's part of a row."""
 _FEW_BLOCKS: Final = 264
 """Blocks below which smaller ones share the rows better; two a processor."""
 

@@ -1,4 +1,4 @@
-"""Write row kernels: a group of threads computes a row, with its values in registers."""
+"""Write row kernels: threads hold the values of a row in registers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tfjit.kernels.cpu.reduction.row_program import (
     WIDTH,
     RowProgram,
 )
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.kernel_text import KernelText
 from tfjit.kernels.cuda.reduction import steps
 from tfjit.kernels.cuda.reduction.steps import WARP
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Pointer, Unsupported
 
@@ -201,7 +201,10 @@ class RowWriter:
                 self._op(value, self.names, "")
 
     def _op(self, value: int, names: Sequence[str], position: str) -> None:
-        """Assign an elementwise value under its name. position: text of the column number."""
+        """Assign an elementwise value under its name.
+
+        position: text of the column number.
+        """
         s, op = self.s, self.program.ops[value - self.base]
         arguments = [names[a] for a in op.args]
         suffix = element_kinds.math_suffix(op.dtype)
@@ -223,7 +226,7 @@ class RowWriter:
         s.line(f"{names[value]} = {result}")
 
     def _pick(self, value: int) -> None:
-        """Assign the element of a vector in one column; NaN without such a column."""
+        """Assign a vector's element in one column; NaN without it."""
         s = self.s
         source, label = self.program.ops[value - self.base].args
         needed = self._needed([source])
@@ -241,7 +244,7 @@ class RowWriter:
         s.line(f"{self.names[value]} = vm.select_{suffix}(known, {names[source]}, {nan})")
 
     def _index(self, k: int, column: str) -> str:
-        """Return the index of an operand's element in a column of the row."""
+        """Return the index of an operand's element in a column."""
         operand = [*self.inputs, *self.outputs][k]
         name = self._place(k)
         if operand.pattern == STRIDED:
@@ -343,7 +346,10 @@ class RowWriter:
 
 
 def _stages(program: Program, inputs: Sequence[RowOperand]) -> tuple[list[bool], list[int]]:
-    """Return for each value whether it has an element a column, and the passes before it."""
+    """Return whether values have an element a column, and the passes before.
+
+    One entry of each list a value.
+    """
     vector = [o.pattern != HOISTED for o in inputs]
     stage = [0] * len(inputs)
     for op in program.ops:

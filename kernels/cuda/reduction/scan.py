@@ -10,11 +10,11 @@ import numpy as np
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.reduction import reducers
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.launches import THREADS, CudaLaunch, grid_for
 from tfjit.kernels.cuda.reduction import steps
-from tfjit.kernels.cuda.registry import device_native
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _KINDS: Final = {"Cumsum": "sum", "Cumprod": "prod", "CumulativeLogsumexp": "logsumexp"}
@@ -50,7 +50,10 @@ def _pointers(text: KernelText, dtype: DType) -> None:
 def _rows_launch(
     kind: str, dtype: DType, rows: int, length: int, reverse: bool, exclusive: bool, title: str
 ) -> CudaLaunch:
-    """Return the scan along the inner axis: a block scans a row, as many elements at a time."""
+    """Return the scan along the inner axis.
+
+    A block scans a row, an element a thread at a time.
+    """
     threads = min(THREADS, max(32, 1 << (length - 1).bit_length()))
     text = KernelText()
     text.argument("rows", rows)

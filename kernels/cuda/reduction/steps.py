@@ -1,4 +1,4 @@
-"""Write the steps of reductions, and their exchange between the threads of a block."""
+"""Write the steps of reductions, and their exchange between threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.reducers import Reduction
-from tfjit.kernels.cuda import element_kinds
+from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.source import Source
 
 WARP: Final = 32
@@ -35,14 +35,17 @@ def step(kind: str, dtype: DType, total: str, value: str) -> str:
 
 
 def masked(kind: str, dtype: DType, condition: str, value: str) -> str:
-    """Return the value where the condition holds, else one that changes no total."""
+    """Return the value under a condition, else one without effect."""
     return (
         f"vm.select_{element_kinds.math_suffix(dtype)}({condition}, {value}, {start(kind, dtype)})"
     )
 
 
 def write_exchange(s: Source, kind: str, dtype: DType, total: str, count: int) -> None:
-    """Append the combination of totals of `count` neighbours of a warp; all of them get it."""
+    """Append the combination of totals of `count` neighbours.
+
+    All of these threads of a warp get it.
+    """
     mask = count // 2
     while mask:
         s.line(f"{total} = {step(kind, dtype, total, f'shuffle_xor({total}, {mask})')}")
@@ -52,9 +55,10 @@ def write_exchange(s: Source, kind: str, dtype: DType, total: str, count: int) -
 def write_block_exchange(
     s: Source, kind: str, dtype: DType, total: str, count: int, shared: str
 ) -> None:
-    """Append the combination of the totals of `count` threads, a block or neighbours of a warp.
+    """Append the combination of the totals of `count` threads.
 
-    shared: name of a shared array of as many elements as there are warps.
+    They are a block or neighbours of a warp. shared: name of a shared array of as many elements as
+    there are warps.
     """
     write_exchange(s, kind, dtype, total, min(count, WARP))
     if count > WARP:
@@ -66,7 +70,7 @@ def write_block_exchange(
 
 
 def finished(what: Reduction, dtype: DType, result: DType, total: str, count: str) -> str:
-    """Return the expression of a reduction's result from its total over `count` elements."""
+    """Return the expression of a result from its total over `count` elements."""
     name = expressions.register_type(dtype)
     if what.mean and dtype.is_integer:
         suffix = element_kinds.math_suffix(dtype)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from tests.kernels.launching import tensor
-from tfjit.kernels.cuda.launches import CudaLaunch
-from tfjit.kernels.cuda.simulated_intrinsics import run_grid
+from tfjit.kernels.cuda.device.simulator import run_grid
+from tfjit.kernels.cuda.template.launches import CudaLaunch
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec
 
 ALIGNED = 256
 _TWINS = {
-    "tfjit.kernels.cuda.intrinsics": "tfjit.kernels.cuda.simulated_intrinsics",
-    "tfjit.kernels.cuda import device_math": "tfjit.kernels.cuda import simulated_math",
+    "tfjit.kernels.cuda.template.intrinsics": "tfjit.kernels.cuda.template.simulated_intrinsics",
+    "tfjit.kernels.cuda.template import device_math": "tfjit.kernels.cuda.template import simulated_math",
     "tfjit.kernels.cuda.gemm.tile_intrinsics": "tfjit.kernels.cuda.gemm.simulated_tile_intrinsics",
 }
 _functions: dict[str, Any] = {}

@@ -10,7 +10,7 @@ import pytest
 from tests.kernels.cuda.harness import run_call
 from tests.kernels.groups import GroupBuilder, floats
 from tfjit.kernels.cuda.fused import TEMPLATES, group_call
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import Unsupported
 
 

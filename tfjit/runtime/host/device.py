@@ -33,6 +33,11 @@ class Device:
         """The type in the device's name."""
         return self.backend.device_type
 
+    @property
+    def number(self) -> int:
+        """The number in the device's name."""
+        return int(self.name.rpartition(":")[2])
+
     def __str__(self) -> str:
         return self.name
 
@@ -59,7 +64,7 @@ class DeviceManager:
         device = self._by_name.get(name)
         if device is None or not device.backend.accelerates:
             return None
-        return device.backend.accelerator(int(name.rpartition(":")[2]))
+        return device.backend.accelerator(device.number)
 
     @property
     def default(self) -> Device:

@@ -453,7 +453,7 @@ def explained_nodes(
                 call.flops if call is not None else 0,
                 cost,
                 owner.reason,
-                _group_text(node),
+                _group_text(node, owner.compute),
                 timed.us if timed is not None else None,
                 timed.chunks if timed is not None else 1,
                 device,
@@ -495,7 +495,14 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
     else:
         for partition in variant.partitions:
             for node in partition.graph.op_nodes():
-                group = node.attrs.get("group") or node.attrs.get("program")
+                group = next(
+                    (
+                        node.attrs[name]
+                        for name in ("group", "program", "offloaded")
+                        if name in node.attrs
+                    ),
+                    None,
+                )
                 timed = times.by_node.get(node.name) if times is not None else None
                 nodes.append(
                     ExplainedNode(
@@ -544,8 +551,14 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
     )
 
 
-def _group_text(node: Node) -> str:
-    """Return a group's or loop program's paragraph; "" for other nodes."""
+def _group_text(node: Node, compute: object) -> str:
+    """Return a paragraph on the nodes inside a node; "" for a node of the user's.
+
+    compute: its Python kernel; that of an offloaded graph knows the programs.
+    """
+    if "offloaded" in node.attrs:
+        explain = getattr(compute, "explain", None) or node.attrs["offloaded"].explain
+        return str(explain())
     group, program = node.attrs.get("group"), node.attrs.get("program")
     if program is not None:
         return f"{program.explain()}\n{format_value(program)}"

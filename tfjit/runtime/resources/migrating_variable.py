@@ -19,8 +19,10 @@ class MigratingVariable(Variable):
     """A variable of an accelerator.
 
     The newest value is in device memory, in host memory, or in both. Programs of the device ask
-    for its address; all other code sees `value`, an array of the host that is brought up to date
-    when it is asked for.
+    for its address. All other code sees `value`, an array of the host that is brought up to date
+    when it is asked for; since that code may write into the array, the device's copy counts as
+    stale from then on. Steps of the host keep addresses of arrays: when the device has written,
+    they look again (`VARIABLE_EPOCH`).
     """
 
     __slots__ = ("_accelerator", "_address", "_host", "_moves", "_on_device", "_on_host", "_shape")
@@ -45,7 +47,7 @@ class MigratingVariable(Variable):
 
     @property
     def value(self) -> np.ndarray | None:
-        """Return the value in host memory, None where there is none."""
+        """Return the value in host memory, which may be written; None where there is none."""
         with self._moves:
             if self._on_device and not self._on_host:
                 host = self._host
@@ -55,6 +57,8 @@ class MigratingVariable(Variable):
                     self._host = host
                 self._accelerator.read(host, self._address)
                 self._on_host = True
+            if self._on_host:
+                self._on_device = False
             return self._host
 
     @value.setter
@@ -79,15 +83,6 @@ class MigratingVariable(Variable):
             self._on_host, self._on_device = True, False
             return found
 
-    def written_on_host(self) -> None:
-        """Note that kernels of the host write the array of `value` in place.
-
-        To be called before they do.
-        """
-        with self._moves:
-            if self.value is not None:
-                self._on_device = False
-
     def device_address(self, shape: tuple[int, ...], initializes: bool) -> int:
         """Return the address of the device's copy, which is up to date.
 
@@ -98,7 +93,7 @@ class MigratingVariable(Variable):
             if not initializes and self.value_shape is None:
                 self.initialized_value()
             if self._address and self._shape != shape:
-                self._keep_on_host()
+                _ = self.value  # kept in host memory
                 self._free()
             if not self._address:
                 count = int(np.prod(shape, dtype=np.int64)) * self.dtype.size
@@ -114,11 +109,9 @@ class MigratingVariable(Variable):
     def written_on_device(self) -> None:
         """Note that a program of the device has written the value."""
         with self._moves:
+            if self._on_host:
+                super()._replaced(None)
             self._on_device, self._on_host = True, False
-
-    def _keep_on_host(self) -> None:
-        if self._on_device and not self._on_host:
-            _ = self.value
 
     def _free(self) -> None:
         address, self._address = self._address, 0

@@ -295,9 +295,9 @@ class DirectSession(SessionInterface):
             DeviceAttributes(
                 name=d.name,
                 device_type=d.device_type,
-                memory_limit=d.backend.memory_limit_bytes,
+                memory_limit=d.backend.memory_limit(d.number),
                 incarnation=d.incarnation,
-                physical_device_desc=d.backend.description,
+                physical_device_desc=d.backend.describe(d.number),
             )
             for d in self.devices.devices
         ]

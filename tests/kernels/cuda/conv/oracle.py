@@ -7,7 +7,7 @@ from typing import Any
 from tests.kernels.cuda.harness import run_call
 from tests.kernels.launching import tensor
 from tests.kernels.nn_cases import Case, assert_near, case_arrays, node_spec, run_tensorflow
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NativeCall
 
 

@@ -21,7 +21,7 @@ from tfjit.kernels.cuda.conv import conv
 from tfjit.kernels.cuda.conv.conv import convolution_call
 from tfjit.kernels.cuda.gemm import matmul
 from tfjit.kernels.cuda.gemm.tiles import Plan
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_reference
 
 

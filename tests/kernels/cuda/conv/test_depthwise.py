@@ -15,7 +15,7 @@ from tests.kernels.launching import tensor
 from tests.kernels.nn_cases import Case, conv_attrs, node_spec
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.conv import depthwise
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_reference
 
 GRADIENTS = [c for c in nn_cases.conv_grad_cases() if c.op.startswith("Depthwise")]

@@ -15,7 +15,7 @@ from tests.kernels.cuda.tiny_tiles import floats
 from tests.kernels.launching import tensor
 from tests.kernels.nn_cases import Case, node_spec, run_tensorflow_pool_and_grad
 from tfjit.framework.types import dtypes as d
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported, find_reference
 
 CASES = (*nn_cases.pool_cases(), *nn_cases.pool_grad_cases())

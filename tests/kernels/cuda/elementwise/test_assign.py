@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.cuda.harness import VECTOR_LOAD, VECTOR_STORE, call_ptx, run_node_state
 from tests.kernels.launching import tensor
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NodeSpec, Unsupported
 
 

@@ -12,9 +12,9 @@ from tests.kernels.cuda.harness import VECTOR_LOAD, VECTOR_STORE, call_ptx, run_
 from tests.kernels.groups import GroupBuilder, floats
 from tfjit.framework.scalar import elementwise
 from tfjit.framework.types import dtypes as d
-from tfjit.kernels.cuda import element_kinds
 from tfjit.kernels.cuda.elementwise.loop import loop_call
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.ir.fused_group import Ref
 from tfjit.kernels.registry import NativeCall, Unsupported
 

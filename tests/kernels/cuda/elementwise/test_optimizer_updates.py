@@ -12,7 +12,7 @@ from tests.kernels.cuda.harness import VECTOR_LOAD, VECTOR_STORE, call_ptx, run_
 from tests.kernels.launching import tensor
 from tests.kernels.optimizer_inputs import FLAGS, arguments, rule_of
 from tfjit.kernels.cpu.elementwise.optimizer_updates import UPDATES
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NodeSpec, Unsupported, find_reference
 
 CASES = [

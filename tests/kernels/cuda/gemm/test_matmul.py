@@ -17,7 +17,7 @@ from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.cuda.gemm.matmul import batch_matmul_call
 from tfjit.kernels.cuda.gemm.tiles import Plan, TileShape, plans
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NativeCall, TensorSpec, Unsupported
 
 FORMS = [(False, False), (True, False), (False, True), (True, True)]

@@ -9,7 +9,7 @@ from tests.kernels.cuda.harness import call_ptx, run_node
 from tests.kernels.groups import floats
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NodeSpec, TensorSpec, Unsupported
 
 

@@ -14,7 +14,7 @@ from tests.kernels.groups import ReduceBuilder, floats
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.reduction.row_reduction import rows_call
-from tfjit.kernels.cuda.registry import find_builder
+from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
-from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.kernels.registry import Unsupported
+from tfjit.passes.offload.outline_offloaded import hosted
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.plan.function_plan import BodyPlan, edge_value, given, types_of
-from tfjit.runtime.resources.migrating_variable import MigratingVariable
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
@@ -64,6 +63,21 @@ class OffloadKernel:
         with self._lock:
             return list(self._programs.items())
 
+    def explain(self) -> str:
+        """Return a paragraph on the nodes and the programs for the shapes met so far."""
+        lines = [self.offloaded.explain()]
+        for types, program in self.programs():
+            given = ", ".join(str(list(t)) if isinstance(t, tuple) else str(t) for t in types)
+            if isinstance(program, str):
+                lines.append(f"  for ({given}): by the host: {program}")
+                continue
+            lines.append(
+                f"  for ({given}): {program.launches} launches, {program.device_bytes} bytes of "
+                "device memory"
+            )
+            lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
+        return "\n".join(lines)
+
     def _make(self, session: PlanHost, types: tuple[Any, ...]) -> DeviceProgram | str:
         with self._lock:
             found = self._programs.get(types)
@@ -106,16 +120,8 @@ class OffloadKernel:
         """Answer by the host's plan of the nodes."""
         with self._lock:
             if self._host_plan is None:
-                self._host_plan = BodyPlan(session, self.offloaded.function)
-        graph = self.offloaded.function.graph
-        used = [value for value in values if isinstance(value, MigratingVariable)]
-        for node in graph.op_nodes():
-            if node.has_trait(VARIABLE):
-                variable = session.find_variable(node)
-                if isinstance(variable, MigratingVariable):
-                    used.append(variable)
-        for variable in used:
-            variable.written_on_host()
+                function = hosted(self.offloaded.function, session.devices.default.name)
+                self._host_plan = BodyPlan(session, function)
         return self._host_plan.body(types).call(values, ctx.step)
 
 

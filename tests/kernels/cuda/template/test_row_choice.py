@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfjit.kernels.cuda.row_choice import prefers_rows
+from tfjit.kernels.cuda.template.row_choice import prefers_rows
 
 
 def test_rows_or_reduction() -> None:

@@ -1,6 +1,6 @@
 """Compute scalar functions in CUDA kernels.
 
-Kernel texts do `from tfjit.kernels.cuda import device_math as vm` and call `vm.exp_f32(x)`, as the
+Kernel texts do `from tfjit.kernels.cuda.template import device_math as vm` and call `vm.exp_f32(x)`, as the
 host's texts do with `tfjit.kernels.vmath`. The functions are the host's own emitters, so host and
 device round alike but for subnormals: the device keeps them, while TensorFlow flushes them on a
 CPU. Series in loops (igamma, zeta ...) have no form here: such nodes stay on the host.
@@ -8,8 +8,6 @@ CPU. Series in loops (igamma, zeta ...) have no form here: such nodes stay on th
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from numba import (
     boolean,
@@ -38,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Numba resolves module attributes with getattr: an intrinsic is made when a kernel names it
     if name.startswith("_"):
         raise AttributeError(name)

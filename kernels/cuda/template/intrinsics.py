@@ -1,6 +1,6 @@
-"""Emit what generated CUDA kernels need below Numba's own language.
+"""Emit memory access, exchange and atomics of CUDA kernels.
 
-Kernel texts do `from tfjit.kernels.cuda.intrinsics import *`. Only the compiler process imports
+Kernel texts do `from tfjit.kernels.cuda.template.intrinsics import *`. Only the compiler process imports
 this module: it needs numba-cuda. `simulated_intrinsics` has the same names for host memory.
 
 Every argument of a kernel is an int64. Pointers are made of addresses, and an index counts
@@ -9,14 +9,18 @@ the arrays of `shared_*`. `ld_ro` goes through the read-only cache, for memory t
 while the kernel runs. Vector forms read or write 2, 4, 8 or 16 elements of at most 16 bytes in all,
 and need an address that is a multiple of these bytes.
 
+A product of floats keeps its own rounding: the compiler never makes `a * b + c` a fused
+multiply-add, so that results do not depend on the nodes that share a kernel. `fma(a, b, c)` is one.
+
 Integer arithmetic in a text is int64 arithmetic; a 64-bit division takes about five times as long
 as one of 32 bits, so there are `div_u32` and `rem_u32` for indices below 2^32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+import operator
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from llvmlite import ir
 from numba import (
@@ -35,9 +39,11 @@ from numba import (
     uint64,
 )  # fmt: skip
 from numba.core import cgutils, types
-from numba.cuda.extending import intrinsic
+from numba.core.base import BaseContext as Context
+from numba.core.typing.templates import Signature
+from numba.cuda.extending import intrinsic, lower_builtin  # type: ignore[attr-defined]
 
-from tfjit.kernels.cuda.intrinsic_names import NAMES
+from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
 __all__ = list(NAMES)
 
@@ -47,7 +53,11 @@ _GLOBAL: Final = 1
 _SHARED: Final = 3
 _WARP_MASK: Final = 0xFFFFFFFF
 
-Emit = Callable[[Any, ir.IRBuilder, Any, Any], Any]
+Type = types.Type
+Values = Sequence[ir.Value]
+Emit = Callable[[Context, ir.IRBuilder, object, Values], ir.Value]
+Typed = tuple[Signature, Emit] | None
+"""Signature and emitter of an intrinsic; None for other types."""
 
 
 def _call(builder: ir.IRBuilder, result: ir.Type, name: str, args: list[ir.Value]) -> ir.Value:
@@ -55,15 +65,11 @@ def _call(builder: ir.IRBuilder, result: ir.Type, name: str, args: list[ir.Value
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
 
-def _typed(result: Any, *args: Any) -> Callable[[Emit], tuple[Any, Emit]]:
-    return lambda emit: (result(*args), emit)
-
-
 # threads
 
 
-def _special_register(name: str) -> tuple[Any, Emit]:
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+def _special_register(name: str) -> tuple[Signature, Emit]:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         value = _call(builder, _I32, f"llvm.nvvm.read.ptx.sreg.{name}", [])
         return builder.zext(value, _I64)
 
@@ -71,52 +77,52 @@ def _special_register(name: str) -> tuple[Any, Emit]:
 
 
 @intrinsic
-def thread(tyctx: Any) -> Any:
+def thread(tyctx: object) -> Typed:
     """Return the number of the thread in its block."""
     return _special_register("tid.x")
 
 
 @intrinsic
-def block(tyctx: Any) -> Any:
+def block(tyctx: object) -> Typed:
     """Return the number of the block in the grid."""
     return _special_register("ctaid.x")
 
 
 @intrinsic
-def threads(tyctx: Any) -> Any:
+def threads(tyctx: object) -> Typed:
     """Return the number of threads of a block."""
     return _special_register("ntid.x")
 
 
 @intrinsic
-def blocks(tyctx: Any) -> Any:
+def blocks(tyctx: object) -> Typed:
     """Return the number of blocks of the grid."""
     return _special_register("nctaid.x")
 
 
 @intrinsic
-def thread_y(tyctx: Any) -> Any:
+def thread_y(tyctx: object) -> Typed:
     """Return the thread's index along y in its block."""
     return _special_register("tid.y")
 
 
 @intrinsic
-def block_y(tyctx: Any) -> Any:
+def block_y(tyctx: object) -> Typed:
     """Return the block's index along y in the grid."""
     return _special_register("ctaid.y")
 
 
 @intrinsic
-def block_z(tyctx: Any) -> Any:
+def block_z(tyctx: object) -> Typed:
     """Return the block's index along z in the grid."""
     return _special_register("ctaid.z")
 
 
 @intrinsic
-def unit(tyctx: Any) -> Any:
+def unit(tyctx: object) -> Typed:
     """Return the number of the thread in the grid."""
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         number, size, index = (
             _special_register(name)[1](ctx, builder, sig, a)
             for name in ("ctaid.x", "ntid.x", "tid.x")
@@ -127,10 +133,10 @@ def unit(tyctx: Any) -> Any:
 
 
 @intrinsic
-def units(tyctx: Any) -> Any:
+def units(tyctx: object) -> Typed:
     """Return the number of threads of the grid."""
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         number, size = (
             _special_register(name)[1](ctx, builder, sig, a) for name in ("nctaid.x", "ntid.x")
         )
@@ -140,14 +146,14 @@ def units(tyctx: Any) -> Any:
 
 
 @intrinsic
-def advance(tyctx: Any, u: Any, step: Any) -> Any:
-    """Return u + step, the next index of a thread in a loop over the grid.
+def advance(tyctx: object, u: Type, step: Type) -> Typed:
+    """Return u + step, a thread's next index in a grid-stride loop.
 
     The compiler cannot see through it: to unroll the loop it would divide for the trip count, which
     takes longer than the few iterations of a thread.
     """
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         kind = ir.FunctionType(_I64, [_I64, _I64])
         return builder.call(ir.InlineAsm(kind, "add.s64 $0, $1, $2;", "=l,l,l"), a)
 
@@ -155,10 +161,10 @@ def advance(tyctx: Any, u: Any, step: Any) -> Any:
 
 
 @intrinsic
-def sync_threads(tyctx: Any) -> Any:
+def sync_threads(tyctx: object) -> Typed:
     """Wait for all threads of the block."""
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         _call(builder, ir.VoidType(), "llvm.nvvm.barrier0", [])
         return ctx.get_dummy_value()
 
@@ -180,18 +186,18 @@ def _same(builder: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
 Space = Callable[[ir.IRBuilder, ir.Value], ir.Value]
 
 
-def _read_only(builder: ir.IRBuilder, load: Any, read_only: bool) -> Any:
+def _read_only(builder: ir.IRBuilder, load: ir.Instruction, read_only: bool) -> ir.Instruction:
     if read_only:
         load.set_metadata("invariant.load", builder.module.add_metadata([]))
     return load
 
 
-def _loader(p: Any, space: Space, read_only: bool = False) -> Any:
+def _loader(p: Type, space: Space, read_only: bool = False) -> Typed:
     if not isinstance(p, types.CPointer):
         return None
     ty = p.dtype
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         if isinstance(ty, types.Complex):
             part = ctx.get_value_type(ty.underlying_float)
             base = builder.bitcast(builder.gep(a[0], [a[1]]), part.as_pointer())
@@ -210,12 +216,12 @@ def _loader(p: Any, space: Space, read_only: bool = False) -> Any:
     return ty(p, types.int64), emit
 
 
-def _storer(p: Any, space: Space) -> Any:
+def _storer(p: Type, space: Space) -> Typed:
     if not isinstance(p, types.CPointer):
         return None
     ty = p.dtype
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         if isinstance(ty, types.Complex):
             part = ctx.get_value_type(ty.underlying_float)
             base = builder.bitcast(builder.gep(a[0], [a[1]]), part.as_pointer())
@@ -232,31 +238,31 @@ def _storer(p: Any, space: Space) -> Any:
 
 
 @intrinsic
-def ld(tyctx: Any, p: Any, i: Any) -> Any:
+def ld(tyctx: object, p: Type, i: Type) -> Typed:
     """Return element i of p in global memory."""
     return _loader(p, _in_global)
 
 
 @intrinsic
-def ld_ro(tyctx: Any, p: Any, i: Any) -> Any:
-    """Return element i of p, which no thread writes while the kernel runs."""
+def ld_ro(tyctx: object, p: Type, i: Type) -> Typed:
+    """Return element i of p, memory that no thread writes meanwhile."""
     return _loader(p, _in_global, read_only=True)
 
 
 @intrinsic
-def ld_shared(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_shared(tyctx: object, p: Type, i: Type) -> Typed:
     """Return element i of a shared array."""
     return _loader(p, _same)
 
 
 @intrinsic
-def st(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
-    """Store v, cast to the element type, at element i of p in global memory."""
+def st(tyctx: object, p: Type, i: Type, v: Type) -> Typed:
+    """Store v, cast to the element type, at element i of p."""
     return _storer(p, _in_global)
 
 
 @intrinsic
-def st_shared(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
+def st_shared(tyctx: object, p: Type, i: Type, v: Type) -> Typed:
     """Store v at element i of a shared array."""
     return _storer(p, _same)
 
@@ -274,7 +280,10 @@ def _vector(item: ir.Type, count: int) -> ir.Type:
 
 
 def _packed(builder: ir.IRBuilder, values: list[ir.Value], item: ir.Type) -> list[ir.Value]:
-    """Return elements below 32 bits as words, since NVVM splits a bitcast of their vector."""
+    """Return elements below 32 bits as words.
+
+    NVVM splits a bitcast of their vector.
+    """
     if item in (_F32, _F64) or item.width >= 32:
         return values
     each = min(32 // item.width, len(values))
@@ -291,7 +300,7 @@ def _packed(builder: ir.IRBuilder, values: list[ir.Value], item: ir.Type) -> lis
 
 
 def _unpacked(builder: ir.IRBuilder, moved: ir.Value, item: ir.Type, count: int) -> list[ir.Value]:
-    """Return the elements of what a vector load gave; the inverse of `_packed`."""
+    """Return the elements of a loaded vector; the inverse of `_packed`."""
     if isinstance(moved.type, ir.VectorType):
         words = [
             builder.extract_element(moved, ir.Constant(_I32, k)) for k in range(moved.type.count)
@@ -315,16 +324,16 @@ def _at_vector(builder: ir.IRBuilder, p: ir.Value, i: ir.Value, moved: ir.Type) 
     return builder.bitcast(pointer, ir.PointerType(moved, _GLOBAL))
 
 
-def _aligned(access: Any, item: ir.Type, count: int) -> Any:
+def _aligned(access: ir.Instruction, item: ir.Type, count: int) -> ir.Instruction:
     access.align = count * ({_F32: 4, _F64: 8}.get(item, 0) or item.width // 8)
     return access
 
 
-def _vector_loader(p: Any, count: int, read_only: bool) -> Any:
+def _vector_loader(p: Type, count: int, read_only: bool) -> Typed:
     if not isinstance(p, types.CPointer) or isinstance(p.dtype, types.Complex | types.Boolean):
         return None
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         item = ctx.get_data_type(p.dtype)
         moved = _vector(item, count)
         load = _aligned(builder.load(_at_vector(builder, a[0], a[1], moved)), item, count)
@@ -334,12 +343,12 @@ def _vector_loader(p: Any, count: int, read_only: bool) -> Any:
     return types.UniTuple(p.dtype, count)(p, types.int64), emit
 
 
-def _vector_storer(p: Any, values: tuple[Any, ...]) -> Any:
+def _vector_storer(p: Type, values: tuple[Type, ...]) -> Typed:
     if not isinstance(p, types.CPointer) or isinstance(p.dtype, types.Complex | types.Boolean):
         return None
     count = len(values)
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         item = ctx.get_data_type(p.dtype)
         moved = _vector(item, count)
         words = _packed(builder, list(a[2:]), item)
@@ -356,79 +365,80 @@ def _vector_storer(p: Any, values: tuple[Any, ...]) -> Any:
 
 
 @intrinsic
-def ld_vec2(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_vec2(tyctx: object, p: Type, i: Type) -> Typed:
     """Return elements i and i + 1 of p by one load."""
     return _vector_loader(p, 2, False)
 
 
 @intrinsic
-def ld_vec4(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_vec4(tyctx: object, p: Type, i: Type) -> Typed:
     """Return 4 elements of p from i on by one load."""
     return _vector_loader(p, 4, False)
 
 
 @intrinsic
-def ld_vec8(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_vec8(tyctx: object, p: Type, i: Type) -> Typed:
     """Return 8 elements of p from i on by one load."""
     return _vector_loader(p, 8, False)
 
 
 @intrinsic
-def ld_vec16(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_vec16(tyctx: object, p: Type, i: Type) -> Typed:
     """Return 16 elements of p from i on by one load."""
     return _vector_loader(p, 16, False)
 
 
 @intrinsic
-def ld_ro_vec2(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_ro_vec2(tyctx: object, p: Type, i: Type) -> Typed:
     """Return `ld_vec2` of memory that no thread writes."""
     return _vector_loader(p, 2, True)
 
 
 @intrinsic
-def ld_ro_vec4(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_ro_vec4(tyctx: object, p: Type, i: Type) -> Typed:
     """Return `ld_vec4` of memory that no thread writes."""
     return _vector_loader(p, 4, True)
 
 
 @intrinsic
-def ld_ro_vec8(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_ro_vec8(tyctx: object, p: Type, i: Type) -> Typed:
     """Return `ld_vec8` of memory that no thread writes."""
     return _vector_loader(p, 8, True)
 
 
 @intrinsic
-def ld_ro_vec16(tyctx: Any, p: Any, i: Any) -> Any:
+def ld_ro_vec16(tyctx: object, p: Type, i: Type) -> Typed:
     """Return `ld_vec16` of memory that no thread writes."""
     return _vector_loader(p, 16, True)
 
 
 @intrinsic
-def st_vec2(tyctx: Any, p: Any, i: Any, v0: Any, v1: Any) -> Any:
+def st_vec2(tyctx: object, p: Type, i: Type, v0: Type, v1: Type) -> Typed:
     """Store 2 values from element i of p on by one store."""
     return _vector_storer(p, (v0, v1))
 
 
 @intrinsic
-def st_vec4(tyctx: Any, p: Any, i: Any, v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+def st_vec4(tyctx: object, p: Type, i: Type, v0: Type, v1: Type, v2: Type, v3: Type) -> Typed:
     """Store 4 values from element i of p on by one store."""
     return _vector_storer(p, (v0, v1, v2, v3))
 
 
 @intrinsic
 def st_vec8(
-    tyctx: Any, p: Any, i: Any, v0: Any, v1: Any, v2: Any, v3: Any, v4: Any, v5: Any, v6: Any,
-    v7: Any,
-) -> Any:  # fmt: skip
+    tyctx: object, p: Type, i: Type, v0: Type, v1: Type, v2: Type, v3: Type, v4: Type,
+    v5: Type, v6: Type, v7: Type,
+) -> Typed:  # fmt: skip
     """Store 8 values from element i of p on by one store."""
     return _vector_storer(p, (v0, v1, v2, v3, v4, v5, v6, v7))
 
 
 @intrinsic
 def st_vec16(
-    tyctx: Any, p: Any, i: Any, v0: Any, v1: Any, v2: Any, v3: Any, v4: Any, v5: Any, v6: Any,
-    v7: Any, v8: Any, v9: Any, v10: Any, v11: Any, v12: Any, v13: Any, v14: Any, v15: Any,
-) -> Any:  # fmt: skip
+    tyctx: object, p: Type, i: Type, v0: Type, v1: Type, v2: Type, v3: Type, v4: Type,
+    v5: Type, v6: Type, v7: Type, v8: Type, v9: Type, v10: Type, v11: Type, v12: Type,
+    v13: Type, v14: Type, v15: Type,
+) -> Typed:  # fmt: skip
     """Store 16 values from element i of p on by one store."""
     values = (v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15)
     return _vector_storer(p, values)
@@ -437,11 +447,11 @@ def st_vec16(
 # pointers of each kind: `ptr_f32(address)` and `shared_f32(n)`
 
 
-def _pointer_maker(kind: str, dtype: Any) -> Any:
+def _pointer_maker(kind: str, dtype: Type) -> object:
     pointer = types.CPointer(dtype)
 
-    def typing(tyctx: Any, address: Any) -> Any:
-        def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def typing(tyctx: object, address: Type) -> Typed:
+        def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
             return builder.inttoptr(a[0], ctx.get_value_type(pointer))
 
         return pointer(types.int64), emit
@@ -450,14 +460,14 @@ def _pointer_maker(kind: str, dtype: Any) -> Any:
     return intrinsic(typing)
 
 
-def _shared_maker(kind: str, dtype: Any) -> Any:
+def _shared_maker(kind: str, dtype: Type) -> object:
     pointer = types.CPointer(dtype)
 
-    def typing(tyctx: Any, n: Any) -> Any:
+    def typing(tyctx: object, n: Type) -> Typed:
         if not isinstance(n, types.IntegerLiteral):
             return None  # Numba calls again with the literal type
 
-        def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+        def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
             item = ctx.get_data_type(dtype)
             array = ir.GlobalVariable(
                 builder.module,
@@ -477,7 +487,7 @@ def _shared_maker(kind: str, dtype: Any) -> Any:
     return intrinsic(typing)
 
 
-_KINDS: Final[dict[str, Any]] = {
+_KINDS: Final[dict[str, Type]] = {
     "f32": float32, "f64": float64, "i8": int8, "i16": int16, "i32": int32, "i64": int64,
     "u8": uint8, "u16": uint16, "u32": uint32, "u64": uint64, "b8": boolean, "c64": complex64,
     "c128": complex128,
@@ -508,7 +518,7 @@ def _shuffled(builder: ir.IRBuilder, bits: ir.Value, lane: ir.Value, mode: int) 
     return builder.extract_value(pair, 0)
 
 
-def _shuffle(v: Any, mode: int) -> Any:
+def _shuffle(v: Type, mode: int) -> Typed:
     def one(builder: ir.IRBuilder, value: ir.Value, lane: ir.Value) -> ir.Value:
         kind = value.type
         if kind in (_F32, _F64):
@@ -519,7 +529,7 @@ def _shuffle(v: Any, mode: int) -> Any:
             return builder.trunc(wide, kind)
         return _shuffled(builder, value, lane, mode)
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         lane = builder.trunc(a[1], _I32)
         if isinstance(v, types.Complex):
             pair = ctx.make_complex(builder, v, a[0])
@@ -531,8 +541,8 @@ def _shuffle(v: Any, mode: int) -> Any:
 
 
 @intrinsic
-def shuffle_xor(tyctx: Any, v: Any, mask: Any) -> Any:
-    """Return v of the thread of the warp whose number differs by the bits of mask.
+def shuffle_xor(tyctx: object, v: Type, mask: Type) -> Typed:
+    """Return v of the warp's thread at the own number ^ mask.
 
     All threads of the block call it.
     """
@@ -540,10 +550,10 @@ def shuffle_xor(tyctx: Any, v: Any, mask: Any) -> Any:
 
 
 @intrinsic
-def shuffle_down(tyctx: Any, v: Any, distance: Any) -> Any:
-    """Return v of the thread that is `distance` behind in the warp, else the own v.
+def shuffle_down(tyctx: object, v: Type, distance: Type) -> Typed:
+    """Return v of the thread that is `distance` behind in the warp.
 
-    All threads of the block call it.
+    Without one, the own v. All threads of the block call it.
     """
     return _shuffle(v, 2)
 
@@ -551,12 +561,12 @@ def shuffle_down(tyctx: Any, v: Any, distance: Any) -> Any:
 # atomics
 
 
-def _atomic(p: Any, v: Any, operation: str) -> Any:
+def _atomic(p: Type, v: Type, operation: str) -> Typed:
     if not isinstance(p, types.CPointer):
         return None
     ty = p.dtype
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         pointer = builder.gep(a[0], [a[1]])
         if isinstance(ty, types.Float):
             if operation == "add":
@@ -574,28 +584,34 @@ def _atomic(p: Any, v: Any, operation: str) -> Any:
 
 
 @intrinsic
-def atomic_add(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
-    """Add v to element i of p; elements of 32 or 64 bits."""
+def atomic_add(tyctx: object, p: Type, i: Type, v: Type) -> Typed:
+    """Add v to element i of p, of 32 or 64 bits."""
     return _atomic(p, v, "add")
 
 
 @intrinsic
-def atomic_max(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
-    """Put the larger of v and element i of p there; NaN is not kept."""
+def atomic_max(tyctx: object, p: Type, i: Type, v: Type) -> Typed:
+    """Raise element i of p to at least v.
+
+    NaN is not kept.
+    """
     return _atomic(p, v, "max")
 
 
 @intrinsic
-def atomic_min(tyctx: Any, p: Any, i: Any, v: Any) -> Any:
-    """Put the smaller of v and element i of p there; NaN is not kept."""
+def atomic_min(tyctx: object, p: Type, i: Type, v: Type) -> Typed:
+    """Lower element i of p to at most v.
+
+    NaN is not kept.
+    """
     return _atomic(p, v, "min")
 
 
 # numbers
 
 
-def _division(bits: int, remainder: bool) -> Any:
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+def _division(bits: int, remainder: bool) -> Typed:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, a: Values) -> ir.Value:
         divide = builder.urem if remainder else builder.udiv
         if bits == 64:
             return divide(a[0], a[1])
@@ -605,92 +621,106 @@ def _division(bits: int, remainder: bool) -> Any:
 
 
 @intrinsic
-def div_u32(tyctx: Any, a: Any, b: Any) -> Any:
+def div_u32(tyctx: object, a: Type, b: Type) -> Typed:
     """Return the quotient of two numbers from 0 to 2^32 - 1."""
     return _division(32, False)
 
 
 @intrinsic
-def rem_u32(tyctx: Any, a: Any, b: Any) -> Any:
+def rem_u32(tyctx: object, a: Type, b: Type) -> Typed:
     """Return the remainder of two numbers from 0 to 2^32 - 1."""
     return _division(32, True)
 
 
 @intrinsic
-def div_u64(tyctx: Any, a: Any, b: Any) -> Any:
+def div_u64(tyctx: object, a: Type, b: Type) -> Typed:
     """Return the quotient of two numbers that are not negative."""
     return _division(64, False)
 
 
 @intrinsic
-def rem_u64(tyctx: Any, a: Any, b: Any) -> Any:
+def rem_u64(tyctx: object, a: Type, b: Type) -> Typed:
     """Return the remainder of two numbers that are not negative."""
     return _division(64, True)
 
 
-def _bits(source: Any, target: Any) -> Any:
+def _bits(source: Type, target: Type) -> Typed:
     return target(source), lambda ctx, builder, sig, a: builder.bitcast(
         a[0], ctx.get_value_type(target)
     )
 
 
 @intrinsic
-def bits_f32(tyctx: Any, bits: Any) -> Any:
+def bits_f32(tyctx: object, bits: Type) -> Typed:
     """Return int32 bits as a float32."""
     return _bits(types.int32, types.float32)
 
 
 @intrinsic
-def f32_bits(tyctx: Any, value: Any) -> Any:
+def f32_bits(tyctx: object, value: Type) -> Typed:
     """Return a float32 as int32 bits."""
     return _bits(types.float32, types.int32)
 
 
 @intrinsic
-def bits_f64(tyctx: Any, bits: Any) -> Any:
+def bits_f64(tyctx: object, bits: Type) -> Typed:
     """Return int64 bits as a float64."""
     return _bits(types.int64, types.float64)
 
 
 @intrinsic
-def f64_bits(tyctx: Any, value: Any) -> Any:
+def f64_bits(tyctx: object, value: Type) -> Typed:
     """Return a float64 as int64 bits."""
     return _bits(types.float64, types.int64)
 
 
+def _rounded_product(ctx: Context, builder: ir.IRBuilder, sig: object, args: Values) -> ir.Value:
+    """Emit a product that is never contracted, in Numba's place."""
+    kind = args[0].type
+    return _call(builder, kind, f"llvm.nvvm.mul.rn.{'f' if kind == _F32 else 'd'}", list(args))
+
+
+for _operation in (operator.mul, operator.imul):
+    for _float in (types.float32, types.float64):
+        lower_builtin(_operation, _float, _float)(_rounded_product)
+
+
 @intrinsic
-def fma(tyctx: Any, a: Any, b: Any, c: Any) -> Any:
+def fma(tyctx: object, a: Type, b: Type, c: Type) -> Typed:
     """Return a * b + c with one rounding."""
     if not isinstance(a, types.Float):
         return None
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+    def emit(ctx: Context, builder: ir.IRBuilder, sig: object, args: Values) -> ir.Value:
         return _call(builder, args[0].type, f"llvm.fma.f{a.bitwidth}", list(args))
 
     return a(a, a, a), emit
 
 
 @intrinsic
-def select(tyctx: Any, condition: Any, x: Any, y: Any) -> Any:
-    """Return x if the condition holds, else y, without a branch. x, y: of one type."""
+def select(tyctx: object, condition: Type, x: Type, y: Type) -> Typed:
+    """Return x if the condition holds, else y, without a branch.
+
+    x, y: of one type.
+    """
     if x != y:
         return None
     return x(types.boolean, x, x), lambda ctx, builder, sig, a: builder.select(a[0], a[1], a[2])
 
 
-def _integer_operation(a: Any, name: str) -> Any:
+def _integer_operation(a: Type, name: str) -> Typed:
     if not isinstance(a, types.Integer):
         return None
     return a(a, a), lambda ctx, builder, sig, args: getattr(builder, name)(*args)
 
 
 @intrinsic
-def iadd(tyctx: Any, a: Any, b: Any) -> Any:
+def iadd(tyctx: object, a: Type, b: Type) -> Typed:
     """Return a + b in the type of a, which wraps."""
     return _integer_operation(a, "add")
 
 
 @intrinsic
-def imul(tyctx: Any, a: Any, b: Any) -> Any:
+def imul(tyctx: object, a: Type, b: Type) -> Typed:
     """Return a * b in the type of a, which wraps."""
     return _integer_operation(a, "mul")

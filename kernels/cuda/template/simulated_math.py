@@ -1,4 +1,4 @@
-"""Stand in for `device_math` where kernels run as Python over host memory.
+"""Stand in for `device_math` when kernels run as Python on the host.
 
 The functions are the host's, compiled one by one: the device has the same emitters. Subnormals are
 kept, as on the device.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numba
 
 from tfjit.kernels import vmath
-from tfjit.kernels.cuda.simulated_intrinsics import (
+from tfjit.kernels.cuda.template.simulated_intrinsics import (
     boolean,
     complex64,
     complex128,
@@ -43,26 +43,27 @@ _CASTS: Final = {
 }  # fmt: skip
 
 
-def _host_function(name: str) -> Callable[..., Any]:
+def _host_function(name: str) -> Callable[..., object]:
     found = emit.find(name)
     if found is None:
         raise AttributeError(f"simulated_math has no function {name}")
-    function, (described, kind) = getattr(vmath, name), found
+    function: Callable[..., object] = getattr(vmath, name)
+    described, kind = found
     result = {"T": kind, "R": emit.REAL_OF.get(kind, kind)}.get(described.result, described.result)
     cast = _CASTS[result]  # Numba gives Python's numbers back
-    wrappers = {
+    wrappers: dict[int, Callable[..., object]] = {
         1: lambda x: function(x),
         2: lambda x, y: function(x, y),
         3: lambda x, y, z: function(x, y, z),
     }
-    compiled = numba.njit(error_model="numpy")(wrappers[len(described.args)])
+    compiled: Callable[..., object] = numba.njit(error_model="numpy")(wrappers[len(described.args)])
     return lambda *values: cast(compiled(*values))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., object]:
     if name.startswith("_"):
         raise AttributeError(name)
     with _lock:
-        value = globals().get(name) or _host_function(name)
+        value: Callable[..., object] = globals().get(name) or _host_function(name)
         globals()[name] = value
     return value

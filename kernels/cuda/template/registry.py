@@ -10,18 +10,20 @@ from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
 _FAMILIES: Final = (
-    "elementwise.loop",
-    "elementwise.assign",
-    "elementwise.optimizer_updates",
-    "fused",
-    "reduction.row_reduction",
-    "reduction.reduction",
-    "reduction.argmax",
-    "reduction.scan",
-    "gemm.matmul",
     "conv.conv",
     "conv.depthwise",
     "conv.pooling",
+    "data_movement.gather",
+    "data_movement.movement",
+    "elementwise.assign",
+    "elementwise.loop",
+    "elementwise.optimizer_updates",
+    "fused",
+    "gemm.matmul",
+    "reduction.argmax",
+    "reduction.reduction",
+    "reduction.row_reduction",
+    "reduction.scan",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []

@@ -13,8 +13,8 @@ from tfjit.framework.scalar.elementwise import Elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda import element_kinds
-from tfjit.kernels.cuda.simulated_intrinsics import run_grid
+from tfjit.kernels.cuda.device.simulator import run_grid
+from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.source import Source
 
 SIMULATED = (d.float32, d.float16, d.bfloat16, d.int32, d.uint8, d.complex64, d.bool)

@@ -12,7 +12,7 @@ TARGET: Final = "cuda"
 """KernelSource.target of every kernel of this folder; the store adds the architecture."""
 THREADS: Final = 256
 MAX_BLOCKS: Final = 132 * 16
-"""Blocks of a grid-stride loop: enough for any card to have several waves."""
+"""Blocks of a grid-stride loop: several waves on any card."""
 
 Extent = tuple[int, int, int]
 

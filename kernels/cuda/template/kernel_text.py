@@ -1,11 +1,11 @@
-"""Collect a CUDA kernel's lines together with the argument words that they name."""
+"""Collect a CUDA kernel's lines and the argument words that they name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfjit.kernels.cuda import element_kinds, launches
-from tfjit.kernels.cuda.launches import CudaLaunch
+from tfjit.kernels.cuda.template import element_kinds, launches
+from tfjit.kernels.cuda.template.launches import CudaLaunch
 from tfjit.kernels.registry import Word
 from tfjit.kernels.source import KernelSource, Source
 
@@ -30,7 +30,10 @@ class KernelText(Source):
         return name
 
     def split(self, whole: str, quotient: str, remainder: str, size: str) -> None:
-        """Append lines that divide an index by a size. quotient: may be the index itself."""
+        """Append lines that divide an index by a size.
+
+        quotient: may be the index itself.
+        """
         bits = 32 if self.narrow else 64
         self.line(f"{remainder} = rem_u{bits}({whole}, {size})")
         self.line(f"{quotient} = div_u{bits}({whole}, {size})")

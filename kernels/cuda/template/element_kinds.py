@@ -10,8 +10,8 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.registry import Unsupported
 
 HEADER: Final = (
-    "from tfjit.kernels.cuda import device_math as vm",
-    "from tfjit.kernels.cuda.intrinsics import *",
+    "from tfjit.kernels.cuda.template import device_math as vm",
+    "from tfjit.kernels.cuda.template.intrinsics import *",
     "",
     "",
 )
@@ -27,7 +27,11 @@ HOST_ONLY: Final = frozenset({
 
 _POINTERS: Final = {
     "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
-    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")},
+    **{
+        f"{sign}int{bits}": f"{sign or 'i'}{bits}"
+        for bits in (8, 16, 32, 64)
+        for sign in ("", "u")
+    },
 }  # fmt: skip
 _RAW: Final = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
@@ -70,9 +74,9 @@ def is_supported(dtype: DType) -> bool:
 
 
 def widest_vector(dtypes: Sequence[DType]) -> int:
-    """Return the elements that a thread moves at a time for these dtypes.
+    """Return the elements that a thread moves at a time.
 
-    The widest of them fills one load of 16 bytes.
+    The widest of the dtypes fills one load of 16 bytes.
     """
     if any(dtype.is_complex for dtype in dtypes):
         return 1

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.harness import compile_ptx, simulated
-from tfjit.kernels.cuda import element_kinds, simulated_intrinsics
-from tfjit.kernels.cuda.intrinsic_names import NAMES
+from tfjit.framework import errors
+from tfjit.kernels.cuda.device import simulator
+from tfjit.kernels.cuda.template import element_kinds, simulated_intrinsics
+from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
 
 def kernel(*lines: str, arguments: str = "a, b") -> str:
@@ -20,7 +22,7 @@ def kernel(*lines: str, arguments: str = "a, b") -> str:
 
 def run(text: str, *arrays: np.ndarray, blocks: int = 1, threads: int = 1) -> None:
     words = [a.ctypes.data for a in arrays]
-    simulated_intrinsics.run_grid(simulated(text), words, (blocks, 1, 1), (threads, 1, 1))
+    simulator.run_grid(simulated(text), words, (blocks, 1, 1), (threads, 1, 1))
 
 
 def test_the_device_and_the_simulator_have_the_same_names() -> None:
@@ -29,7 +31,7 @@ def test_the_device_and_the_simulator_have_the_same_names() -> None:
     assert all(hasattr(simulated_intrinsics, name) for name in NAMES)
     pytest.importorskip("numba.cuda.extending")
     code = (
-        "from tfjit.kernels.cuda import intrinsics\n"
+        "from tfjit.kernels.cuda.template import intrinsics\n"
         "print(all(hasattr(intrinsics, n) for n in intrinsics.__all__), len(intrinsics.__all__))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -100,7 +102,7 @@ def test_an_unaligned_vector_is_refused() -> None:
     start = (-x.ctypes.data % 16) // 4
     text = kernel("ld_vec4(ptr_f32(a), 0)", arguments="a")
     run(text, x[start:])
-    with pytest.raises(AssertionError, match="a load of 16 bytes"):
+    with pytest.raises(errors.InternalError, match="a load of 16 bytes"):
         run(text, x[start + 1 :])
 
 
@@ -120,9 +122,22 @@ def test_atomics(kind: str) -> None:
     assert "atom" in ptx or "red." in ptx
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_products_are_not_contracted(kind: str) -> None:
+    text = kernel(
+        f"x = ld(ptr_{kind}(a), 0)",
+        "y = x * x + x",
+        "y *= x",
+        f"st(ptr_{kind}(b), 0, y - x)",
+        f"st(ptr_{kind}(b), 1, fma(x, y, x))",
+    )
+    (ptx,) = compile_ptx([(text, 2)])
+    assert ptx.count("mul.rn") == 2 and ptx.count("fma.rn") == 1
+
+
 def test_an_error_in_one_thread_ends_the_launch() -> None:
     text = kernel("if thread() == 1:", "    div_u32(1, 0)", "sync_threads()", arguments="a")
-    with pytest.raises(AssertionError, match="div_u32"):
+    with pytest.raises(errors.InternalError, match="div_u32"):
         run(text, np.zeros(1), threads=4)
 
 

@@ -1,0 +1,275 @@
+"""The calls of the driver that a GPU's commands make, recorded by a fake driver."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.kernels.cuda.fake_driver import GIB, FakeDriver, install, launched_words
+from tfjit.framework import errors
+from tfjit.kernels.cuda.device import driver
+from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
+from tfjit.kernels.ir.accelerator import Copy, Fill, KernelLaunch
+
+KERNEL = 0xBEEF
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    yield install(monkeypatch, FakeDriver())
+    driver.properties.cache_clear()
+
+
+@pytest.fixture
+def device(fake: FakeDriver) -> CudaAccelerator:
+    made = CudaAccelerator(0)
+    fake.calls.clear()
+    return made
+
+
+def launch(*words: int, shared_bytes: int = 0) -> KernelLaunch:
+    return KernelLaunch(KERNEL, words, (7, 2, 1), (64, 1, 1), shared_bytes)
+
+
+def test_facts(device: CudaAccelerator) -> None:
+    assert (device.number, device.name, device.memory_bytes) == (0, "Fake GPU", 4 * GIB)
+    assert device.memory_limit == 4 * GIB
+
+
+def test_allocations_are_ordered_like_commands(device: CudaAccelerator, fake: FakeDriver) -> None:
+    address = device.allocate(1000)
+    call = next(call for call in fake.calls if call[0] == "cuMemAllocFromPoolAsync")
+    assert call[1] == 1024 and call[3] == device.stream.value
+    device.free(address)
+    assert fake.calls[-1] == ("cuMemFreeAsync", address, device.stream.value)
+    with pytest.raises(errors.InternalError, match="is freed, and is no allocation"):
+        device.free(address)
+
+
+def test_a_device_without_pools(fake: FakeDriver) -> None:
+    fake.attributes[115] = 0
+    device = CudaAccelerator(0)
+    fake.calls.clear()
+    device.free(device.allocate(1))
+    assert fake.names() == ["cuMemAlloc_v2", "cuMemFree_v2"]
+
+
+def test_the_limit(device: CudaAccelerator) -> None:
+    device.memory_limit = 1024
+    first = device.allocate(600)
+    with pytest.raises(
+        errors.ResourceExhaustedError, match="OOM when allocating 500 bytes on GPU:0"
+    ):
+        device.allocate(500)
+    device.free(first)
+    device.allocate(1024)
+
+
+def test_out_of_memory_trims_the_pool_once(device: CudaAccelerator, fake: FakeDriver) -> None:
+    fake.free = 100
+    with pytest.raises(errors.ResourceExhaustedError, match="0.00 GiB of the device are free"):
+        device.allocate(4096)
+    assert fake.names() == [
+        *("cuMemAllocFromPoolAsync", "cuStreamSynchronize", "cuMemPoolTrimTo"),
+        *("cuMemAllocFromPoolAsync", "cuMemGetInfo_v2"),
+    ]
+    assert device.memory.used == 0
+
+
+def test_pinned_memory_is_freed_after_its_last_view(
+    device: CudaAccelerator, fake: FakeDriver
+) -> None:
+    array = device.pinned(100)
+    assert array.dtype == np.uint8 and array.shape == (100,)
+    array[:] = 7
+    view = array[4:8].view(np.float32)
+    (address,) = fake.host
+    assert address == array.ctypes.data
+    del array
+    gc.collect()
+    device.synchronize()
+    assert address in fake.host
+    del view
+    gc.collect()
+    device.synchronize()
+    assert not fake.host
+
+
+def test_pinned_memory_is_never_freed_within_a_capture(
+    device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = [device.pinned(8)]
+    issue = device.issue
+
+    def issue_and_drop(calls) -> None:  # type: ignore[no-untyped-def]
+        arrays.clear()
+        gc.collect()
+        issue(calls)
+
+    monkeypatch.setattr(device, "issue", issue_and_drop)
+    device.program([launch(1)] * 3).start()
+    assert "cuMemFreeHost" not in fake.names()
+    device.pinned(0)
+    assert "cuMemFreeHost" in fake.names()
+
+
+def test_page_locked_memory_may_be_missing(device: CudaAccelerator, fake: FakeDriver) -> None:
+    fake.failing["cuMemHostAlloc"] = 2
+    with pytest.raises(errors.ResourceExhaustedError, match="64 bytes of page-locked host memory"):
+        device.pinned(64)
+
+
+def test_write_and_read_wait(device: CudaAccelerator, fake: FakeDriver) -> None:
+    array = np.arange(6, dtype=np.float32)
+    device.write(0x500, array)
+    assert fake.calls[1] == (
+        *("cuMemcpyHtoDAsync_v2", 0x500, array.ctypes.data, 24),
+        device.stream.value,
+    ) or fake.calls[2][:2] == ("cuMemcpyHtoDAsync_v2", 0x500)
+    assert fake.names()[-1] == "cuStreamSynchronize"
+    device.read(array, 0x500)
+    assert fake.names() == ["cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"]
+    device.write(0x500, np.zeros(0, np.float32))
+    assert fake.names() == ["cuStreamSynchronize"]
+    with pytest.raises(errors.InternalError, match="contiguous"):
+        device.write(0x500, np.zeros((4, 4), np.float32)[:, 1])
+
+
+def test_short_programs_are_queued_directly(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program([Copy("within", 0x100, 0x200, 8), launch(1, -2, 2**63 + 5)])
+    assert program.launches == 1 and not fake.calls
+    program.start()
+    call = next(call for call in fake.calls if call[0] == "cuLaunchKernel")
+    assert call[2:10] == (7, 2, 1, 64, 1, 1, 0, device.stream.value)
+    assert launched_words(call) == (1, -2, 5 - 2**63)
+    assert fake.names() == [
+        *("cuKernelGetFunction", "cuEventCreate"),
+        *("cuMemcpyDtoDAsync_v2", "cuLaunchKernel", "cuEventRecord"),
+    ]
+    program.start()
+    assert fake.names() == ["cuMemcpyDtoDAsync_v2", "cuLaunchKernel", "cuEventRecord"]
+    program.wait()
+    assert fake.names() == ["cuEventSynchronize"]
+
+
+def test_long_programs_become_a_graph_once(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program(
+        [
+            Copy("in", 0x100, 0x9000, 64),
+            Fill(0x300, 0x1FF, 32),
+            launch(0x100, 3),
+            Copy("out", 0x9100, 0x100, 64),
+            Copy("out", 0x9100, 0x100, 0),
+        ]
+    )
+    program.start()
+    captured = [call for call in fake.calls if call[0].startswith(("cuMem", "cuLaunch"))]
+    assert {call[9 if call[0] == "cuLaunchKernel" else -1] for call in captured} == {
+        device.capture_stream.value
+    }
+    assert ("cuMemsetD8Async", 0x300, 0xFF, 32, device.capture_stream.value) in fake.calls
+    assert fake.names() == [
+        *("cuKernelGetFunction", "cuStreamBeginCapture_v2"),
+        *("cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuLaunchKernel", "cuMemcpyDtoHAsync_v2"),
+        *("cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy"),
+        *("cuEventCreate", "cuGraphLaunch", "cuEventRecord"),
+    ]
+    program.start()
+    launched = [call for call in fake.calls if call[0] == "cuGraphLaunch"]
+    assert launched[0][-1] == device.stream.value
+    assert fake.names() == ["cuGraphLaunch", "cuEventRecord"]
+    program.close()
+    assert fake.names() == ["cuEventSynchronize", "cuEventDestroy_v2", "cuGraphExecDestroy"]
+    program.close()
+    assert not fake.names()
+    with pytest.raises(errors.InternalError, match="closed program"):
+        program.start()
+
+
+def test_freeing_at_the_end_of_the_process(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """The driver may have gone before the last program."""
+    address, program = device.allocate(8), device.program([launch(1)] * 3)
+    program.start()
+    for name in ("cuMemFreeAsync", "cuEventSynchronize", "cuGraphExecDestroy"):
+        fake.failing[name] = 4
+    device.free(address)
+    program.close()
+    fake.failing["cuGraphExecDestroy"] = 1
+    other = device.program([launch(1)] * 3)
+    other.start()
+    with pytest.raises(errors.InternalError, match="cuGraphExecDestroy: error 1"):
+        other.close()
+
+
+def test_a_forked_child_frees_nothing(
+    device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, program = device.allocate(8), device.program([launch(1)] * 3)
+    program.start()
+    fake.calls.clear()
+    monkeypatch.setattr(driver, "_forked", True)
+    monkeypatch.setattr(driver, "_functions", None)
+    program.close()
+    device.free(address)
+    assert not fake.calls
+    with pytest.raises(errors.FailedPreconditionError, match="by spawn"):
+        device.allocate(8)
+
+
+def test_a_failed_capture_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program([launch(1)] * 3)
+    fake.failing["cuLaunchKernel"] = 1
+    with pytest.raises(errors.InternalError, match="cuLaunchKernel: error 1"):
+        program.start()
+    assert fake.names()[-3:] == ["cuLaunchKernel", "cuStreamEndCapture", "cuGraphDestroy"]
+    fake.failing.clear()
+    program.start()
+    assert fake.names()[-2:] == ["cuGraphLaunch", "cuEventRecord"]
+
+
+def test_much_dynamic_shared_memory_is_asked_for(device: CudaAccelerator, fake: FakeDriver) -> None:
+    device.program([launch(shared_bytes=100 << 10)]).start()
+    call = next(call for call in fake.calls if call[0] == "cuFuncSetAttribute")
+    assert call[2:] == (8, 100 << 10)
+
+
+def test_a_kernel_without_arguments(device: CudaAccelerator, fake: FakeDriver) -> None:
+    device.program([launch()]).start()
+    call = next(call for call in fake.calls if call[0] == "cuLaunchKernel")
+    assert call[-2:] == (None, None)
+
+
+def test_an_empty_program(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program([])
+    program.wait()
+    program.start()
+    program.wait()
+    assert fake.names() == ["cuEventCreate", "cuEventRecord", "cuEventSynchronize"]
+
+
+def test_a_failed_kernel_is_told_by_wait(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program([launch(1)])
+    program.start()
+    fake.failing["cuEventSynchronize"] = 700
+    with pytest.raises(errors.InternalError, match="ILLEGAL_ADDRESS.*start it again"):
+        program.wait()
+
+
+def test_programs_of_several_threads_do_not_mix(device: CudaAccelerator, fake: FakeDriver) -> None:
+    programs = [device.program([launch(n), Fill(0x100, 0, 8), launch(n)]) for n in range(8)]
+    threads = [threading.Thread(target=program.start) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    inside: list[int] = []
+    for call in fake.calls:
+        if call[0] == "cuLaunchKernel":
+            inside.append(launched_words(call)[0])
+        elif call[0] == "cuStreamEndCapture":
+            assert len(inside) == 2 and inside[0] == inside[1]
+            inside.clear()

@@ -1,0 +1,128 @@
+"""A driver without a GPU: it records the calls, and gives handles and error codes.
+
+It runs no kernel and moves no byte. What the driver promises about order, captures and memory is
+not checked by it; the order of the calls is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfjit.kernels.cuda.device import driver
+
+GIB = 1 << 30
+ATTRIBUTES = {75: 9, 76: 0, 16: 132, 97: 232448, 115: 1}
+
+
+def _value(argument: Any) -> Any:
+    return argument.value if hasattr(argument, "value") else argument
+
+
+class FakeDriver:
+    """The functions of libcuda that tfjit calls.
+
+    calls: their names with the arguments that are no pointers to results. failing: function -> the
+    code that it returns. free: bytes that the device still has.
+    """
+
+    def __init__(self, devices: int = 1, version: int = 13000) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.failing: dict[str, int] = {}
+        self.devices, self.version = devices, version
+        self.free = 4 * GIB
+        self.current: int | None = None
+        self.attributes = dict(ATTRIBUTES)
+        self.host: dict[int, Any] = {}
+        self._handles = itertools.count(0x1000, 0x100)
+
+    def names(self) -> list[str]:
+        """Return the names of the recorded calls but those of contexts, and forget them."""
+        found = [call[0] for call in self.calls if not call[0].startswith("cuCtx")]
+        self.calls.clear()
+        return found
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        if name not in driver._SIGNATURES:
+            raise AttributeError(name)
+
+        def function(*arguments: Any) -> int:
+            assert len(arguments) == len(driver._SIGNATURES[name]), name
+            outputs = [a._obj for a in arguments if type(a).__name__ == "CArgObject"]
+            plain = [_value(a) for a in arguments if type(a).__name__ != "CArgObject"]
+            if not name.startswith("cuGetError"):
+                self.calls.append((name, *plain))
+            if name in self.failing:
+                return self.failing[name]
+            if name not in ("cuMemPoolSetAttribute", "cuDeviceGetName"):
+                return self._answer(name, outputs, plain)
+            if name == "cuDeviceGetName":
+                arguments[0].value = b"Fake GPU"
+            return 0
+
+        return function
+
+    def _answer(self, name: str, outputs: list[Any], plain: list[Any]) -> int:
+        if name == "cuGetErrorName":
+            outputs[0].value = {
+                2: b"CUDA_ERROR_OUT_OF_MEMORY",
+                100: b"CUDA_ERROR_NO_DEVICE",
+                209: b"CUDA_ERROR_NO_BINARY_FOR_GPU",
+                700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
+            }.get(plain[0])
+        elif name == "cuGetErrorString":
+            outputs[0].value = b"the text of the driver"
+        elif name == "cuDriverGetVersion":
+            outputs[0].value = self.version
+        elif name == "cuDeviceGetCount":
+            outputs[0].value = self.devices
+        elif name == "cuDeviceGet":
+            outputs[0].value = plain[0]
+        elif name == "cuDeviceGetAttribute":
+            outputs[0].value = self.attributes[plain[0]]
+        elif name == "cuDeviceTotalMem_v2":
+            outputs[0].value = 4 * GIB
+        elif name == "cuCtxGetCurrent":
+            outputs[0].value = self.current
+        elif name in ("cuCtxSetCurrent", "cuCtxPushCurrent_v2"):
+            self.current = plain[0]
+        elif name == "cuMemGetInfo_v2":
+            outputs[0].value, outputs[1].value = self.free, 4 * GIB
+        elif name in ("cuMemAllocFromPoolAsync", "cuMemAlloc_v2"):
+            if plain[0] > self.free:
+                return driver.OUT_OF_MEMORY
+            self.free -= plain[0]
+            outputs[0].value = next(self._handles)
+        elif name == "cuMemHostAlloc":
+            memory = np.zeros(plain[0], np.uint8)
+            self.host[memory.ctypes.data] = memory
+            outputs[0].value = memory.ctypes.data
+        elif name == "cuMemFreeHost":
+            del self.host[plain[0]]
+        else:
+            for output in outputs:
+                output.value = next(self._handles)
+        return 0
+
+
+def launched_words(call: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the argument words of a recorded cuLaunchKernel."""
+    extra = call[-1]
+    assert (extra[0], extra[2], extra[4]) == (1, 2, None)
+    size = ctypes.c_size_t.from_address(extra[3]).value
+    return tuple((ctypes.c_int64 * (size // 8)).from_address(extra[1]))
+
+
+def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
+    """Make `driver` use a fake, as in a process that has not used CUDA."""
+    monkeypatch.setattr(driver, "_functions", None)
+    monkeypatch.setattr(driver, "_reason", "")
+    monkeypatch.setattr(driver, "_forked", False)
+    monkeypatch.setattr(driver, "_open_library", lambda: fake)
+    driver.properties.cache_clear()
+    return fake

@@ -1,0 +1,145 @@
+"""Graphs on a simulated GPU:0: values, placement, variables, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit as tf
+from tests.simulated_gpu import CPU, GPU, simulated_gpu
+from tfjit.framework import errors
+from tfjit.protos import ConfigProto
+
+X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> Iterator[None]:
+    with simulated_gpu():
+        yield
+
+
+def runs(session: Any, fetches: Any, feeds: Any, times: int = 3) -> list[Any]:
+    """Return the results of a run before, while and after its kernels are loaded."""
+    found = [session.run(fetches, feeds)]
+    for _ in range(times - 1):
+        assert session.wait_until_compiled(60)
+        found.append(session.run(fetches, feeds))
+    return found
+
+
+def offloaded(session: Any, fetches: Any, feeds: Any) -> list[str]:
+    """Return the paragraphs of the run's offloaded graphs."""
+    shapes = {key: np.shape(value) for key, value in feeds.items()}
+    nodes = session.explain(fetches, shapes).nodes
+    return [node.group for node in nodes if node.op == "_Offload"]
+
+
+def test_a_chain_is_one_program() -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5])
+        with tf.device("/device:GPU:0"):
+            y = tf.transpose(tf.concat([x, tf.tanh(x)], 0)) * 2.0
+        z = tf.identity(y)
+    expected = np.concatenate([X, np.tanh(X)]).T * 2
+    with tf.Session(graph=graph) as session:
+        for found in runs(session, z, {x: X}):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+        (text,) = offloaded(session, z, {x: X})
+    assert f"on {GPU}" in text and "launches" in text and "by the host" not in text
+
+
+def test_new_shapes_make_new_programs() -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None, 5])
+        with tf.device("/device:GPU:0"):
+            y = tf.exp(x) - 1.0
+    with tf.Session(graph=graph) as session:
+        for rows in (4, 1, 3, 0, 4, 3):
+            for found in runs(session, y, {x: X[:rows]}):
+                np.testing.assert_allclose(found, np.exp(X[:rows]) - 1, rtol=1e-6, atol=1e-7)
+
+
+def test_the_host_between_two_parts() -> None:
+    """A node that the GPU has no kernel for is placed on the host, softly."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5])
+        with tf.device("/device:GPU:0"):
+            y = tf.tanh(x)
+            z = tf.sqrt(tf.square(tf.matrix_inverse(y[:, :4] + 2 * tf.eye(4))))
+    with tf.Session(graph=graph, config=ConfigProto(allow_soft_placement=True)) as session:
+        inverse = np.linalg.inv(np.tanh(X)[:, :4] + 2 * np.eye(4))
+        for found in runs(session, z, {x: X}):
+            np.testing.assert_allclose(found, np.abs(inverse), rtol=1e-4)
+        assert len(offloaded(session, z, {x: X})) == 2
+
+
+def test_without_soft_placement_it_is_an_error() -> None:
+    with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
+        y = tf.matrix_inverse(tf.eye(3))
+    with (
+        tf.Session(graph=graph) as session,
+        pytest.raises(errors.InvalidArgumentError, match="no supported kernel for GPU devices"),
+    ):
+        session.run(y)
+
+
+def test_tiny_work_without_a_device_stays_on_the_host() -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5])
+        y = tf.tanh(x) + 1.0
+    with tf.Session(graph=graph) as session:
+        np.testing.assert_allclose(session.run(y, {x: X}), np.tanh(X) + 1, rtol=1e-6)
+        assert offloaded(session, y, {x: X}) == []
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_variables_live_on_the_device(resource: bool) -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5])
+        with tf.device("/device:GPU:0"):
+            v = tf.get_variable("v", initializer=X, use_resource=resource)
+            update = tf.assign_add(v, 2 * x)
+        read = tf.identity(v) + 0.0
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        with pytest.raises(errors.FailedPreconditionError, match="v"):
+            session.run(update, {x: X})
+        session.run(init)
+        expected = X.copy()
+        for _ in range(4):
+            expected += 2 * X
+            np.testing.assert_allclose(session.run(update, {x: X}), expected, rtol=1e-6)
+            assert session.wait_until_compiled(60)
+        np.testing.assert_allclose(session.run(read), expected, rtol=1e-6)
+        session.run(init)
+        for found in runs(session, read, {}):
+            np.testing.assert_array_equal(found, X)
+
+
+def test_sessions_list_the_device() -> None:
+    with tf.Session(graph=tf.Graph()) as session:
+        listed = [(d.name, d.device_type) for d in session.list_devices()]
+    assert listed == [(CPU, "CPU"), (GPU, "GPU")]
+    with tf.Session(graph=tf.Graph(), config=ConfigProto(device_count={"GPU": 0})) as session:
+        assert [d.name for d in session.list_devices()] == [CPU]
+
+
+def test_a_program_too_large_for_the_device() -> None:
+    """The error has TensorFlow's class, and the session goes on."""
+    config = ConfigProto()
+    config.gpu_options.experimental.virtual_devices.add(memory_limit_mb=[1])
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None])
+        with tf.device("/device:GPU:0"):
+            y = tf.transpose(tf.reshape(x, [2, -1]))
+    with tf.Session(graph=graph, config=config) as session:
+        big = np.zeros(1 << 19, np.float32)
+        session.run(y, {x: big})  # by the host, since no kernel is there yet
+        assert session.wait_until_compiled(60)
+        with pytest.raises(errors.ResourceExhaustedError, match="OOM when allocating"):
+            session.run(y, {x: big})
+        np.testing.assert_array_equal(session.run(y, {x: X.reshape(-1)}), X.reshape(2, 10).T)

@@ -1,0 +1,39 @@
+"""Give sessions a simulated GPU:0 within the tests' own process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tfjit.kernels.cuda.device import architecture, devices
+from tfjit.kernels.ir import backend as backends
+from tfjit.kernels.jit.targets import find_target
+
+GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+@contextmanager
+def simulated_gpu() -> Iterator[None]:
+    """Simulate a GPU for sessions made in the block."""
+    before = os.environ.get("NUMBA_ENABLE_CUDASIM")
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    _forget()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["NUMBA_ENABLE_CUDASIM"]
+        else:
+            os.environ["NUMBA_ENABLE_CUDASIM"] = before
+        _forget()
+
+
+def _forget() -> None:
+    """Forget the facts of the process's devices."""
+    architecture.is_simulated.cache_clear()
+    architecture.architecture.cache_clear()
+    find_target.cache_clear()
+    devices._opened.clear()
+    backends._LOADED.pop("GPU", None)
