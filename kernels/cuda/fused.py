@@ -15,6 +15,7 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Unsupported
 TEMPLATES: Final = {
     "loop": ("elementwise.loop", "loop_call"),
     "matmul": ("gemm.fused", "matmul_group_call"),
+    "attention": ("gemm.attention", "attention_group_call"),
     "conv2d": ("conv.fused", "convolution_group_call"),
     "depthwise": ("conv.fused", "depthwise_group_call"),
     "rows": ("reduction.row_reduction", "rows_call"),

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.elementwise.loop import iteration_space_of
-from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
+from tfjit.kernels.cpu.fused import ANCHORS, epilogue_of
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.row_choice import prefers_rows
 from tfjit.kernels.ir.op_forms import MOVING
@@ -18,15 +19,6 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.ir.scalar_program import Program
 
-ANCHORS: Final[Mapping[str, str]] = {
-    "MatMul": "matmul",
-    "BatchMatMul": "matmul",
-    "BatchMatMulV2": "matmul",
-    "BatchMatMulV3": "matmul",
-    "Conv2D": "conv2d",
-    "DepthwiseConv2dNative": "depthwise",
-}
-"""Map op types with an epilogue to the kind of their group."""
 _REPEATED: Final = 64
 """Scalar ops that a loop may compute again at several places.
 
@@ -68,9 +60,16 @@ def _check_loop(group: FusedGroup) -> None:
 
 
 def _check_epilogue(group: FusedGroup) -> None:
-    from tfjit.kernels.cuda.gemm.fused import check_group
+    program = epilogue_of(group)[0].program
+    _require_device_forms(program)
+    if expressions.program_errors(program):
+        raise Unsupported("an epilogue that can fail")
 
-    check_group(group)
+
+def _check_attention(group: FusedGroup) -> None:
+    from tfjit.kernels.cuda.fused import group_call
+
+    group_call(group, {})
 
 
 def _check_rows(group: FusedGroup) -> None:
@@ -91,6 +90,7 @@ _TEMPLATES: Final[Mapping[str, CudaTemplate]] = {
     # unseen groups might have functions that only the host computes
     "loop": CudaTemplate(_check_loop),
     **dict.fromkeys(ANCHORS.values(), CudaTemplate(_check_epilogue)),
+    "attention": CudaTemplate(_check_attention),
     "rows": CudaTemplate(_check_rows),
     "reduce": CudaTemplate(_check_reduction),
 }
@@ -109,7 +109,7 @@ class _Rules:
 
     def accepts_anchor(self, spec: NodeSpec) -> bool:
         (result,) = spec.outputs
-        if result.dtype not in ACCUMULATORS:
+        if not (result.dtype.is_floating and element_kinds.is_supported(result.dtype)):
             return False
         return spec.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
 

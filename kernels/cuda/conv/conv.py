@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 def node_layout(node: NodeSpec) -> Layout:
-    """Return the layout of a convolution node. Raises Unsupported for windows it cannot have."""
+    """Return the layout of a convolution node.
+
+    Raises Unsupported for windows that it cannot have.
+    """
     try:
         return layout_of(node.attrs)
     except ValueError as error:
@@ -42,7 +45,10 @@ def node_layout(node: NodeSpec) -> Layout:
 
 
 def require_one_dtype(*specs: TensorSpec) -> None:
-    """Raise Unsupported unless all tensors have one dtype that is multiplied on GPUs."""
+    """Raise Unsupported unless all tensors have one dtype.
+
+    GPUs have to multiply it.
+    """
     accumulator(specs[0].dtype)
     for spec in specs[1:]:
         if spec.dtype is not specs[0].dtype:
@@ -103,10 +109,19 @@ def convolution_call(
         m, n = out_c, pixels
         plan = plan or choose(x.dtype, batch, m, n, depth)
         tile = plan.tile
-        turned = MatrixOperand(w.dtype, "extent", widest(tile, tile.rows, w.dtype, out_c))
+        filters = MatrixOperand(w.dtype, "extent", widest(tile, tile.rows, w.dtype, out_c))
         finish = finish_of(x.dtype, epilogue, n)
         product = Product(
-            batch, m, n, depth, turned, filter_words, PlanePatches(x.dtype), words, finish, operands
+            batch,
+            m,
+            n,
+            depth,
+            filters,
+            filter_words,
+            PlanePatches(x.dtype),
+            words,
+            finish,
+            operands,
         )
     return product_call(product, plan, (), traffic(inputs, finish, batch * pixels * out_c))
 
@@ -166,7 +181,7 @@ def _filter_gradient(node: NodeSpec) -> NativeCall:
 
 
 def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
-    """Return the input gradient: patches of out_backprop times the turned filter.
+    """Return the input gradient: patches of out_backprop times the rotated filter.
 
     With strides, input pixels of equal rest by the strides read the same taps: each class of pixels
     is a product of its own. Raises Unsupported.

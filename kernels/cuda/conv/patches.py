@@ -24,10 +24,10 @@ _WINDOW_WORDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One spatial axis: position o of a grid reads place o * stride - before + tap * dilation.
+    """One spatial axis of a convolution.
 
-    length: of the image. taps, grid: their numbers. Unlike a `Window`, dilation and before may be
-    negative.
+    Position o of its grid reads place o * stride - before + tap * dilation. length: of the image.
+    taps, grid: their numbers. Unlike a `Window`, dilation and before may be negative.
     """
 
     length: int
@@ -94,10 +94,10 @@ def _write_tap(s: Source, slab: Slab, number: str) -> None:
 
 
 class _Taps(Operand):
-    """An operand whose terms are the channels under each tap, channels side by side.
+    """An operand whose terms are the channels under each tap.
 
-    stepwise: a slab holds terms of two taps at most, so that the place is moved on without a
-    division.
+    Channels lie side by side. stepwise: a slab holds terms of two taps at most, so that the place
+    is moved on without a division.
     """
 
     stepwise: bool
@@ -126,7 +126,10 @@ class _Taps(Operand):
 
 @dataclass(frozen=True, slots=True)
 class PatchRows(_Taps):
-    """Patches as rows, channels side by side: a line is a position, of all images."""
+    """Patches as rows, with channels side by side.
+
+    A line is a position; positions of all images are counted.
+    """
 
     dtype: DType
     vector: int
@@ -183,7 +186,10 @@ class PatchRows(_Taps):
 
 @dataclass(frozen=True, slots=True)
 class FilterTaps(_Taps):
-    """A filter whose lines are channels, its terms the other channels under each tap."""
+    """A filter whose lines are channels.
+
+    A term is one of the other channels under a tap.
+    """
 
     dtype: DType
     vector: int
@@ -231,7 +237,10 @@ class FilterTaps(_Taps):
 
 @dataclass(frozen=True, slots=True)
 class PatchColumns(Operand):
-    """Patches as columns: a line is a channel under a tap, a term a position, of all images."""
+    """Patches as columns.
+
+    A line is a channel under a tap, a term a position; positions of all images are counted.
+    """
 
     dtype: DType
     vector: int
@@ -279,9 +288,10 @@ class PatchColumns(Operand):
 
 @dataclass(frozen=True, slots=True)
 class PlanePatches(Operand):
-    """Patches of images with planes of channels: a line is a position of one image.
+    """Patches of images with planes of channels.
 
-    A matrix of the batch is an image; neighbouring lines are neighbouring pixels.
+    A line is a position of one image. A matrix of the batch is an image; neighbouring lines are
+    neighbouring pixels.
     """
 
     dtype: DType
@@ -320,8 +330,8 @@ class PlanePatches(Operand):
         s.line(f"{name('right')} = {name('tap_column')} * {name('column_dilation')}")
         return "ld_inside", (
             f"{name('i')} + {name('down')} * {name('row')} + {name('right')} * {name('pixel')} + "
-            f"{name('c')} * {name('plane')}, term, {name('limit')}, {name('top')} + {name('down')}, "
-            f"{name('height')}, {name('left')} + {name('right')}, {name('width')}"
+            f"{name('c')} * {name('plane')}, term, {name('limit')}, "
+            f"{name('top')} + {name('down')}, {name('height')}, {name('left')} + {name('right')}, {name('width')}"
         )
 
 

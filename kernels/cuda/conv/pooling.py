@@ -1,4 +1,7 @@
-"""Build maximum and mean pooling with their gradients, for both layouts of images."""
+"""Build maximum and mean pooling with their gradients.
+
+Both layouts of images are served.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Un
 
 
 def _layout(node: NodeSpec, first: int) -> Layout:
-    """Return the layout of a node. first: the input that holds ksize in the V2 forms.
+    """Return the layout of a node.
 
-    Raises Unsupported for unknown sizes and windows over channels.
+    first: the input that holds ksize in the V2 forms. Raises Unsupported for unknown sizes and
+    windows over channels.
     """
     sizes: dict[str, list[int]] = {}
     if len(node.inputs) > first:

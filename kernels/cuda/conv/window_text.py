@@ -27,14 +27,19 @@ WINDOW_WORDS: Final = (
     "height", "width", "taps_height", "taps_width", "row_stride", "column_stride", "row_dilation",
     "column_dilation", "row_before", "column_before",
 )  # fmt: skip
-"""rows, columns: of the result as a matrix. own_*: of the result; height, width: of the other
+"""Sizes of a kernel.
+
+rows, columns: of the result as a matrix. own_*: of the result; height, width: of the other
 images. multiplier: results of a depthwise convolution for each of its channels."""
 _OPERANDS: Final[dict[Op, tuple[str, ...]]] = {
     "fma": ("source", "filter"), "max": ("source",), "mean": ("source",),
     "fma gradient": ("source", "filter"), "max gradient": ("image", "best", "source"),
     "mean gradient": ("source",),
 }  # fmt: skip
-"""Names of the inputs, which are addresses. source: the other images; image: the pooled ones."""
+"""Names of the inputs, which are addresses.
+
+source: the other images; image: the pooled ones.
+"""
 
 
 def operand_count(op: Op) -> int:
@@ -177,7 +182,10 @@ def _write_taps(s: Source, op: Op, dtype: DType, vector: int, channels_last: boo
 
 
 def _write_tap_place(s: Source, back: bool, place: str, first: str, axis: str) -> None:
-    """Define the place under a tap along one axis, -1 where there is none."""
+    """Define the place under a tap along one axis.
+
+    It is -1 where there is none.
+    """
     if not back:
         s.line(f"{place} = {first} + tap_{axis} * {axis}_dilation")
         return

@@ -1,4 +1,4 @@
-"""Build launches of kernels that compute each channel of a window on its own."""
+"""Build launches over windows, for each channel on its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The sizes of a result: images of channels, which come last or first."""
+    """The sizes of a result.
+
+    Channels come last or first.
+    """
 
     batch: int
     height: int

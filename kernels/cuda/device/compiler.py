@@ -157,7 +157,11 @@ def _line_of(error: Exception, filename: str) -> int:
 def _entry_ptx(
     module: python_types.ModuleType, entry: str, arity: int, architecture: str, symbol: str
 ) -> str:
-    """Return the PTX of one kernel under a given symbol."""
+    """Return the PTX of one kernel under a given symbol.
+
+    A text may limit registers: `kernel.launch_bounds = (threads of a block, blocks of a
+    multiprocessor)`.
+    """
     cuda = _numba_cuda()
     from numba.core import types
 
@@ -175,6 +179,7 @@ def _entry_ptx(
         fastmath=False,
         cc=(major, minor, suffix) if suffix else (major, minor),
         opt=True,
+        launch_bounds=getattr(function, "launch_bounds", None),
         abi="numba",
         output="ptx",
     )

@@ -1,1 +1,4 @@
-"""Matrix products on NVIDIA GPUs: tiles in shared memory, epilogues, matrix by vector."""
+"""Matrix products on NVIDIA GPUs.
+
+Tiles in shared memory, epilogues, and products with a vector.
+"""

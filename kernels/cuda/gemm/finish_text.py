@@ -1,6 +1,6 @@
-"""Write the end of a product: epilogue and stores of a run of its columns.
+"""Write the end of a product: epilogue and stores.
 
-Each text that computes products ends in it.
+They run over a few columns at a time. Each text that computes products ends in it.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Finish:
             s.line(f"y{k}_p = {element_kinds.pointer(dtype, f'y{k}_address')}")
 
     def write_run(self, s: Source, values: Sequence[str]) -> None:
-        """Write the epilogue and the stores of a run of products, named `values`.
+        """Write epilogue and stores of a run of products.
 
-        Defined before: `rows` and `columns` of a matrix; `row` and `column` of the run; `line`, its
-        row counted over all matrices.
+        values: their names. Defined before: `rows` and `columns` of a matrix; `row` and `column` of
+        the run; `line`, its row counted over all matrices.
         """
         if self.strided:
             s.line("place_image = div_u32(row, place_size)")
@@ -110,7 +110,10 @@ class Finish:
                         s.line(f"st(y{k}_p, at + {j}, {stored})")
 
     def _place(self, k: int) -> tuple[str, bool]:
-        """Return the index of an operand's first element, and whether columns have their own."""
+        """Return the index of an operand's first element.
+
+        The second result tells whether columns have elements of their own.
+        """
         assert self.epilogue is not None
         return {
             "scalar": ("0", False), "row": ("line", False), "channel": ("column", True),
@@ -128,7 +131,10 @@ class Finish:
         return "ld" if self.epilogue.patterns[k] == "full" else "ld_ro"
 
     def _write_vector(self, s: Source, k: int) -> list[str]:
-        """Load an operand of a whole run; return a name for each column."""
+        """Load an operand of a whole run.
+
+        Returns a name for each column.
+        """
         place, varies = self._place(k)
         dtype = self.operands[k]
         if not varies:
@@ -212,7 +218,8 @@ def finish_words(
     """Return the words of `Finish.words`.
 
     rows: of all matrices. places: of strided rows, positions in a row of the grid and in an image,
-    then lines of the result: to the first, between images, rows and positions. Raises ValueError for an operand whose size does not fit its pattern.
+    then lines of the result: to the first, between images, rows and positions. Raises ValueError
+    for an operand whose size does not fit its pattern.
     """
     outputs = tuple(Pointer("out", k) for k in range(len(finish.outputs)))
     if finish.epilogue is None:

@@ -102,13 +102,16 @@ def batch_matmul_call(
 
 
 def _numbers(shape: tuple[int, ...], batch: tuple[int, ...]) -> np.ndarray:
-    """Return the number of an operand's matrix for each matrix of the result."""
+    """Return an operand's matrix for each matrix of the result."""
     own = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
     return np.broadcast_to(own, batch).reshape(-1)
 
 
 class _Tables:
-    """Words that place the matrices of an operand; tables become constants of the call."""
+    """Words that place the matrices of an operand.
+
+    Tables become constants of the call.
+    """
 
     def __init__(self) -> None:
         self._found: list[np.ndarray] = []

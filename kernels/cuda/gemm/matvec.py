@@ -35,7 +35,10 @@ Side = Literal["rows", "columns"]
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Sizes and layouts of products [m, k] x [k, n], one of m and n being 1."""
+    """Sizes and layouts of products [m, k] x [k, n].
+
+    One of m and n is 1.
+    """
 
     dtype: DType
     matrices: int
@@ -47,7 +50,7 @@ class Sides:
 
     @property
     def side(self) -> Side:
-        """Return the axis of the result that the lines of the matrix make."""
+        """Return the result's axis that the matrix's lines make."""
         return "rows" if self.n == 1 else "columns"
 
     @property
@@ -134,9 +137,9 @@ _WORDS: Final = (
 def dots_source(
     dtype: DType, vector: int, threads: int, side: Side, finish: Finish
 ) -> KernelSource:
-    """Write the kernel for lines with contiguous terms; `threads` threads share a line.
+    """Write the kernel for lines with contiguous terms.
 
-    Words: those of _WORDS, of the finish. vector: elements of a load.
+    threads: they share a line. Words: those of _WORDS, of the finish. vector: elements of a load.
     """
     s = Source()
     words = (*_WORDS, *finish.words)
@@ -185,10 +188,10 @@ def dots_source(
 
 @functools.cache
 def columns_source(dtype: DType, vector: int, side: Side, finish: Finish) -> KernelSource:
-    """Write the kernel for terms with contiguous lines; a thread adds up `vector` lines.
+    """Write the kernel for terms with contiguous lines.
 
-    Words: those of _WORDS, the parts of a sum, the matrices, the terms of a part, those of the
-    finish.
+    A thread adds up `vector` lines. Words: those of _WORDS, the parts of a sum, the matrices, the
+    terms of a part, those of the finish.
     """
     s = Source()
     words = (*_WORDS, "splits", "matrices", "part", *finish.words)

@@ -1,4 +1,7 @@
-"""Write the kernel of tiled products, and the one that adds the parts of split sums."""
+"""Write the kernels of tiled products.
+
+A second kernel adds the parts of split sums.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,8 @@ def product_source(tile: TileShape, left: Operand, right: Operand, finish: Finis
     s = Source()
     write_header(
         s,
-        f"product {left.dtype.name} of tiles {tile.name}{finish.title}: {left.title}, {right.title}",
+        f"product {left.dtype.name} of tiles {tile.name}{finish.title}: "
+        f"{left.title}, {right.title}",
     )
     with s.block(f"def kernel({', '.join(words)}):"):
         s.line("t = thread()")
@@ -90,16 +94,18 @@ def _write_place(s: Source, tile: TileShape) -> None:
 def _write_sum(
     s: Source, tile: TileShape, left: Operand, right: Operand, a: Slab, b: Slab, kind: str
 ) -> None:
-    """Write the loop over slabs: load the next, multiply this one, store the next, wait."""
+    """Write the loop over slabs.
+
+    An iteration loads the next slab, multiplies this one, stores the next, waits.
+    """
     run = VECTOR_BYTES // a.size
     across = tile.columns // tile.thread_columns
     s.line(f"thread_row = div_u32(t, {across})")
     s.line(f"thread_column = t - thread_row * {across}")
     s.line(f"a_from = thread_row * {run}")
     s.line(f"b_from = thread_column * {run}")
-    s.line(
-        f"sums = zeros({ {'f32': 'float32', 'f64': 'float64'}[kind] }(0.0), {tile.thread_rows * tile.thread_columns})"
-    )
+    number = {"f32": "float32", "f64": "float64"}[kind]
+    s.line(f"sums = zeros({number}(0.0), {tile.thread_rows * tile.thread_columns})")
     s.line("depth_at = depth_first")
     for operand, slab in ((left, a), (right, b)):
         write_fetch(s, operand, slab)
@@ -113,7 +119,8 @@ def _write_sum(
         s.line(
             f"sums = multiply_slab(sums, a_shared, buffer * {a.elements} + a_from, b_shared, "
             f"buffer * {b.elements} + b_from, {tile.depth}, {tile.thread_rows}, "
-            f"{tile.thread_columns}, {a.pitch}, {b.pitch}, {_spread(tile.rows, tile.thread_rows, run)}, "
+            f"{tile.thread_columns}, {a.pitch}, {b.pitch}, "
+            f"{_spread(tile.rows, tile.thread_rows, run)}, "
             f"{_spread(tile.columns, tile.thread_columns, run)})"
         )
         s.line("buffer = 1 - buffer")
@@ -192,9 +199,9 @@ def _write_parts(s: Source, kind: str, finish: Finish) -> None:
 def sum_launch(
     finish: Finish, lines: int, columns: int, splits: int, words: tuple[Word, ...]
 ) -> CudaLaunch:
-    """Return the launch that adds the parts of a product in temporary 0.
+    """Return the launch that adds the parts of a product.
 
-    words: of the finish.
+    The parts are in temporary 0. words: of the finish.
     """
     return CudaLaunch(
         sum_source(finish),
@@ -230,7 +237,10 @@ def product_call(
     constants: tuple[np.ndarray, ...] = (),
     bytes_moved: int = 0,
 ) -> NativeCall:
-    """Return the launches of a product: one, or two where its sums are split."""
+    """Return the launches of a product.
+
+    There are two where its sums are split.
+    """
     tile, finish = plan.tile, product.finish
     row_tiles, column_tiles = -(-product.m // tile.rows), -(-product.n // tile.columns)
     part = -(-max(1, product.k) // (plan.splits * tile.depth)) * tile.depth

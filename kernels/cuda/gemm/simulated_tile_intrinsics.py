@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -12,18 +12,26 @@ from tfjit.kernels.cuda.template.simulated_intrinsics import ld, ld_shared, st_s
 
 __all__ = list(NAMES)
 
+# pointers, tuples and numbers of simulated kernels
+Numba: TypeAlias = Any
+
 _VECTOR_BYTES: Final = 16
 
 
-def zeros(like: Any, count: int) -> tuple[Any, ...]:
+def zeros(like: Numba, count: int) -> tuple[Numba, ...]:
     return (type(like)(0),) * count
 
 
-def run_of(products: tuple[Any, ...], number: int, count: int) -> tuple[Any, ...]:
+def run_of(products: tuple[Numba, ...], number: int, count: int) -> tuple[Numba, ...]:
     return products[number * count : (number + 1) * count]
 
 
-def _runs(p: Any, at: int, count: int, spread: int) -> np.ndarray:
+def scale_rows(products: tuple[Numba, ...], *factors: Numba) -> tuple[Numba, ...]:
+    columns = len(products) // len(factors)
+    return tuple(value * factors[k // columns] for k, value in enumerate(products))
+
+
+def _runs(p: Numba, at: int, count: int, spread: int) -> np.ndarray:
     """Return the elements of a thread along one axis."""
     size = _VECTOR_BYTES // p.dtype.itemsize
     starts = [at + k * spread for k in range(count // size)]
@@ -34,9 +42,9 @@ def _runs(p: Any, at: int, count: int, spread: int) -> np.ndarray:
 
 
 def multiply_slab(
-    products: tuple[Any, ...], a: Any, a_at: int, b: Any, b_at: int, depth: int, rows: int,
+    products: tuple[Numba, ...], a: Numba, a_at: int, b: Numba, b_at: int, depth: int, rows: int,
     columns: int, a_pitch: int, b_pitch: int, a_spread: int, b_spread: int,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Numba, ...]:  # fmt: skip
     sums = np.array(products).reshape(rows, columns)
     for term in range(depth):
         left = _runs(a, a_at + term * a_pitch, rows, a_spread)
@@ -45,12 +53,12 @@ def multiply_slab(
     return tuple(sums.reshape(-1))
 
 
-def ld_below(p: Any, i: int, at: int, limit: int) -> Any:
+def ld_below(p: Numba, i: int, at: int, limit: int) -> Numba:
     return ld(p, i) if at < limit else p.dtype.type(0)
 
 
-def _guarded(count: int) -> Callable[..., tuple[Any, ...]]:
-    def load(p: Any, i: int, at: int, limit: int) -> tuple[Any, ...]:
+def _guarded(count: int) -> Callable[..., tuple[Numba, ...]]:
+    def load(p: Numba, i: int, at: int, limit: int) -> tuple[Numba, ...]:
         if at >= limit:
             return (p.dtype.type(0),) * count
         if (p.address + i * p.dtype.itemsize) % (count * p.dtype.itemsize):
@@ -63,10 +71,10 @@ def _guarded(count: int) -> Callable[..., tuple[Any, ...]]:
 ld_below2, ld_below4 = _guarded(2), _guarded(4)
 
 
-def _inside(load: Callable[..., Any]) -> Callable[..., Any]:
+def _inside(load: Callable[..., Numba]) -> Callable[..., Numba]:
     def check(
-        p: Any, i: int, at: int, limit: int, row: int, rows: int, column: int, columns: int
-    ) -> Any:
+        p: Numba, i: int, at: int, limit: int, row: int, rows: int, column: int, columns: int
+    ) -> Numba:
         held = 0 <= row < rows and 0 <= column < columns
         return load(p, i, at, limit if held else at)
 
@@ -76,7 +84,7 @@ def _inside(load: Callable[..., Any]) -> Callable[..., Any]:
 ld_inside, ld_inside2, ld_inside4 = _inside(ld_below), _inside(ld_below2), _inside(ld_below4)
 
 
-def _stored(p: Any, i: int, *values: Any) -> None:
+def _stored(p: Numba, i: int, *values: Numba) -> None:
     if (p.address + i * p.dtype.itemsize) % min(_VECTOR_BYTES, len(values) * p.dtype.itemsize):
         raise AssertionError(f"a shared store at element {i} is not aligned")
     for k, value in enumerate(values):

@@ -25,10 +25,11 @@ MOST_ELEMENTS: Final = 4  # of one load; elements of 16 bits travel as 8 bytes
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """The part of a tile that holds one operand, and the way its threads share it.
+    """The part of a tile that holds one operand.
 
-    side: "a" or "b", the prefix of all names in the text. lines: of the tile. vector: elements of
-    one load. size: bytes of an element in shared memory.
+    Its loads are shared by the threads of a block. side: "a" or "b", the prefix of all names in the
+    text. lines: of the tile. vector: elements of one load. size: bytes of an element in shared
+    memory.
     """
 
     side: str
@@ -73,9 +74,10 @@ class Slab:
 
 
 def widest(tile: TileShape, lines: int, dtype: DType, *multiples: int) -> int:
-    """Return the elements of a load where these numbers of elements are multiples of it.
+    """Return the elements of a load.
 
-    They are the length of the contiguous axis and the distances between what begins a load.
+    multiples: numbers of elements that it has to divide. They are the length of the contiguous axis
+    and the distances between what begins a load.
     """
     vector = min(MOST_ELEMENTS, VECTOR_BYTES // dtype.size)
     fits = lines * tile.depth // vector >= tile.threads
@@ -95,7 +97,7 @@ class Operand(ABC):
     @property
     @abstractmethod
     def words(self) -> tuple[str, ...]:
-        """Return the names of the kernel's arguments for this operand, without the prefix."""
+        """Return the names of the operand's words, without the prefix."""
 
     @property
     def title(self) -> str:
@@ -120,7 +122,7 @@ class Operand(ABC):
         """
 
     def write_slab_start(self, s: Source, slab: Slab) -> None:
-        """Write the part that the loads of one slab share; none by default."""
+        """Write the part that the loads of one slab share."""
         return
 
     def write_slab_end(self, s: Source, slab: Slab) -> None:

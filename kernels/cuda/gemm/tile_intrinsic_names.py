@@ -9,5 +9,5 @@ from typing import Final
 
 NAMES: Final = (
     "ld_below", "ld_below2", "ld_below4", "ld_inside", "ld_inside2", "ld_inside4", "multiply_slab",
-    "run_of", "st_shared2", "st_shared4", "zeros",
+    "run_of", "scale_rows", "st_shared2", "st_shared4", "zeros",
 )  # fmt: skip

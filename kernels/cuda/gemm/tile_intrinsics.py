@@ -1,7 +1,7 @@
-"""Emit the inner step of matrix products, and loads that stay inside an operand.
+"""Emit the inner step of matrix products.
 
-Texts of products import this module beside `intrinsics`. `simulated_tile_intrinsics` has the same
-names for host memory.
+There are loads that stay inside an operand, too. Texts of products import this module beside
+`intrinsics`. `simulated_tile_intrinsics` has the same names for host memory.
 
 A thread's products are a tuple, row after row. The compiler keeps a tuple in registers as long as
 every index into it is a constant, so a whole step is one intrinsic.
@@ -10,7 +10,7 @@ every index into it is a constant, so a whole step is one intrinsic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -19,6 +19,9 @@ from numba.cuda.extending import intrinsic
 from tfjit.kernels.cuda.gemm.tile_intrinsic_names import NAMES
 
 __all__ = list(NAMES)
+
+# types, contexts and values of Numba, which has no stubs
+Numba: TypeAlias = Any
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _GLOBAL: Final = 1
@@ -36,7 +39,7 @@ def _bytes(item: ir.Type) -> int:
     return 8 if isinstance(item, ir.DoubleType) else 4
 
 
-def _literals(*given: Any) -> tuple[int, ...] | None:
+def _literals(*given: Numba) -> tuple[int, ...] | None:
     if not all(isinstance(value, types.IntegerLiteral) for value in given):
         return None
     return tuple(value.literal_value for value in given)
@@ -59,9 +62,9 @@ def _shared_vector(builder: ir.IRBuilder, base: ir.Value, at: int, count: int) -
 
 @intrinsic
 def multiply_slab(
-    tyctx: Any, products: Any, a: Any, a_at: Any, b: Any, b_at: Any, depth: Any, rows: Any,
-    columns: Any, a_pitch: Any, b_pitch: Any, a_spread: Any, b_spread: Any,
-) -> Any:  # fmt: skip
+    tyctx: Numba, products: Numba, a: Numba, a_at: Numba, b: Numba, b_at: Numba, depth: Numba,
+    rows: Numba, columns: Numba, a_pitch: Numba, b_pitch: Numba, a_spread: Numba, b_spread: Numba,
+) -> Numba:  # fmt: skip
     """Return products + a^T b of `depth` rows of two shared arrays.
 
     a_at, b_at: the thread's first elements. It has rows x columns products, in runs of 16 bytes
@@ -74,7 +77,7 @@ def multiply_slab(
     terms, m, n, pitch_a, pitch_b, spread_a, spread_b = sizes
     item = products.dtype
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+    def emit(ctx: Numba, builder: ir.IRBuilder, sig: Numba, args: Numba) -> ir.Value:
         kind = ctx.get_data_type(item)
         run = _VECTOR_BYTES // _bytes(kind)
         sums = [builder.extract_value(args[0], k) for k in range(m * n)]
@@ -108,14 +111,14 @@ def sig_of(sizes: tuple[int, ...]) -> list[Any]:
 
 
 @intrinsic
-def zeros(tyctx: Any, like: Any, count: Any) -> Any:
+def zeros(tyctx: Numba, like: Numba, count: Numba) -> Numba:
     """Return a tuple of zeros of the type of `like`."""
     sizes = _literals(count)
     if sizes is None or not isinstance(like, types.Float):
         return None
     result = types.UniTuple(like, sizes[0])
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+    def emit(ctx: Numba, builder: ir.IRBuilder, sig: Numba, args: Numba) -> ir.Value:
         zero = ir.Constant(ctx.get_data_type(like), 0.0)
         return cgutils.pack_array(builder, [zero] * sizes[0])
 
@@ -123,7 +126,25 @@ def zeros(tyctx: Any, like: Any, count: Any) -> Any:
 
 
 @intrinsic
-def run_of(tyctx: Any, products: Any, number: Any, count: Any) -> Any:
+def scale_rows(tyctx: Numba, products: Numba, f0: Numba, f1: Numba, f2: Numba, f3: Numba) -> Numba:
+    """Return products with each of their 4 rows multiplied by a factor."""
+    if not isinstance(products, types.UniTuple) or products.count % 4:
+        return None
+    item = products.dtype
+
+    def emit(ctx: Numba, builder: ir.IRBuilder, sig: Numba, args: Numba) -> ir.Value:
+        columns = products.count // 4
+        scaled = [
+            builder.fmul(builder.extract_value(args[0], k), args[1 + k // columns])
+            for k in range(products.count)
+        ]
+        return cgutils.pack_array(builder, scaled)
+
+    return products(products, item, item, item, item), emit
+
+
+@intrinsic
+def run_of(tyctx: Numba, products: Numba, number: Numba, count: Numba) -> Numba:
     """Return `count` products from number * count on.
 
     A jump picks the registers: an index that is not constant would put the tuple into memory.
@@ -135,7 +156,7 @@ def run_of(tyctx: Any, products: Any, number: Any, count: Any) -> Any:
     item = products.dtype
     result = types.UniTuple(item, run)
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+    def emit(ctx: Numba, builder: ir.IRBuilder, sig: Numba, args: Numba) -> ir.Value:
         runs = products.count // run
         values = [builder.extract_value(args[0], k) for k in range(runs * run)]
         picked = [builder.append_basic_block(f"run{k}") for k in range(runs)]
@@ -161,13 +182,13 @@ def run_of(tyctx: Any, products: Any, number: Any, count: Any) -> Any:
 Inside = Callable[[ir.IRBuilder, list[ir.Value]], ir.Value]
 
 
-def _guarded(p: Any, count: int, conditions: int, inside: Inside) -> Any:
+def _guarded(p: Numba, count: int, conditions: int, inside: Inside) -> Numba:
     """Return a load behind a condition on arguments 2 and on."""
     if not isinstance(p, types.CPointer) or isinstance(p.dtype, types.Complex | types.Boolean):
         return None
     result = types.UniTuple(p.dtype, count) if count > 1 else p.dtype
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+    def emit(ctx: Numba, builder: ir.IRBuilder, sig: Numba, args: Numba) -> ir.Value:
         item = ctx.get_data_type(p.dtype)
         moved = _moved(item, count)
         holds = inside(builder, list(args[2:]))
@@ -202,7 +223,10 @@ def _in_image(builder: ir.IRBuilder, args: list[ir.Value]) -> ir.Value:
 
 
 def _moved(item: ir.Type, count: int) -> ir.Type:
-    """Return the type of one load: elements below 32 bits travel as words."""
+    """Return the type of one load.
+
+    Elements below 32 bits travel as words.
+    """
     if count == 1:
         return item
     total = 8 * _bytes(item) * count
@@ -212,52 +236,82 @@ def _moved(item: ir.Type, count: int) -> ir.Type:
 
 
 @intrinsic
-def ld_below(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
-    """Return element i of p, or 0 unless at < limit. No thread writes p."""
+def ld_below(tyctx: Numba, p: Numba, i: Numba, at: Numba, limit: Numba) -> Numba:
+    """Return element i of p if at < limit, else 0.
+
+    No thread writes p.
+    """
     return _guarded(p, 1, 2, _below)
 
 
 @intrinsic
-def ld_below2(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
-    """Return elements i and i + 1 of p by one load, or zeros unless at < limit."""
+def ld_below2(tyctx: Numba, p: Numba, i: Numba, at: Numba, limit: Numba) -> Numba:
+    """Return `ld_below` of 2 elements by one load."""
     return _guarded(p, 2, 2, _below)
 
 
 @intrinsic
-def ld_below4(tyctx: Any, p: Any, i: Any, at: Any, limit: Any) -> Any:
-    """Return 4 elements of p from i on by one load, or zeros unless at < limit."""
+def ld_below4(tyctx: Numba, p: Numba, i: Numba, at: Numba, limit: Numba) -> Numba:
+    """Return `ld_below` of 4 elements by one load."""
     return _guarded(p, 4, 2, _below)
 
 
 @intrinsic
 def ld_inside(
-    tyctx: Any, p: Any, i: Any, at: Any, limit: Any, row: Any, rows: Any, column: Any, columns: Any
-) -> Any:
-    """Return `ld_below` of an element whose row and column are inside an image, else 0."""
+    tyctx: Numba,
+    p: Numba,
+    i: Numba,
+    at: Numba,
+    limit: Numba,
+    row: Numba,
+    rows: Numba,
+    column: Numba,
+    columns: Numba,
+) -> Numba:
+    """Return `ld_below` of an element of an image, else 0.
+
+    It is inside where row < rows and column < columns; negative places are outside.
+    """
     return _guarded(p, 1, 6, _in_image)
 
 
 @intrinsic
 def ld_inside2(
-    tyctx: Any, p: Any, i: Any, at: Any, limit: Any, row: Any, rows: Any, column: Any, columns: Any
-) -> Any:
-    """Return `ld_below2` of elements whose row and column are inside an image, else zeros."""
+    tyctx: Numba,
+    p: Numba,
+    i: Numba,
+    at: Numba,
+    limit: Numba,
+    row: Numba,
+    rows: Numba,
+    column: Numba,
+    columns: Numba,
+) -> Numba:
+    """Return `ld_inside` of 2 elements by one load."""
     return _guarded(p, 2, 6, _in_image)
 
 
 @intrinsic
 def ld_inside4(
-    tyctx: Any, p: Any, i: Any, at: Any, limit: Any, row: Any, rows: Any, column: Any, columns: Any
-) -> Any:
-    """Return `ld_below4` of elements whose row and column are inside an image, else zeros."""
+    tyctx: Numba,
+    p: Numba,
+    i: Numba,
+    at: Numba,
+    limit: Numba,
+    row: Numba,
+    rows: Numba,
+    column: Numba,
+    columns: Numba,
+) -> Numba:
+    """Return `ld_inside` of 4 elements by one load."""
     return _guarded(p, 4, 6, _in_image)
 
 
-def _shared_storer(p: Any, count: int) -> Any:
+def _shared_storer(p: Numba, count: int) -> Numba:
     if not isinstance(p, types.CPointer):
         return None
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+    def emit(ctx: Numba, builder: ir.IRBuilder, sig: Numba, args: Numba) -> ir.Value:
         item = ctx.get_data_type(p.dtype)
         kind = ir.VectorType(item, count)
         value = ir.Constant(kind, ir.Undefined)
@@ -272,12 +326,14 @@ def _shared_storer(p: Any, count: int) -> Any:
 
 
 @intrinsic
-def st_shared2(tyctx: Any, p: Any, i: Any, v0: Any, v1: Any) -> Any:
-    """Store 2 values from element i of a shared array on by one store."""
+def st_shared2(tyctx: Numba, p: Numba, i: Numba, v0: Numba, v1: Numba) -> Numba:
+    """Store 2 values in a shared array by one store."""
     return _shared_storer(p, 2)
 
 
 @intrinsic
-def st_shared4(tyctx: Any, p: Any, i: Any, v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
-    """Store 4 values from element i of a shared array on by one store."""
+def st_shared4(
+    tyctx: Numba, p: Numba, i: Numba, v0: Numba, v1: Numba, v2: Numba, v3: Numba
+) -> Numba:
+    """Store 4 values in a shared array by one store."""
     return _shared_storer(p, 4)

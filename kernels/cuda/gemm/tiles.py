@@ -1,7 +1,8 @@
-"""Choose the block tile of a product, and how often its sum is split.
+"""Choose the block tile of a product.
 
-A block of threads computes one tile of the result. It holds slabs of `depth` terms of both operands
-in shared memory, two at a time: one is multiplied while the next is loaded.
+The choice includes the number of parts of its sums. A block of threads computes one tile of the
+result. It holds slabs of `depth` terms of both operands in shared memory, two at a time: one is
+multiplied while the next is loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from tfjit.kernels.registry import Unsupported
 
 VECTOR_BYTES: Final = 16
 PROCESSORS: Final = 132
-"""Multiprocessors of the card that tiles are chosen for; any number of them gives right results."""
+"""Multiprocessors of the card that tiles are chosen for.
+
+Results do not depend on the number.
+"""
 _SPLIT_DEPTH: Final = 256  # least terms of a part of a split sum
 _MOST_SPLITS: Final = 64
 _FIXED_TERMS: Final = 24  # time of a block's start and end, in terms of its sum
@@ -23,15 +27,19 @@ _FIXED_TERMS: Final = 24  # time of a block's start and end, in terms of its sum
 ACCUMULATORS: Final = {
     d.float32: d.float32, d.float64: d.float64, d.float16: d.float32, d.bfloat16: d.float32,
 }  # fmt: skip
-"""Map dtypes of operands to that of the sum. Tensor cores are left to vendor libraries."""
+"""Map dtypes of operands to that of the sum.
+
+Tensor cores are left to vendor libraries.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """The tile of a block: rows x columns of the result, `depth` terms a slab.
+    """The tile of a block.
 
-    thread_rows, thread_columns: the products of one thread, multiples of 16 bytes. resident: blocks
-    that a multiprocessor should hold at least.
+    It has rows x columns of the result, and slabs of `depth` terms. thread_rows, thread_columns:
+    the products of one thread, multiples of 16 bytes. resident: blocks that a multiprocessor should
+    hold at least.
     """
 
     rows: int
@@ -67,7 +75,10 @@ _DOUBLE_RATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The tile of a product, and the parts that its sums are split into."""
+    """The tile of a product.
+
+    splits: parts of its sums.
+    """
 
     tile: TileShape
     splits: int = 1
@@ -88,7 +99,10 @@ def plans(dtype: DType) -> tuple[Plan, ...]:
 
 
 def choose(dtype: DType, matrices: int, m: int, n: int, k: int) -> Plan:
-    """Return the plan of `matrices` products [m, k] x [k, n] with the least predicted time."""
+    """Return the plan with the least predicted time.
+
+    It is for `matrices` products [m, k] x [k, n].
+    """
     rates = _DOUBLE_RATES if accumulator(dtype) is d.float64 else _RATES
     best, least = Plan(_SMALL), float("inf")
     for tile, rate in rates.items():
@@ -113,7 +127,7 @@ def choose(dtype: DType, matrices: int, m: int, n: int, k: int) -> Plan:
 
 
 def _split_counts(tiles: int, k: int) -> list[int]:
-    """Return the numbers of parts to consider for a sum of k terms."""
+    """Return numbers of parts for a sum of k terms."""
     most = min(_MOST_SPLITS, k // _SPLIT_DEPTH, -(-4 * PROCESSORS // tiles))
     found = [1]
     while found[-1] * 2 <= most:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.kernels import nn_cases
 from tests.kernels.cuda.conv.oracle import check
-from tests.kernels.cuda.gemm.test_matmul import TINY, floats
 from tests.kernels.cuda.harness import VECTOR_LOAD, call_ptx, run_call
 from tests.kernels.cuda.linked import resources
+from tests.kernels.cuda.tiny_tiles import TINY, floats
 from tests.kernels.launching import tensor
 from tests.kernels.nn_cases import Case, conv_attrs, node_spec
 from tfjit.framework.types import dtypes as d

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.kernels.cuda.gemm.test_matmul import TINY, floats
 from tests.kernels.cuda.harness import run_call
+from tests.kernels.cuda.tiny_tiles import TINY, floats
 from tests.kernels.groups import GroupBuilder
 from tests.kernels.nn_cases import conv_attrs, run_tensorflow
 from tfjit.kernels.cuda.conv import conv

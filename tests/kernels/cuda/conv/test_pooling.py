@@ -10,8 +10,8 @@ import pytest
 
 from tests.kernels import nn_cases
 from tests.kernels.cuda.conv.oracle import check
-from tests.kernels.cuda.gemm.test_matmul import floats
 from tests.kernels.cuda.harness import VECTOR_LOAD, VECTOR_STORE, call_ptx, run_call
+from tests.kernels.cuda.tiny_tiles import floats
 from tests.kernels.launching import tensor
 from tests.kernels.nn_cases import Case, node_spec, run_tensorflow_pool_and_grad
 from tfjit.framework.types import dtypes as d

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.cuda.gemm.test_matmul import TINY, floats
 from tests.kernels.cuda.harness import call_ptx, run_call
+from tests.kernels.cuda.tiny_tiles import TINY, floats
 from tests.kernels.groups import GroupBuilder
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.fused import group_call
+from tfjit.kernels.cuda.fusion_rules import RULES
 from tfjit.kernels.cuda.gemm import matmul, tiles
-from tfjit.kernels.cuda.gemm.fused import check_group, matmul_group_call
+from tfjit.kernels.cuda.gemm.fused import matmul_group_call
 from tfjit.kernels.cuda.gemm.tiles import Plan
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
 from tfjit.kernels.registry import NativeCall, Unsupported
@@ -23,6 +24,12 @@ from tfjit.kernels.registry import NativeCall, Unsupported
 @pytest.fixture(autouse=True)
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "choose", lambda *sizes: TINY)
+
+
+def check_group(group: FusedGroup) -> None:
+    template = RULES.template_of(group.kind)
+    assert template is not None
+    template.accepts(group)
 
 
 def product_group(b: GroupBuilder, *outputs: Ref) -> FusedGroup:

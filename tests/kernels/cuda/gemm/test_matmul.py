@@ -11,6 +11,7 @@ import pytest
 
 from tests.kernels.cuda.harness import VECTOR_LOAD, VECTOR_STORE, call_ptx, run_call, run_node
 from tests.kernels.cuda.linked import resources
+from tests.kernels.cuda.tiny_tiles import TINY, floats
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
@@ -19,12 +20,7 @@ from tfjit.kernels.cuda.gemm.tiles import Plan, TileShape, plans
 from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NativeCall, TensorSpec, Unsupported
 
-TINY = Plan(TileShape(16, 16, 4, 4, 4))
 FORMS = [(False, False), (True, False), (False, True), (True, True)]
-
-
-def floats(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def turned(x: np.ndarray, swap: bool) -> np.ndarray:
