@@ -152,7 +152,8 @@ def test_modules_of_runtime_kernels_are_listed() -> None:
     assert found == listed
     for op_type, module in modules("runtime").items():
         name = module.removeprefix("runtime.op_kernels.")
-        assert name in op_kernels._MODULES[registry._families[op_type]], op_type
+        if name not in op_kernels._WITHOUT_FAMILY["offload"]:
+            assert name in op_kernels._MODULES[registry._families[op_type]], op_type
 
 
 def test_references_of_templates_are_rows() -> None:

@@ -111,6 +111,11 @@ class DeviceProgram:
             self._arena = self._constants = 0
             self._staging = None
 
+    def __del__(self) -> None:
+        # a failed constructor leaves no memory behind
+        if hasattr(self, "_program"):
+            self.close()
+
     def _ready(self, lookup: Callable[[KernelSource], dict[str, int] | None]) -> CommandProgram:
         """Return the program for the variables' present places."""
         if self._staging is None:

@@ -61,6 +61,10 @@ class OffloadKernel:
                 self._programs[types] = reason
         return self._run_on_host(ctx, session, values, types)
 
+    def __del__(self) -> None:
+        if self._host_plan is not None:
+            self._host_plan.release()
+
     def programs(self) -> list[tuple[tuple[Any, ...], DeviceProgram | str]]:
         """Return programs, or reasons for having none, by argument types."""
         with self._lock:
