@@ -188,7 +188,7 @@ class PatchRows(_Taps):
 class FilterTaps(_Taps):
     """A filter whose lines are channels.
 
-    A term is one of the other channels under a tap.
+    A term is a channel of the other side under a tap.
     """
 
     dtype: DType
@@ -331,7 +331,8 @@ class PlanePatches(Operand):
         return "ld_inside", (
             f"{name('i')} + {name('down')} * {name('row')} + {name('right')} * {name('pixel')} + "
             f"{name('c')} * {name('plane')}, term, {name('limit')}, "
-            f"{name('top')} + {name('down')}, {name('height')}, {name('left')} + {name('right')}, {name('width')}"
+            f"{name('top')} + {name('down')}, {name('height')}, "
+            f"{name('left')} + {name('right')}, {name('width')}"
         )
 
 
