@@ -37,7 +37,7 @@ TABLES: Final = {
     "kernels/cuda/backend.py": "_COMPARISONS",
     "kernels/cuda/data_movement/movement.py": "OPS",
     "kernels/cuda/template/element_kinds.py": "HOST_ONLY",
-    "kernels/cuda/fusion_rules.py": "ANCHORS _DEAR",
+    "kernels/cuda/fusion_rules.py": "_DEAR",
     "kernels/cuda/placed_ops.py": "HOST_COMPUTED",
     "kernels/cuda/reduction/scan.py": "_KINDS",
     "kernels/ir/loop_program.py": "REDUCTIONS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import device_facts
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.kernels.ir.accelerator import Accelerator
     from tfjit.kernels.ir.fused_group import FusedGroup
+    from tfjit.protos import ConfigProto
 
 _HOST_NUMBERS: Final = frozenset({"int32"})
 """Types that TensorFlow's GPU kernels of arithmetic keep in host memory: shapes, above all."""
@@ -48,7 +49,7 @@ class CudaBackend(Backend):
         self._devices: dict[int, VisibleDevice] = {}
         self._lock = threading.Lock()
 
-    def device_count(self, config: Any) -> int:
+    def device_count(self, config: ConfigProto | None) -> int:
         """Return the number of GPUs that a session sees.
 
         Raises InvalidArgumentError for options that do not fit the machine, AlreadyExistsError
@@ -99,8 +100,8 @@ class CudaBackend(Backend):
     def computes(self, op: str, dtypes: Sequence[DType]) -> bool:
         """Return whether nodes run on the GPU itself.
 
-        dtypes: of inputs and outputs. Others that are placed there are computed in host memory, as TensorFlow's kernels of
-        shape arithmetic are.
+        dtypes: of inputs and outputs. Others that are placed there are computed in host memory, as
+        TensorFlow's kernels of shape arithmetic are.
         """
         if registry.find_builder(op) is None:
             return False
@@ -137,6 +138,6 @@ class CudaBackend(Backend):
         return 1500.0 + nbytes / 2000.0
 
 
-def _asks_for_devices(config: Any) -> bool:
+def _asks_for_devices(config: ConfigProto | None) -> bool:
     """Return whether a configuration names GPUs, which must then be there."""
     return config is not None and bool(config.gpu_options.visible_device_list)

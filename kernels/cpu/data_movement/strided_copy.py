@@ -115,7 +115,7 @@ CopyMaker = Callable[[int, View, View, Pointer, Pointer], Launch | None]
 
 
 class _Maker(threading.local):
-    """Hold the function that makes copies for this thread; None for the host's."""
+    """Hold this thread's maker of copies; None for the host's."""
 
     make: CopyMaker | None = None
 
@@ -125,7 +125,7 @@ _MAKER: Final = _Maker()
 
 @contextmanager
 def copies_by(make: CopyMaker) -> Iterator[None]:
-    """Let `copy_launch` of this thread return the launches of another device in the block."""
+    """Let this thread's `copy_launch` make another device's launches."""
     before, _MAKER.make = _MAKER.make, make
     try:
         yield

@@ -184,7 +184,7 @@ def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     """Return the input gradient: patches of out_backprop times the rotated filter.
 
     With strides, input pixels of equal rest by the strides read the same taps: each class of pixels
-    is a product of its own. Raises Unsupported.
+    is a separate product. Raises Unsupported.
     """
     _, w, dy = node.inputs
     dx = node.outputs[0]

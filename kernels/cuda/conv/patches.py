@@ -1,6 +1,6 @@
 """Write the loads of operands that are patches of images.
 
-A convolution is a product whose left operand is never stored: a line is a position of the window,
+A convolution is a product with a left operand that is never stored: a line is a position of the window,
 a term is a channel under one of its taps. The index of a term follows from its number in the loads.
 """
 
@@ -94,7 +94,7 @@ def _write_tap(s: Source, slab: Slab, number: str) -> None:
 
 
 class _Taps(Operand):
-    """An operand whose terms are the channels under each tap.
+    """An operand with the channels under each tap as terms.
 
     Channels lie side by side. stepwise: a slab holds terms of two taps at most, so that the place
     is moved on without a division.
@@ -186,9 +186,9 @@ class PatchRows(_Taps):
 
 @dataclass(frozen=True, slots=True)
 class FilterTaps(_Taps):
-    """A filter whose lines are channels.
+    """A filter with channels as lines.
 
-    A term is one of the other channels under a tap.
+    A term is a channel of the other side under a tap.
     """
 
     dtype: DType
@@ -331,7 +331,8 @@ class PlanePatches(Operand):
         return "ld_inside", (
             f"{name('i')} + {name('down')} * {name('row')} + {name('right')} * {name('pixel')} + "
             f"{name('c')} * {name('plane')}, term, {name('limit')}, "
-            f"{name('top')} + {name('down')}, {name('height')}, {name('left')} + {name('right')}, {name('width')}"
+            f"{name('top')} + {name('down')}, {name('height')}, "
+            f"{name('left')} + {name('right')}, {name('width')}"
         )
 
 

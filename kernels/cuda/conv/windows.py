@@ -69,8 +69,10 @@ def windows_call(
     down, across = windows
     words: tuple[Word, ...] = (
         *(rows, columns, result.channels, multiplier, result.height, result.width),
-        *(*others, down.size, across.size, down.stride, across.stride),
-        *(down.dilation, across.dilation, down.before, across.before, *sources),
+        *others,
+        *(down.size, across.size, down.stride, across.stride),
+        *(down.dilation, across.dilation, down.before, across.before),
+        *sources,
         *finish_words(finish, operands, rows, columns),
     )
     launch = CudaLaunch(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
+
+if TYPE_CHECKING:
+    from tfjit.protos import ConfigProto
 
 _MIB: Final = 1 << 20
 _RESERVED: Final = 300 * _MIB
@@ -25,7 +28,7 @@ class VisibleDevice:
     memory_limit: int
 
 
-def visible_devices(config: Any, memory_bytes: Sequence[int]) -> list[VisibleDevice]:
+def visible_devices(config: ConfigProto | None, memory_bytes: Sequence[int]) -> list[VisibleDevice]:
     """Return the GPU devices of a session, in order of their numbers.
 
     config: a ConfigProto or None. memory_bytes: of each GPU of the driver. Raises
@@ -60,7 +63,7 @@ def visible_devices(config: Any, memory_bytes: Sequence[int]) -> list[VisibleDev
 
 
 def _parsed(text: str, memory_bytes: Sequence[int]) -> list[int]:
-    """Return the numbers of a visible_device_list, all GPUs for an empty one."""
+    """Return the numbers of a visible_device_list; "" selects all."""
     if not text:
         return list(range(len(memory_bytes)))
     found: list[int] = []

@@ -1,6 +1,6 @@
-"""Compute attention in one kernel: softmax(q k^T, operands...) v without scores in memory.
+"""Compute attention in one kernel.
 
-A block takes a few queries of a head, and walks over the keys. It multiplies its queries with a
+It is softmax(program(q k^T, operands...)) v, without scores in memory. A block takes a few queries of a head, and walks over the keys. It multiplies its queries with a
 slab of keys, applies the operands to the scores, and keeps each query's largest score and sum of
 exponentials so far. A larger score scales down the sums that came before it.
 """
@@ -182,7 +182,10 @@ def _write_scores(
     pitch: int,
     key_pitch: int,
 ) -> None:
-    """Compute the thread's scores s{query}_{key}; keys behind the last have the score -inf."""
+    """Compute the thread's scores.
+
+    They are named s{query}_{key}; keys behind the last have the score -inf.
+    """
     s.line(f"scores = zeros(float32(0.0), {_RUN * _RUN})")
     with s.block(f"for step in range({shape.depth // _TERMS}):"):
         s.line(
@@ -221,7 +224,10 @@ def _operand(program: Program, k: int, place: str) -> str:
 
 
 def _write_exponentials(s: Source, pitch: int) -> None:
-    """Bring the largest scores up to date, scale what came before, store the exponentials."""
+    """Store the exponentials of the scores.
+
+    The largest scores are brought up to date, and earlier sums are scaled down to them.
+    """
     for i in range(_RUN):
         s.line(f"best{i} = top{i}")
         for j in range(_RUN):
@@ -244,7 +250,7 @@ def _write_exponentials(s: Source, pitch: int) -> None:
 
 
 def _write_result(s: Source, shape: AttentionShape) -> None:
-    """Divide by the sums, and store the thread's part of its queries' rows."""
+    """Divide by the sums, and store the thread's results."""
     for i in range(_RUN):
         for distance in (4, 2, 1):
             s.line(f"sum{i} += shuffle_xor(sum{i}, {distance})")
@@ -275,7 +281,7 @@ def _elements(strides: Sequence[int], offset: int, size: int) -> list[int]:
 
 
 def _is_wide(strides: Sequence[int], offset: int, length: int, size: int) -> bool:
-    """Return whether runs of 4 along the last axis are contiguous and aligned."""
+    """Return whether runs of 4 elements are contiguous and aligned."""
     *outer, last = strides
     return last == size and all(n % (_RUN * size) == 0 for n in (*outer, offset, length * size))
 
@@ -342,7 +348,10 @@ def _input(operand: Operand) -> Pointer:
 
 
 def _shape(plan: Attention) -> AttentionShape:
-    """Return the tile: 64 queries where queries, keys and values have up to 64 terms, else 32."""
+    """Return the shape of the tile.
+
+    It has 64 queries where queries and values have up to 64 terms, else 32.
+    """
     small = max(plan.depth, plan.width) <= 64
     size = plan.dtype.size
     return AttentionShape(

@@ -126,7 +126,7 @@ class Finish:
         return expressions.loaded(self.operands[k], f"{self._load(k)}(x{k}_p, {at})")
 
     def _load(self, k: int) -> str:
-        # a result may be written over an operand of its own shape
+        # a result may be written over an operand of equal shape
         assert self.epilogue is not None
         return "ld" if self.epilogue.patterns[k] == "full" else "ld_ro"
 
@@ -219,7 +219,7 @@ def finish_words(
 
     rows: of all matrices. places: of strided rows, positions in a row of the grid and in an image,
     then lines of the result: to the first, between images, rows and positions. Raises ValueError
-    for an operand whose size does not fit its pattern.
+    for an operand of a size that does not fit its pattern.
     """
     outputs = tuple(Pointer("out", k) for k in range(len(finish.outputs)))
     if finish.epilogue is None:

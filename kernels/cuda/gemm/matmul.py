@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -151,7 +151,7 @@ def matmul_call(
     )
 
 
-def swapped(attrs: Mapping[str, Any], op: str) -> tuple[bool, bool]:
+def swapped(attrs: Mapping[str, object], op: str) -> tuple[bool, bool]:
     """Return whether a product takes each input with swapped last axes."""
     names = ("transpose_a", "transpose_b") if op == "MatMul" else ("adj_x", "adj_y")
     return bool(attrs.get(names[0], False)), bool(attrs.get(names[1], False))

@@ -17,13 +17,13 @@ from tfjit.kernels.cuda.gemm.slabs import Operand, Slab, write_begin, write_fetc
 from tfjit.kernels.cuda.gemm.tiles import VECTOR_BYTES, Plan, TileShape, accumulator
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for, source
-from tfjit.kernels.registry import NativeCall, Pointer, TensorSpec, Word
+from tfjit.kernels.registry import NativeCall, Pointer, TensorSpec, Unsupported, Word
 from tfjit.kernels.source import KernelSource, Source
 
 _TILE_WORDS: Final = (
     "rows", "columns", "depth", "row_tiles", "column_tiles", "splits", "matrices", "part",
 )  # fmt: skip
-_GROUP: Final = 8  # row tiles whose blocks run side by side, so that they share tiles of b
+_GROUP: Final = 8  # row tiles with blocks side by side, which share tiles of b
 
 
 def write_header(s: Source, comment: str) -> None:
@@ -239,9 +239,11 @@ def product_call(
 ) -> NativeCall:
     """Return the launches of a product.
 
-    There are two where its sums are split.
+    There are two where its sums are split. Raises Unsupported for axes that need more than 32 bits.
     """
     tile, finish = plan.tile, product.finish
+    if max(product.m, product.n, product.k) >= 2**31:
+        raise Unsupported(f"a product [{product.m}, {product.k}] x [{product.k}, {product.n}]")
     row_tiles, column_tiles = -(-product.m // tile.rows), -(-product.n // tile.columns)
     part = -(-max(1, product.k) // (plan.splits * tile.depth)) * tile.depth
     splits = max(1, -(-product.k // part))
@@ -249,12 +251,10 @@ def product_call(
     last = finish_words(finish, product.operands, lines, product.n, product.places)
     dtype = accumulator(finish.product)
     temps: tuple[int, ...] = ()
+    own, own_words = finish, last
     if splits > 1:
-        parts = Finish(dtype, None, finish.run, finish.vector)
+        own, own_words = Finish(dtype, None, finish.run, finish.vector), (Pointer("temp", 0),)
         temps = (splits * lines * product.n * dtype.size,)
-        own, own_words = parts, (Pointer("temp", 0),)
-    else:
-        own, own_words = finish, last
     words: tuple[Word, ...] = (
         *(product.m, product.n, product.k, row_tiles, column_tiles, splits, product.matrices, part),
         *product.left_words, *product.right_words, *own_words,

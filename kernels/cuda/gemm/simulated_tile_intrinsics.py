@@ -1,4 +1,4 @@
-"""Stand in for `tile_intrinsics` where kernels run as Python over host memory."""
+"""Stand in for `tile_intrinsics` when kernels run as Python."""
 
 from __future__ import annotations
 

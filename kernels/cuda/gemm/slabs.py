@@ -76,8 +76,8 @@ class Slab:
 def widest(tile: TileShape, lines: int, dtype: DType, *multiples: int) -> int:
     """Return the elements of a load.
 
-    multiples: numbers of elements that it has to divide. They are the length of the contiguous axis
-    and the distances between what begins a load.
+    multiples: numbers of elements that a load has to divide: the length of the contiguous axis, and
+    distances between loads.
     """
     vector = min(MOST_ELEMENTS, VECTOR_BYTES // dtype.size)
     fits = lines * tile.depth // vector >= tile.threads

@@ -105,7 +105,7 @@ def multiply_slab(
     return products(products, a, types.int64, b, types.int64, *sig_of(sizes)), emit
 
 
-def sig_of(sizes: tuple[int, ...]) -> list[Any]:
+def sig_of(sizes: tuple[int, ...]) -> list[Numba]:
     """Return the types of literal arguments."""
     return [types.literal(value) for value in sizes]
 

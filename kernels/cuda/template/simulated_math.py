@@ -1,4 +1,4 @@
-"""Stand in for `device_math` when kernels run as Python on the host.
+"""Stand in for `device_math` when kernels run as Python.
 
 The functions are the host's, compiled one by one: the device has the same emitters. Subnormals are
 kept, as on the device.

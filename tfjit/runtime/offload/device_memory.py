@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,20 +14,23 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 
+Constant = int | tuple[int, int]
+"""A constant value's index, or (position of a call, number of its constant)."""
+
+
 @dataclass(slots=True)
 class DeviceLayout:
     """The offsets of a program's values in one arena of device memory.
 
     offsets: of values in the arena, by index of the root value. temps: of the scratch buffers of
     each instruction, in order. arena_bytes: the size. constants: arrays with their offsets in a
-    block of their own, which is written once; a constant value has the key of its root's index, one
-    of a call (position, number). constant_bytes: the size of that block.
+    separate block, which is written once. constant_bytes: the size of that block.
     """
 
     offsets: dict[int, int] = field(default_factory=dict)
     temps: list[tuple[int, ...]] = field(default_factory=list)
     arena_bytes: int = 0
-    constants: dict[Any, tuple[int, np.ndarray]] = field(default_factory=dict)
+    constants: dict[Constant, tuple[int, np.ndarray]] = field(default_factory=dict)
     constant_bytes: int = 0
 
 
@@ -80,7 +83,7 @@ def _place_constants(
         for value in instruction.inputs
         if call is None or call.launches
     } | {value.root.index for value in lowered.fetches}
-    wanted: dict[Any, np.ndarray] = {
+    wanted: dict[Constant, np.ndarray] = {
         value.index: value.array
         for value in lowered.values
         if value.storage == "const"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator, CommandProgram
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+
+
+class DeviceLaunch(Protocol):
+    """A launch on a grid, as builders of accelerators make it."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
 
 
 class DeviceProgram:
@@ -76,7 +84,7 @@ class DeviceProgram:
         ]
 
     def run(
-        self, values: Sequence[Any], lookup: Callable[[KernelSource], dict[str, int] | None]
+        self, values: Sequence[object], lookup: Callable[[KernelSource], dict[str, int] | None]
     ) -> list[np.ndarray]:
         """Return the results for arguments, as new arrays.
 
@@ -204,7 +212,7 @@ class DeviceProgram:
             for launch in call.launches:
                 found = lookup(launch.source)
                 assert found is not None
-                device_launch = cast(Any, launch)
+                device_launch = cast("DeviceLaunch", launch)
                 commands.append(
                     KernelLaunch(
                         found[launch.entry],

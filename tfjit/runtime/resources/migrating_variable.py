@@ -1,9 +1,9 @@
-"""Variables whose value moves between host memory and an accelerator's."""
+"""Variables with a value that moves between host and accelerator."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -127,9 +127,4 @@ class MigratingVariable(Variable):
             self._accelerator.free(self._address)
 
 
-def is_on_accelerator(variable: Any) -> bool:
-    """Return whether a value is a variable of an accelerator."""
-    return isinstance(variable, MigratingVariable)
-
-
-__all__ = ["MigratingVariable", "is_on_accelerator"]
+__all__ = ["MigratingVariable"]

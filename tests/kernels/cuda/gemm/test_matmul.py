@@ -134,6 +134,11 @@ def test_dtypes_left_to_the_host(dtype: DType) -> None:
         batch_matmul_call([TensorSpec(dtype, (3, 4)), TensorSpec(dtype, (4, 5))])
 
 
+def test_axes_beyond_32_bits() -> None:
+    with pytest.raises(Unsupported, match="a product"):
+        batch_matmul_call([TensorSpec(d.float32, (2**31, 8)), TensorSpec(d.float32, (8, 8))])
+
+
 def test_sizes_that_differ() -> None:
     with pytest.raises(ValueError, match="inner sizes differ"):
         batch_matmul_call([TensorSpec(d.float32, (3, 4)), TensorSpec(d.float32, (5, 5))])

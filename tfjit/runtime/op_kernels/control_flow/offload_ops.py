@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
@@ -16,7 +16,7 @@ from tfjit.passes.offload.outline_offloaded import hosted
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
-from tfjit.runtime.plan.function_plan import BodyPlan, edge_value, given, types_of
+from tfjit.runtime.plan.function_plan import ArgumentType, BodyPlan, edge_value, given, types_of
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class OffloadKernel:
 
     def __init__(self, node: Node) -> None:
         self.offloaded = node.attrs["offloaded"]
-        self._programs: dict[tuple[Any, ...], DeviceProgram | str] = {}
+        self._programs: dict[tuple[ArgumentType, ...], DeviceProgram | str] = {}
         self._lock = threading.Lock()
         self._host_plan: BodyPlan | None = None
 
-    def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    def __call__(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         values = [edge_value(value) for value in inputs]
         session: PlanHost = ctx.step.host
         types = types_of(values)
@@ -65,7 +65,7 @@ class OffloadKernel:
         if self._host_plan is not None:
             self._host_plan.release()
 
-    def programs(self) -> list[tuple[tuple[Any, ...], DeviceProgram | str]]:
+    def programs(self) -> list[tuple[tuple[ArgumentType, ...], DeviceProgram | str]]:
         """Return programs, or reasons for having none, by argument types."""
         with self._lock:
             return list(self._programs.items())
@@ -85,7 +85,7 @@ class OffloadKernel:
             lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
         return "\n".join(lines)
 
-    def _make(self, session: PlanHost, types: tuple[Any, ...]) -> DeviceProgram | str:
+    def _make(self, session: PlanHost, types: tuple[ArgumentType, ...]) -> DeviceProgram | str:
         with self._lock:
             found = self._programs.get(types)
             if found is not None:
@@ -102,7 +102,7 @@ class OffloadKernel:
             self._programs[types] = made
             return made
 
-    def _build(self, session: PlanHost, types: tuple[Any, ...]) -> DeviceProgram | str:
+    def _build(self, session: PlanHost, types: tuple[ArgumentType, ...]) -> DeviceProgram | str:
         from tfjit.passes.manager.pass_context import PassContext
         from tfjit.passes.offload.outline_offloaded import offloaded_body
 
@@ -122,8 +122,12 @@ class OffloadKernel:
             return str(why)
 
     def _run_on_host(
-        self, ctx: OpContext, session: PlanHost, values: Sequence[Any], types: tuple[Any, ...]
-    ) -> Sequence[Any]:
+        self,
+        ctx: OpContext,
+        session: PlanHost,
+        values: Sequence[object],
+        types: tuple[ArgumentType, ...],
+    ) -> Sequence[object]:
         """Answer by the host's plan of the nodes."""
         with self._lock:
             if self._host_plan is None:
