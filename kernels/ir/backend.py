@@ -118,7 +118,7 @@ class Backend(ABC):
         return self.description
 
     def accelerator(self, number: int) -> Accelerator:
-        """Return a device with memory and a queue of its own.
+        """Return a device that has memory and a queue.
 
         number: among the devices of `device_count`. Raises UnimplementedError where the backend's
         devices have none.

@@ -31,7 +31,8 @@ _LLVM: Final[dict[str, ir.Type]] = {
     **{f"{sign}{bits}": ir.IntType(bits) for sign in "iu" for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 NUMBA: Final[dict[str, Any]] = {
-    "b": types.boolean, "f32": types.float32, "f64": types.float64, "c64": types.complex64, "c128": types.complex128,
+    "b": types.boolean, "f32": types.float32, "f64": types.float64, "c64": types.complex64,
+    "c128": types.complex128,
     "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
     "u8": types.uint8, "u16": types.uint16, "u32": types.uint32, "u64": types.uint64,
 }  # fmt: skip

@@ -149,7 +149,7 @@ class PassOptions:
         return {d.name: self.backend_of(d.name) for d in self.devices if d.accelerates}
 
     def partition_device(self, device: str) -> str:
-        """Return the device whose partition holds the nodes of a device.
+        """Return the device of the partition that holds a device's nodes.
 
         For an accelerator, that is the client's.
         """

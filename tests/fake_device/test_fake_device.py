@@ -256,7 +256,7 @@ def test_unregistering_leaves_no_trace() -> None:
     graph, x, y = program()
     with tfjit.Session(graph=graph, config=config(soft=True)) as old:
         fake_device.unregister()
-        assert set(backends.device_types()) == before == {"CPU"}
+        assert set(backends.device_types()) == before == {"CPU", "GPU"}
         with pytest.raises(errors.NotFoundError, match="no backend for FAKE"):
             backends.backend_for("FAKE")
         # a session that has the device keeps it, for new plans too

@@ -1,7 +1,8 @@
 """Write the loads of operands that are patches of images.
 
-A convolution is a product with a left operand that is never stored: a line is a position of the window,
-a term is a channel under one of its taps. The index of a term follows from its number in the loads.
+A convolution is a product with a left operand that is never stored: a line is a position of the
+window, a term is a channel under one of its taps. The index of a term follows from its number in
+the loads.
 """
 
 from __future__ import annotations

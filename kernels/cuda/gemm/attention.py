@@ -1,8 +1,9 @@
 """Compute attention in one kernel.
 
-It is softmax(program(q k^T, operands...)) v, without scores in memory. A block takes a few queries of a head, and walks over the keys. It multiplies its queries with a
-slab of keys, applies the operands to the scores, and keeps each query's largest score and sum of
-exponentials so far. A larger score scales down the sums that came before it.
+It is softmax(program(q k^T, operands...)) v, without scores in memory. A block takes a few queries
+of a head, and walks over the keys. It multiplies its queries with a slab of keys, applies the
+operands to the scores, and keeps each query's largest score and sum of exponentials so far. A
+larger score scales down the sums that came before it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Compute scalar functions in CUDA kernels.
 
-Kernel texts do `from tfjit.kernels.cuda.template import device_math as vm` and call `vm.exp_f32(x)`, as the
-host's texts do with `tfjit.kernels.vmath`. The functions are the host's own emitters, so host and
-device round alike but for subnormals: the device keeps them, while TensorFlow flushes them on a
-CPU. Series in loops (igamma, zeta ...) have no form here: such nodes stay on the host.
-`simulated_math` has the same names for the simulator. Needs numba-cuda.
+Kernel texts do `from tfjit.kernels.cuda.template import device_math as vm` and call
+`vm.exp_f32(x)`, as the host's texts do with `tfjit.kernels.vmath`. The functions are the host's own
+emitters, so host and device round alike but for subnormals: the device keeps them, while TensorFlow
+flushes them on a CPU. Series in loops (igamma, zeta ...) have no form here: such nodes stay on the
+host. `simulated_math` has the same names for the simulator. Needs numba-cuda.
 """
 
 from __future__ import annotations

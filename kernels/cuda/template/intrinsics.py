@@ -1,7 +1,7 @@
 """Emit memory access, exchange and atomics of CUDA kernels.
 
-Kernel texts do `from tfjit.kernels.cuda.template.intrinsics import *`. Only the compiler process imports
-this module: it needs numba-cuda. `simulated_intrinsics` has the same names for host memory.
+Kernel texts do `from tfjit.kernels.cuda.template.intrinsics import *`. Only the compiler process
+imports this module: it needs numba-cuda. `simulated_intrinsics` has the same names for host memory.
 
 Every argument of a kernel is an int64. Pointers are made of addresses, and an index counts
 elements. `ld`, `st` and their vector forms are for global memory; `ld_shared` and `st_shared` for

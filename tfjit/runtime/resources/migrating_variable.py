@@ -42,7 +42,7 @@ class MigratingVariable(Variable):
         self._host: np.ndarray | None = None
         self._address = 0
         self._shape: tuple[int, ...] = ()
-        self._on_host = self._on_device = False  # where the newest value is
+        self._on_host = self._on_device = False  # places of the newest value
         super().__init__(container, name, dtype, shape, is_resource)
 
     @property

@@ -261,7 +261,7 @@ class SessionState:
         self._node_states: dict[str, np.ndarray] = {}
         self._node_objects: dict[str, Any] = {}
         self.tensors = TensorStore()  # kept by session handles
-        # a session with accelerators has a function of its own
+        # a session with accelerators has another function
         self.make_variable: MakeVariable = _host_variable
 
     def manager(self, device: str) -> ResourceManager:
