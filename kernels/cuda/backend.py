@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tfjit.protos import ConfigProto
 
 _HOST_NUMBERS: Final = frozenset({"int32"})
-"""Types that TensorFlow's GPU kernels of arithmetic keep in host memory: shapes, above all."""
+"""Types that TensorFlow's GPU kernels of arithmetic keep in host memory."""
 _COMPARISONS: Final = frozenset(
     {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
 )

@@ -33,7 +33,7 @@ CUSTOM: Final = "_CustomKernel"  # its op_def, a CustomOpDef, names the op type
 LOOP: Final = "_Loop"
 OFFLOAD: Final = "_Offload"
 COMPOSED: Final = (FUSED, LOOP, OFFLOAD)
-"""Op types of nodes that passes compose of others; they have no OpDef."""
+"""Op types of nodes that passes compose; they have no OpDef."""
 
 
 def find_op_def(op: str, node_name: str = "") -> OpDef:

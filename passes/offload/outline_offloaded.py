@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
 
 SMALL_BYTES: Final = 1 << 18
-"""Bytes that nodes without a requested device have to move to be worth a launch.
+"""Bytes from which on nodes without a requested device are moved.
 
 A launch with its copies takes some 15 us; the host moves as many bytes in that time.
 """
