@@ -210,6 +210,10 @@ class KernelStore:
         """Return the reason why the kernel cannot be compiled, or None."""
         return self._refused.get(source)
 
+    def compiles(self) -> bool:
+        """Return whether missing kernels can be compiled, as far as is known."""
+        return not self._without_compiler
+
     def refusals(self) -> dict[KernelSource, str]:
         """Return every refused kernel with its reason.
 
@@ -592,7 +596,7 @@ class KernelStore:
         )
         log.log(
             logging.DEBUG if quiet else logging.WARNING,
-            "tfjit: %s\nThe reference kernel serves it.",
+            "tfjit: %s\nThe reference kernel serves it, or smaller groups' kernels do.",
             message,
         )
         self._settle(source, reason=message)

@@ -23,6 +23,8 @@ class RequestedKernels:
         self._store = store
         self.lookup = store.lookup
         self.refused = store.refused
+        self.settled = store.settled
+        self.compiles = store.compiles
         self.load_present = store.load_present
         self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
         self._lock = threading.Lock()

@@ -7,7 +7,7 @@ by the table executor at a few nanoseconds each. So a plan has kernels compiled 
 the members' launches in order).
 
 Any group without a loaded kernel may run member by member meanwhile (`add_member_calls`). A group
-with a refused kernel does so for good.
+with a refused kernel is divided (group_division.py).
 """
 
 from __future__ import annotations
@@ -95,6 +95,11 @@ def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
                 instruction.call = instruction.unfused
             if instruction.call is None:
                 instruction.call, instruction.reason = memo.call(instruction.spec, group)
+    return finish_selection(lowered, threads)
+
+
+def finish_selection(lowered: Lowered, threads: int) -> CallReport:
+    """Set `splits`, the divisions that pay on some threads; count the calls."""
     lowered.splits = find_splits(lowered, threads)
     return _report(lowered)
 
@@ -297,6 +302,7 @@ __all__ = [
     "add_member_calls",
     "all_calls",
     "drop_member_calls",
+    "finish_selection",
     "gain_ns",
     "group_of",
     "is_small",
