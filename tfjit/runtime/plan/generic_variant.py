@@ -33,7 +33,8 @@ from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
-from tfjit.runtime.schedule.kernel_selection import select_some
+from tfjit.runtime.schedule.group_division import KernelStates, divide_refused
+from tfjit.runtime.schedule.kernel_selection import CallMemo, select_some
 from tfjit.runtime.sizes.size_constants import SizeGraph
 from tfjit.runtime.sizes.size_formulas import (
     Ambiguous,
@@ -201,9 +202,20 @@ class GenericVariant:
             raise NotGeneric(f"the {self.backend.name} backend runs node by node")
         self._graphs.append(partitions[0].graph)
         try:
-            return plan.lower(partitions[0], shapes)
+            return self._divided(plan.lower(partitions[0], shapes))
         except NotStatic as why:
             raise NotGeneric(str(why)) from None
+
+    def _divided(self, lowered: Lowered) -> Lowered:
+        """Return a sample's partition with the groups of refused kernels divided.
+
+        The texts do not depend on sizes, so the groups of all samples have the same parts.
+        """
+        if not store.refusals():
+            return lowered
+        select_some(lowered, [i for i in lowered.instructions if i.spec.op == "_Fused"])
+        states = KernelStates(store.refused, store.settled, store.compiles)
+        return divide_refused(lowered, CallMemo(self.backend), states, waits=False)[0]
 
     def _size_graph(self, samples: list[Sizes]) -> SizeGraph:
         """Return the nodes of the run's unoptimised graph that follow from sizes."""
@@ -308,6 +320,7 @@ class GenericVariant:
         """Replace a size class once the kernels of its groups arrive."""
         # Pending code must not keep a session alive.
         found, before, sizes = weakref.ref(self), weakref.ref(made), made.sizes
+        made_wanted = made.wanted
         job = upgrades.Job(self.plan)
         upgrades.started(job)
 
@@ -320,11 +333,19 @@ class GenericVariant:
             variant, old = found(), before()
             try:
                 if variant is not None and old is not None and old in variant.classes:
-                    variant._replace_class(old, sizes)
+                    if any(store.refused(source) for source in made_wanted):
+                        variant._build_again()
+                    else:
+                        variant._replace_class(old, sizes)
             finally:
                 job.compile_done.set()
 
         store.when_ready(made.wanted, go_on)
+
+    def _build_again(self) -> None:
+        """Build the variant with the groups of refused kernels divided; this one serves so far."""
+        if self.plan.generic is self and not self.plan.session.closed:
+            start(self.plan, lambda: self._met, self._submit, self._generation, at_once=True)
 
     def _replace_class(self, old: SizeClass, sizes: Sizes) -> None:
         """Make a size class again of present kernels."""
@@ -372,7 +393,10 @@ class GenericVariant:
                 binding = self._class_for(sizes)
         except NotLoaded as why:
             self._awaited = why.wanted
-            store.request(why.wanted)
+            if not any(store.refused(source) for source in why.wanted):
+                store.request(why.wanted)
+            elif len(self._refused) < MAX_BINDINGS:
+                self._refused.add(sizes)
             return None
         except NotGeneric as why:
             settings.say("executor", "plan %s: sizes %s: %s", self.plan.name, sizes, why)
@@ -493,6 +517,8 @@ def start(
 def _finish(made: GenericVariant) -> None:
     """Let a variant serve once its kernels are loaded."""
     missing = made.prepare()
+    if any(store.refused(source) for source in missing):
+        raise NotGeneric("the compiler refuses a kernel")
     if missing:
         # Pending code must not keep a session alive.
         found = weakref.ref(made)
@@ -506,7 +532,7 @@ def _finish(made: GenericVariant) -> None:
         def resume(variant: GenericVariant) -> None:
             with _guarded(variant):
                 if any(store.refused(source) for source in missing):
-                    raise NotGeneric("the compiler refuses a kernel")
+                    variant.build()  # with the groups divided
                 _finish(variant)
 
         store.when_ready(missing, go_on)
