@@ -55,6 +55,7 @@ class KernelSource:
         nchunks)`, or with `arity` integer arguments where that differs (micro-kernels).
     interleave: vector blocks that the loops should process at a time; 0 leaves the number to LLVM
         (see loop_metadata.py).
+    opt_level: the optimization level, 3 or 1 (`compile_text`).
     title: a description for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     module: the module that generated the text, its `__name__`; not part of the key.
     """
@@ -63,6 +64,7 @@ class KernelSource:
     entries: tuple[str, ...] = ("kernel",)
     arity: int = 3
     interleave: int = 0
+    opt_level: int = 3
     title: str = field(default="", compare=False)
     module: str = field(default="", compare=False)
 
@@ -90,5 +92,6 @@ class KernelSource:
 
         The store adds versions and CPU.
         """
-        key = repr((self.text, self.entries, self.arity, self.interleave))
+        parts = self.text, self.entries, self.arity, self.interleave
+        key = repr(parts if self.opt_level == 3 else (*parts, self.opt_level))
         return hashlib.sha256(key.encode()).hexdigest()

@@ -143,12 +143,20 @@ class Instruction:
 class DividedGroup:
     """Name the parts of a group whose kernel the compiler refuses.
 
-    node: the path of the group's node. reason: of the refusal. parts: the paths of their nodes.
+    node: the path of the group's node. reason: of the refusal. parts: the paths of their nodes;
+    none for a node that is compiled again with few optimizations.
     """
 
     node: str
     reason: str
     parts: tuple[str, ...]
+
+    @property
+    def remedy(self) -> str:
+        """Return a text on the kernels in its place."""
+        if self.parts:
+            return f"divided into {len(self.parts)}: {', '.join(self.parts)}"
+        return "compiled with few optimizations"
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from tfjit.runtime.plan import first_run, plan_warm_start, stored_plan, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
 from tfjit.runtime.plan.plan_key import PlanKey, plan_key
-from tfjit.runtime.schedule.group_division import KernelStates, divide_refused, refused_groups
+from tfjit.runtime.schedule.group_division import KernelStates, divide_refused, refused_instructions
 from tfjit.runtime.schedule.kernel_priority import most_valuable_first
 from tfjit.runtime.schedule.kernel_selection import (
     CallMemo,
@@ -468,9 +468,9 @@ class Variant:
         return [source for source in wanted if not store.settled([source])]
 
     def _may_improve(self) -> bool:
-        """Return whether kernels may arrive, or groups of refused kernels are not divided yet."""
+        """Return whether kernels may arrive, or others may replace refused ones."""
         assert self.lowered is not None
-        return bool(self._missing()) or bool(refused_groups(self.lowered, _STATES))
+        return bool(self._missing()) or bool(refused_instructions(self.lowered, _STATES))
 
     def _divide_refused(self) -> list[KernelSource]:
         """Divide the groups of refused kernels; return the parts' kernels to wait for.
@@ -479,7 +479,7 @@ class Variant:
         """
         lowered = self.lowered
         assert lowered is not None
-        if not refused_groups(lowered, _STATES):
+        if not refused_instructions(lowered, _STATES):
             return []
         if self._part_calls is None:
             self._part_calls = CallMemo(lowered.backend)
@@ -747,14 +747,12 @@ class Variant:
     def refused(self) -> list[tuple[str, str]]:
         """Return (node, reason) of each refused compilation.
 
-        The parts of a divided group serve it, and its reference kernel any other instruction.
+        The parts of a divided group serve it. A node that is not divided is compiled with few
+        optimizations, or stays on its reference.
         """
         found = [
-            (
-                group.node,
-                f"{group.reason}; divided into {len(group.parts)}: {', '.join(group.parts)}",
-            )
-            for group in (self.lowered.divided if self.lowered is not None else ())
+            (one.node, f"{one.reason}; {one.remedy}")
+            for one in (self.lowered.divided if self.lowered is not None else ())
         ]
         for instruction in self.lowered.instructions if self.lowered is not None else ():
             for source in instruction.call.sources() if instruction.call is not None else ():

@@ -1,14 +1,15 @@
 """Divide the groups whose kernels the compiler refuses.
 
-A refused group is cut in two, and each half again whose kernel is refused, down to single nodes. A
-single node of a refused kernel stays on its reference; its neighbours on either side then form one
-group each. Decisions follow from the kernels' states alone, so all plans of a process decide alike:
+A refused group is cut in two, and each half again whose kernel is refused, down to single nodes. The
+neighbours on either side of a refused single node then form one group each. The kernel of a single
+node is compiled again with few optimizations; where that is refused too, the node stays on its
+reference. Decisions follow from the kernels' states alone, so all plans of a process decide alike:
 a caller asks again once the kernels of the parts have arrived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,15 @@ from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, Ref
+from tfjit.kernels.registry import Pointer
 from tfjit.passes.fusion.divide_group import GroupDivider, Members, Part
 from tfjit.passes.ir.node import Node
 from tfjit.runtime.lowering.lowered_pickle import NodeOrder
 from tfjit.runtime.lowering.lowering import DividedGroup, Instruction, Lowered, Value
-from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
+from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of, sources
 
 if TYPE_CHECKING:
-    from tfjit.kernels.registry import NativeCall
+    from tfjit.kernels.registry import NativeCall, Word
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
@@ -74,18 +76,22 @@ class _Division:
             part = self.divider.part(members)
             found = None
             if part is not None:
-                found = part, *self._memo.call(part.spec, group_of(part.spec))
+                call, reason = self._memo.call(part.spec, group_of(part.spec))
+                if call is not None and len(members) == 1:
+                    call = unoptimized(call, self._states.refused)
+                found = part, call, reason
             self._made[members] = found
         return self._made[members]
 
     def _serves(self, members: Members) -> bool:
-        """Return whether compiled code serves or may serve the members as one."""
+        """Return whether optimized code serves or may serve the members as one."""
         found = self.made(members)
-        return found is not None and found[1] is not None and not self._is_refused(members)
-
-    def _is_refused(self, members: Members) -> bool:
-        found = self.made(members)
-        return found is not None and bool(self._states.why_refused(found[1]))
+        call = found[1] if found is not None else None
+        return (
+            call is not None
+            and not self._states.why_refused(call)
+            and all(source.opt_level == 3 for source in call.sources())
+        )
 
     def parts(self) -> list[Members]:
         """Return the parts that the kernels' states ask for."""
@@ -132,37 +138,69 @@ class _Division:
         return list(found)
 
 
-def refused_groups(lowered: Lowered, states: KernelStates) -> list[Instruction]:
-    """Return the instructions of groups of which a kernel is refused."""
-    return [
-        instruction
-        for instruction in lowered.instructions
-        if instruction.spec.op == "_Fused" and states.why_refused(instruction.call)
-    ]
+def unoptimized(call: NativeCall, refused: Refused) -> NativeCall:
+    """Return the call with the refused kernels compiled with few optimizations."""
+    if all(refused(source) is None for source in call.sources()):
+        return call
+
+    def again(source: KernelSource) -> KernelSource:
+        return replace(source, opt_level=1) if refused(source) is not None else source
+
+    def word(old: Word) -> Word:
+        if isinstance(old, Pointer) and old.source is not None:
+            return replace(old, source=again(old.source))
+        return old
+
+    return replace(
+        call,
+        launches=tuple(
+            replace(launch, source=again(launch.source), words=tuple(map(word, launch.words)))
+            for launch in call.launches
+        ),
+    )
+
+
+def refused_instructions(lowered: Lowered, states: KernelStates) -> list[Instruction]:
+    """Return the instructions with a refused kernel that other kernels may replace."""
+    found = []
+    for instruction in lowered.instructions:
+        if instruction.spec.op != "_Fused" and not states.compiles():
+            continue
+        for source in instruction.call.sources() if instruction.call is not None else ():
+            if source.opt_level == 3 and states.refused(source) is not None:
+                found.append(instruction)
+                break
+    return found
 
 
 def divide_refused(
     lowered: Lowered, memo: CallMemo, states: KernelStates, waits: bool = True
 ) -> tuple[Lowered, list[KernelSource]]:
-    """Return the partition with refused groups divided, and kernels that may arrive.
+    """Return the partition without refused kernels, and kernels that may arrive.
 
-    While kernels of the parts may arrive, the partition itself is returned; without `waits`, it is
-    divided all the same. A group whose shapes no builder takes stays whole.
+    Groups are divided; other nodes are compiled with few optimizations. While kernels may arrive,
+    the partition itself is returned; without `waits`, a changed one all the same.
     """
     divisions: list[_Division] = []
+    calls: dict[int, NativeCall] = {}
     rules = lowered.backend.fusion
-    for instruction in refused_groups(lowered, states) if rules is not None else ():
+    for instruction in refused_instructions(lowered, states):
         group = group_of(instruction.spec)
         if group is not None and rules is not None:
             divider = GroupDivider(group, instruction.spec.constants, rules)
             divisions.append(_Division(instruction, divider, memo, states))
+        elif instruction.call is not None:
+            calls[id(instruction)] = unoptimized(instruction.call, states.refused)
     chosen = [(division, division.parts()) for division in divisions]
     missing = dict.fromkeys(
         source for division, parts in chosen for source in division.missing(parts)
     )
-    if not chosen or (missing and waits):
+    for source in sources(calls.values()):
+        if not states.settled([source]):
+            missing[source] = None
+    if not (chosen or calls) or (missing and waits):
         return lowered, list(missing)
-    return _Splice(lowered, states).run(chosen), list(missing)
+    return _Splice(lowered, states, calls).run(chosen), list(missing)
 
 
 class _Splice:
@@ -171,8 +209,12 @@ class _Splice:
     Instructions and values of the partition itself stay as they are: a step may be running them.
     """
 
-    def __init__(self, lowered: Lowered, states: KernelStates) -> None:
+    def __init__(
+        self, lowered: Lowered, states: KernelStates, calls: Mapping[int, NativeCall]
+    ) -> None:
+        """Take the calls of single nodes, by id of the instruction."""
         self._states = states
+        self._calls = calls
         self._made = replace(
             lowered,
             values=list(lowered.values),
@@ -192,7 +234,7 @@ class _Splice:
         for instruction in self._instructions:
             found = by_id.get(id(instruction))
             if found is None:
-                instructions.append(instruction)
+                instructions.append(self._compiled_again(instruction))
                 continue
             made = self._parts(*found)
             instructions += made
@@ -202,6 +244,22 @@ class _Splice:
         if self._made.graph is not None:
             self._made.graph = self._orders.get(id(self._made.graph), self._made.graph)
         return self._made
+
+    def _compiled_again(self, instruction: Instruction) -> Instruction:
+        call = self._calls.get(id(instruction))
+        if call is None:
+            return instruction
+        made = replace(instruction, call=call, unfused=None)
+        self._note_unoptimized(made)
+        return made
+
+    def _note_unoptimized(self, instruction: Instruction) -> None:
+        """Note a node of which a kernel is compiled with few optimizations."""
+        for source in instruction.call.sources() if instruction.call is not None else ():
+            if source.opt_level < 3:
+                why = self._states.refused(replace(source, opt_level=3)) or ""
+                self._made.divided.append(DividedGroup(instruction.node_path, why, ()))
+                break
 
     def _parts(self, division: _Division, parts: list[Members]) -> list[Instruction]:
         """Return the instructions of a group's parts, in order."""
@@ -216,6 +274,8 @@ class _Splice:
         why = self._states.why_refused(instruction.call)
         name = instruction.node_path
         self._made.divided.append(DividedGroup(name, why, tuple(part.node_path for part in found)))
+        for one in found:
+            self._note_unoptimized(one)
         return found
 
     def _instruction(
@@ -425,4 +485,4 @@ def _order(graph: DataflowGraph | NodeOrder, parts: dict[str, list[Instruction]]
     return NodeOrder(names, after)
 
 
-__all__ = ["KernelStates", "divide_refused", "refused_groups"]
+__all__ = ["KernelStates", "divide_refused", "refused_instructions", "unoptimized"]
