@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 
 class Source:
@@ -44,6 +45,10 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
 
+LAST_ATTEMPT: Final = 2
+"""Greatest `KernelSource.attempt`."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSource:
     """One unit of compilation.
@@ -55,18 +60,18 @@ class KernelSource:
         nchunks)`, or with `arity` integer arguments where that differs (micro-kernels).
     interleave: vector blocks that the loops should process at a time; 0 leaves the number to LLVM
         (see loop_metadata.py).
-    opt_level: the optimization level, 3 or 1 (`compile_text`).
     title: a description for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     module: the module that generated the text, its `__name__`; not part of the key.
+    attempt: the number of ways of compiling that have failed before (jit/compiler.py).
     """
 
     text: str
     entries: tuple[str, ...] = ("kernel",)
     arity: int = 3
     interleave: int = 0
-    opt_level: int = 3
     title: str = field(default="", compare=False)
     module: str = field(default="", compare=False)
+    attempt: int = 0
 
     @property
     def writer(self) -> str:
@@ -93,5 +98,5 @@ class KernelSource:
         The store adds versions and CPU.
         """
         parts = self.text, self.entries, self.arity, self.interleave
-        key = repr(parts if self.opt_level == 3 else (*parts, self.opt_level))
+        key = repr((*parts, self.attempt) if self.attempt else parts)
         return hashlib.sha256(key.encode()).hexdigest()

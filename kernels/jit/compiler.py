@@ -1,7 +1,7 @@
 """Compile generated text through Numba to object code.
 
 `python -m tfjit.kernels.jit.compiler` is the worker process, which compiles for other processes. It
-reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "opt_level",
+reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "attempt",
 "title", "directory"}. It answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an
 encoded ObjectFile} or, in place of the object, "error". Before the first answer it writes {"ready":
 true}, or {"fatal": reason} if it cannot compile anything. It also writes KEY.py and KEY.o into
@@ -71,15 +71,15 @@ def compile_text(
     interleave: int,
     filename: str,
     unique: str,
-    opt_level: int = 3,
+    attempt: int = 0,
 ) -> ObjectFile:
     """Compile functions of a module's text to C functions void(intp * arity).
 
     entries: their names. interleave: as in KernelSource. filename: where tracebacks find the text.
-    unique: prefix of symbols; objects loaded into one process must differ in it. opt_level: 3, or
-    1 for a text that failed at 3. A launch then gets a few cheap passes and no vectors; Numba
-    compiles a micro-kernel, and any text that the front end fails on. Raises Refused; also any
-    error that Numba raises.
+    unique: prefix of symbols; objects loaded into one process must differ in it. attempt: 0 for
+    our front end with the usual passes, 1 for Numba's front end and passes, 2 for our front end
+    with the other passes: few for a launch, all for a micro-kernel. Raises Refused; also any error
+    that Numba raises.
     """
     import llvmlite.binding as llvm
     from numba.core.compiler_lock import global_compiler_lock
@@ -96,12 +96,10 @@ def compile_text(
         exec(compile(text, filename, "exec"), module.__dict__)
         with global_compiler_lock:
             try:
-                if opt_level < 3 and arity != _LAUNCH_ARITY:
-                    raise front_end.Unsupported("its cheap passes have failed")
+                if attempt == 1:
+                    raise front_end.Unsupported("it was refused before")
                 ir_text = front_end.translate(text, module.__dict__, entries, arity, unique)
-            except Exception as reason:
-                if opt_level == 3 and not isinstance(reason, front_end.Unsupported):
-                    raise
+            except front_end.Unsupported as reason:
                 settings.say("cache", "%s is left to Numba: %s", filename, reason)
                 linked = compiled_by_numba(module, symbols, arity, interleave)
                 _clean_up(linked, machine, symbols.values())
@@ -114,7 +112,7 @@ def compile_text(
                 ]
                 linked = llvm.parse_assembly("\n".join(parts))
                 linked.verify()
-                optimise(linked, machine, vectorise=arity == _LAUNCH_ARITY and opt_level == 3)
+                optimise(linked, machine, vectorise=(arity == _LAUNCH_ARITY) == (attempt == 0))
             obj = loader.emit(linked, machine, symbols)
     finally:
         sys.modules.pop(unique, None)
@@ -275,7 +273,7 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
             request["interleave"],
             filename,
             f"tfjit_{key[:24]}",
-            request.get("opt_level", 3),
+            request.get("attempt", 0),
         )
         data = obj.encode()
         if directory is not None:

@@ -644,7 +644,7 @@ class KernelStore:
                     "entries": list(source.entries),
                     "arity": source.arity,
                     "interleave": source.interleave,
-                    "opt_level": source.opt_level,
+                    "attempt": source.attempt,
                     "title": source.title,
                     "directory": str(self.directory or ""),
                 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -103,13 +104,16 @@ def measured(name: str, graph: Any, fetches: list[str], feeds: Any, words: bool)
                 if not refused:
                     continue
                 us, times = ratio(
-                    lambda: plain.run(fetches, feeds), lambda: session.run(fetches, feeds)
+                    lambda: plain.run(fetches, feeds),
+                    functools.partial(session.run, fetches, feeds),
                 )
             fused = "_Fused" in ops
             if fused:
                 found.append(times)
             kind = "group" if fused else "/".join(sorted(ops))
-            print(f"{times:6.2f}  {us:8.1f} us  {kind:<20} {source.title[:60]:<60} {name}", flush=True)
+            print(
+                f"{times:6.2f}  {us:8.1f} us  {kind:<20} {source.title[:60]:<60} {name}", flush=True
+            )
     return found
 
 
@@ -123,7 +127,10 @@ def main() -> int:
     options = parser.parse_args()
     ratios: list[float] = []
     drawn = [*random_graphs(options.first, options.graphs)]
-    for name, graph, fetches, feeds in [*(models(options.pattern) if options.models else ()), *drawn]:
+    for name, graph, fetches, feeds in [
+        *(models(options.pattern) if options.models else ()),
+        *drawn,
+    ]:
         ratios += measured(name, graph, fetches, feeds, False)
     if ratios:
         above = sum(one > 1.5 for one in ratios)

@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from tfjit.kernels.jit.object_file import (
     write_atomically,
 )
 from tfjit.kernels.jit.store import CompileError, KernelStore
-from tfjit.kernels.source import KernelSource
+from tfjit.kernels.source import LAST_ATTEMPT, KernelSource
 
 
 @pytest.fixture
@@ -242,6 +243,17 @@ def test_refused_kernels(shared: KernelStore, caplog: pytest.LogCaptureFixture) 
         check(store, good, 110 + n)
         warnings = [record for record in caplog.records if record.levelname == "WARNING"]
         assert len(warnings) == 1 and "a bad one" in warnings[0].getMessage()
+
+
+@pytest.mark.parametrize("attempt", range(1, LAST_ATTEMPT + 1))
+def test_other_ways_of_compiling(shared: KernelStore, attempt: int) -> None:
+    """Each attempt has a key of its own, and code of its own that computes the same."""
+    plain = scale_by(31)
+    source = replace(plain, attempt=attempt)
+    assert source.digest != plain.digest and cache_key(source) != cache_key(plain)
+    shared.compile([plain, source])
+    check(shared, source, 31)
+    assert shared.lookup(source) != shared.lookup(plain)
 
 
 def test_worker_death(make) -> None:  # type: ignore[no-untyped-def]

@@ -107,6 +107,31 @@ def test_only_the_refused_node_stays_on_its_reference(
         assert sorted(served.values()) == ["native", "native"]
 
 
+@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("jit", ["eager", "lazy"])
+def test_a_single_node_is_compiled_in_another_way(
+    monkeypatch: pytest.MonkeyPatch, jit: str, attempts: int
+) -> None:
+    monkeypatch.setenv("TFJIT_JIT", jit)
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [3, 4], name="x")
+        tf.matmul(tf.cumsum(x), W, name="y")
+    expected = theirs(graph, "y:0", {"x:0": X})
+    with (
+        refusing(lambda source: source.attempt < attempts) as refused,
+        tfjit.Session(graph=graph) as session,
+    ):
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
+        variant = finished(session)
+        assert set(servings(variant).values()) == {"native"}
+        assert {source.attempt for source in refused} == set(range(attempts))
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
+        explained = session.explain("y:0")
+        assert {name for name, _ in explained.refused} == {"Cumsum", "y"}
+        assert all("compiled in another way" in why for _, why in explained.refused)
+
+
 def test_a_second_plan_divides_what_an_earlier_one_met(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     graph = softmax()
@@ -225,6 +250,7 @@ def test_random_graphs_with_refused_kernels(seed: int, mode: str) -> None:
     tests: list[Callable[[KernelSource], bool]] = [
         lambda source: bool(odd[int(source.digest[:2], 16)]),
         chosen[int(rng.integers(len(chosen)))],
+        lambda source: source.attempt < 1 + seed % 2,
     ]
     setting = {"TFJIT_JIT": "eager", "TFJIT_VERIFY": "1"}
     if mode == "dataflow":

@@ -144,7 +144,7 @@ class DividedGroup:
     """Name the parts of a group whose kernel the compiler refuses.
 
     node: the path of the group's node. reason: of the refusal. parts: the paths of their nodes;
-    none for a node that is compiled again with few optimizations.
+    none for a node whose kernel is compiled in another way.
     """
 
     node: str
@@ -156,7 +156,7 @@ class DividedGroup:
         """Return a text on the kernels in its place."""
         if self.parts:
             return f"divided into {len(self.parts)}: {', '.join(self.parts)}"
-        return "compiled with few optimizations"
+        return "compiled in another way"
 
 
 @dataclass(slots=True)

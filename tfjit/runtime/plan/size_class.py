@@ -19,7 +19,7 @@ from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported
 from tfjit.runtime.lowering.lowering import native_call
-from tfjit.runtime.schedule.group_division import unoptimized
+from tfjit.runtime.schedule.group_division import compiled_otherwise
 from tfjit.runtime.schedule.kernel_selection import MEMBER_BYTES, sources
 from tfjit.runtime.sizes.size_formulas import NotGeneric
 from tfjit.runtime.step.step import Step
@@ -206,7 +206,7 @@ class SizeClass:
     def _present(self, generic: GenericVariant, spec: NodeSpec, call: NativeCall) -> NativeCall:
         """Return the call, or the members' call where only that is present."""
         if spec.op != "_Fused":  # groups have been divided
-            call = unoptimized(call, store.refused)
+            call = compiled_otherwise(call, store.refused)
         missing = [source for source in call.sources() if not _is_present(source)]
         members = _member_call(generic, spec) if missing else None
         if members is None:

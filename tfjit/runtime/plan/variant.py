@@ -212,6 +212,8 @@ class Variant:
         key = self._key
         if key is None or not key.name or self.lowered is None or self.calls is None:
             return None
+        if self.lowered.divided:
+            return None
         name = key.name_in_packs
         try:
             data = stored_plan.to_bytes(
@@ -747,8 +749,8 @@ class Variant:
     def refused(self) -> list[tuple[str, str]]:
         """Return (node, reason) of each refused compilation.
 
-        The parts of a divided group serve it. A node that is not divided is compiled with few
-        optimizations, or stays on its reference.
+        The parts of a divided group serve it. A node that is not divided is compiled in
+        another way, or stays on its reference.
         """
         found = [
             (one.node, f"{one.reason}; {one.remedy}")

@@ -2,8 +2,8 @@
 
 A refused group is cut in two, and each half again whose kernel is refused, down to single nodes. The
 neighbours on either side of a refused single node then form one group each. The kernel of a single
-node is compiled again with few optimizations; where that is refused too, the node stays on its
-reference. Decisions follow from the kernels' states alone, so all plans of a process decide alike:
+node is compiled in other ways (`KernelSource.attempt`); where all are refused, the node stays on
+its reference. Decisions follow from the kernels' states alone, so all plans of a process decide alike:
 a caller asks again once the kernels of the parts have arrived.
 """
 
@@ -20,6 +20,7 @@ from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, Ref
 from tfjit.kernels.registry import Pointer
+from tfjit.kernels.source import LAST_ATTEMPT
 from tfjit.passes.fusion.divide_group import GroupDivider, Members, Part
 from tfjit.passes.ir.node import Node
 from tfjit.runtime.lowering.lowered_pickle import NodeOrder
@@ -78,19 +79,19 @@ class _Division:
             if part is not None:
                 call, reason = self._memo.call(part.spec, group_of(part.spec))
                 if call is not None and len(members) == 1:
-                    call = unoptimized(call, self._states.refused)
+                    call = compiled_otherwise(call, self._states.refused)
                 found = part, call, reason
             self._made[members] = found
         return self._made[members]
 
     def _serves(self, members: Members) -> bool:
-        """Return whether optimized code serves or may serve the members as one."""
+        """Return whether code of the first attempt serves or may serve the members as one."""
         found = self.made(members)
         call = found[1] if found is not None else None
         return (
             call is not None
             and not self._states.why_refused(call)
-            and all(source.opt_level == 3 for source in call.sources())
+            and all(source.attempt == 0 for source in call.sources())
         )
 
     def parts(self) -> list[Members]:
@@ -138,13 +139,15 @@ class _Division:
         return list(found)
 
 
-def unoptimized(call: NativeCall, refused: Refused) -> NativeCall:
-    """Return the call with the refused kernels compiled with few optimizations."""
+def compiled_otherwise(call: NativeCall, refused: Refused) -> NativeCall:
+    """Return the call with the refused kernels compiled in another way."""
     if all(refused(source) is None for source in call.sources()):
         return call
 
     def again(source: KernelSource) -> KernelSource:
-        return replace(source, opt_level=1) if refused(source) is not None else source
+        while refused(source) is not None and source.attempt < LAST_ATTEMPT:
+            source = replace(source, attempt=source.attempt + 1)
+        return source
 
     def word(old: Word) -> Word:
         if isinstance(old, Pointer) and old.source is not None:
@@ -167,7 +170,7 @@ def refused_instructions(lowered: Lowered, states: KernelStates) -> list[Instruc
         if instruction.spec.op != "_Fused" and not states.compiles():
             continue
         for source in instruction.call.sources() if instruction.call is not None else ():
-            if source.opt_level == 3 and states.refused(source) is not None:
+            if source.attempt < LAST_ATTEMPT and states.refused(source) is not None:
                 found.append(instruction)
                 break
     return found
@@ -178,7 +181,7 @@ def divide_refused(
 ) -> tuple[Lowered, list[KernelSource]]:
     """Return the partition without refused kernels, and kernels that may arrive.
 
-    Groups are divided; other nodes are compiled with few optimizations. While kernels may arrive,
+    Groups are divided; other nodes are compiled in another way. While kernels may arrive,
     the partition itself is returned; without `waits`, a changed one all the same.
     """
     divisions: list[_Division] = []
@@ -190,7 +193,7 @@ def divide_refused(
             divider = GroupDivider(group, instruction.spec.constants, rules)
             divisions.append(_Division(instruction, divider, memo, states))
         elif instruction.call is not None:
-            calls[id(instruction)] = unoptimized(instruction.call, states.refused)
+            calls[id(instruction)] = compiled_otherwise(instruction.call, states.refused)
     chosen = [(division, division.parts()) for division in divisions]
     missing = dict.fromkeys(
         source for division, parts in chosen for source in division.missing(parts)
@@ -250,14 +253,14 @@ class _Splice:
         if call is None:
             return instruction
         made = replace(instruction, call=call, unfused=None)
-        self._note_unoptimized(made)
+        self._note_attempt(made)
         return made
 
-    def _note_unoptimized(self, instruction: Instruction) -> None:
-        """Note a node of which a kernel is compiled with few optimizations."""
+    def _note_attempt(self, instruction: Instruction) -> None:
+        """Note a node of which a kernel is compiled in another way."""
         for source in instruction.call.sources() if instruction.call is not None else ():
-            if source.opt_level < 3:
-                why = self._states.refused(replace(source, opt_level=3)) or ""
+            if source.attempt:
+                why = self._states.refused(replace(source, attempt=0)) or ""
                 self._made.divided.append(DividedGroup(instruction.node_path, why, ()))
                 break
 
@@ -275,7 +278,7 @@ class _Splice:
         name = instruction.node_path
         self._made.divided.append(DividedGroup(name, why, tuple(part.node_path for part in found)))
         for one in found:
-            self._note_unoptimized(one)
+            self._note_attempt(one)
         return found
 
     def _instruction(
@@ -485,4 +488,4 @@ def _order(graph: DataflowGraph | NodeOrder, parts: dict[str, list[Instruction]]
     return NodeOrder(names, after)
 
 
-__all__ = ["KernelStates", "divide_refused", "refused_instructions", "unoptimized"]
+__all__ = ["KernelStates", "divide_refused", "refused_instructions", "compiled_otherwise"]
