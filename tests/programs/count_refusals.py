@@ -22,7 +22,7 @@ os.environ["TFJIT_JIT"] = "eager"
 import numpy as np
 
 import tfjit
-from tests.programs.big_graphs import BigGraph, tf1
+from tests.programs.big_graphs import BigGraph, theirs
 from tfjit.kernels.jit.store import store
 
 TOLERANCE = 1e-3
@@ -36,9 +36,9 @@ def size_of(seed: int) -> int:
 def differences(seed: int) -> list[str]:
     """Return a line for each fetch that differs from TensorFlow's."""
     drawn = BigGraph(seed, size_of(seed))
-    with tf1.Session(graph=drawn.graph) as theirs, tfjit.Session(graph=drawn.graph) as ours:
-        expected = theirs.run(drawn.fetches, drawn.feeds)
-        got = ours.run(drawn.fetches, drawn.feeds)
+    expected = theirs(drawn.graph, drawn.fetches, drawn.feeds)
+    with tfjit.Session(graph=drawn.graph) as session:
+        got = session.run(drawn.fetches, drawn.feeds)
     found = []
     for name, a, b in zip(drawn.fetches, got, expected, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
