@@ -1,12 +1,12 @@
 """Compile generated text through Numba to object code.
 
 `python -m tfjit.kernels.jit.compiler` is the worker process, which compiles for other processes. It
-reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "attempt",
-"title", "directory"}. It answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an
-encoded ObjectFile} or, in place of the object, "error". Before the first answer it writes {"ready":
-true}, or {"fatal": reason} if it cannot compile anything. It also writes KEY.py and KEY.o into
-`directory` where it may. It ends when stdin closes, after the current kernel, or after two idle
-minutes.
+reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave",
+"attempt", "title", "directory"}. It answers each with one line on stdout: {"key", "path", "ms",
+"object": base64 of an encoded ObjectFile} or, in place of the object, "error". Before the first
+answer it writes {"ready": true}, or {"fatal": reason} if it cannot compile anything. It also writes
+KEY.py and KEY.o into `directory` where it may. It ends when stdin closes, after the current kernel,
+or after two idle minutes.
 """
 
 from __future__ import annotations

@@ -210,8 +210,12 @@ class KernelStore:
         """Return the reason why the kernel cannot be compiled, or None."""
         return self._refused.get(source)
 
+    def has_refusals(self) -> bool:
+        """Return whether any kernel is refused."""
+        return bool(self._refused)
+
     def compiles(self) -> bool:
-        """Return whether missing kernels can be compiled, as far as is known."""
+        """Return whether missing kernels can be compiled, as far as known."""
         return not self._without_compiler
 
     def refusals(self) -> dict[KernelSource, str]:
@@ -228,7 +232,7 @@ class KernelStore:
         """
         return sum(1 for worker in self._workers if worker.in_flight)
 
-    def settled(self, sources: Iterable[KernelSource]) -> bool:
+    def are_final(self, sources: Iterable[KernelSource]) -> bool:
         """Return whether no kernel of these will change its state.
 
         Each is loaded, refused, or not compiled because of TFJIT_JIT=off.
@@ -344,7 +348,7 @@ class KernelStore:
         wanted = list(dict.fromkeys(sources))
         self.request(wanted)
         with self._lock:
-            if not self.settled(wanted):
+            if not self.are_final(wanted):
                 self._waiting.append((wanted, callback))
                 return
         callback()
@@ -446,7 +450,7 @@ class KernelStore:
             self._wanted_workers = max(self._wanted_workers, workers)
         self.request(sources)
         with self._changed:
-            done = self._changed.wait_for(lambda: self._closed or self.settled(sources), timeout)
+            done = self._changed.wait_for(lambda: self._closed or self.are_final(sources), timeout)
         if not done:
             raise TimeoutError(f"{len(sources)} kernels are not compiled after {timeout} s")
         for source in sources:
@@ -574,7 +578,7 @@ class KernelStore:
     def _call_ready(self) -> None:
         """Call the callbacks of settled kernels."""
         with self._lock:
-            ready = [entry for entry in self._waiting if self.settled(entry[0])]
+            ready = [entry for entry in self._waiting if self.are_final(entry[0])]
             self._waiting = [entry for entry in self._waiting if entry not in ready]
             self._calling += ready  # a child that is forked now has to call them
         for entry in ready:

@@ -1,6 +1,6 @@
 """Divide a fused group into parts that compute its results together.
 
-The parts of a group whose kernel cannot be compiled are smaller groups, down to single nodes.
+The parts of a group without a kernel are smaller groups, down to single nodes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class GroupDivider:
         return ref
 
     def halves(self, members: Members) -> tuple[Members, Members]:
-        """Cut members in two near the middle, where the fewest bytes cross the cut."""
+        """Cut members in two near the middle, where the fewest bytes cross."""
         count = len(members)
         least = max(count // 3, 1)
         cut = min(
@@ -97,7 +97,7 @@ class GroupDivider:
         return members[:cut], members[cut:]
 
     def _crossing(self, first: Members, second: Members) -> int:
-        """Return the bytes of values that the second members read from the first."""
+        """Return the bytes that the second members read from the first."""
         before = set(first)
         refs = {self._computed(r) for n in second for r in self.group.members[n].inputs}
         return sum(self.group.tensor(r).nbytes for r in refs if r.member in before)
@@ -186,7 +186,7 @@ class GroupDivider:
         return tuple(found)
 
     def _kinds(self, members: Members) -> Iterator[tuple[str, int]]:
-        """Yield the kinds of group that the members may form, each with the anchor."""
+        """Yield the kinds of group that members may form, with their anchors."""
         group = self.group
         if group.kind != "loop" and group.anchor in members:
             yield group.kind, group.anchor
@@ -205,7 +205,10 @@ class GroupDivider:
     def _group(
         self, chosen: Sequence[int], outputs: Sequence[Ref], kind: str, anchor: int
     ) -> tuple[FusedGroup, tuple[Ref, ...]]:
-        """Return the group of some members, and its inputs as values of the whole group."""
+        """Return the group of some members, and its inputs.
+
+        The inputs are values of the whole group.
+        """
         place = {number: k for k, number in enumerate(chosen)}
         order = [anchor, *chosen] if kind != "loop" else chosen
         inputs = dict.fromkeys(

@@ -175,7 +175,10 @@ def _stepped(way: Affine, start: int, step: int) -> Affine:
 
 
 MAX_DEPTH: Final = 120
-"""Members between a result and an operand: each takes some frames of Python's stack."""
+"""Members between a result and an operand.
+
+Each takes some frames of Python's stack.
+"""
 
 
 class IterationSpaceBuilder:

@@ -287,7 +287,7 @@ def test_worker_that_cannot_start(
     store = make()
     with pytest.raises(CompileError, match="needs an older NumPy"):
         store.compile([scale_by(17), scale_by(18)])
-    assert store.settled([scale_by(17), scale_by(18)])
+    assert store.are_final([scale_by(17), scale_by(18)])
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
 
@@ -612,6 +612,6 @@ def test_a_recording_store_loads_nothing(shared: KernelStore, tmp_path: Path) ->
     store.request([source, source])
     done = threading.Event()
     store.when_ready([source], done.set)
-    assert done.wait(10) and store.settled([source]) and store.lookup(source) is None
+    assert done.wait(10) and store.are_final([source]) and store.lookup(source) is None
     assert store.recorded() == ([source], []) and not store.refusals()
     store.close()

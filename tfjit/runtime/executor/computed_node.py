@@ -24,7 +24,7 @@ from tfjit.runtime.kernel_api.op_kernel import (
 )
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import Variable
-from tfjit.runtime.schedule.group_division import KernelStates, divide_refused
+from tfjit.runtime.schedule.group_division import divide_refused
 from tfjit.runtime.schedule.kernel_selection import add_member_calls, group_of, sources
 from tfjit.runtime.step.dumps import dump_kernels
 from tfjit.runtime.step.loop_osr import run_loop
@@ -309,7 +309,7 @@ class ComputedNode(ReferencedNode):
         self, key: _Shapes, waiting: _Waiting, store: RequestedKernels, recurs: bool
     ) -> Step | None:
         """Return a step of present code; request missing code of recurring shapes."""
-        if waiting.awaited and not store.settled(waiting.awaited):
+        if waiting.awaited and not store.are_final(waiting.awaited):
             return self._steps.get(key)
         refused = any(store.refused(source) is not None for source in waiting.sources)
         own = all(store.lookup(source) is not None for source in waiting.sources)
@@ -343,15 +343,14 @@ class ComputedNode(ReferencedNode):
         return step
 
     def _divide_refused(self, waiting: _Waiting, store: RequestedKernels) -> None:
-        """Divide a group of a refused kernel, or request the kernels of its parts."""
-        states = KernelStates(store.refused, store.settled, store.compiles)
+        """Divide a refused group, or request the kernels of its parts."""
         memo = self._env.memo(self._device.backend)
         with self._env.settings():
-            lowered, waiting.awaited = divide_refused(waiting.lowered, memo, states)
+            lowered, waiting.awaited = divide_refused(waiting.lowered, memo, store)
         if lowered is not waiting.lowered:
             waiting.lowered, waiting.divided = lowered, True
             waiting.sources = tuple(sources(i.call for i in lowered.instructions))
-            waiting.awaited = [s for s in waiting.sources if not store.settled([s])]
+            waiting.awaited = [s for s in waiting.sources if not store.are_final([s])]
         if waiting.awaited:
             store.request(waiting.awaited)
 

@@ -141,10 +141,10 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class DividedGroup:
-    """Name the parts of a group whose kernel the compiler refuses.
+    """Name the parts of a group with a refused kernel.
 
     node: the path of the group's node. reason: of the refusal. parts: the paths of their nodes;
-    none for a node whose kernel is compiled in another way.
+    none for a node that is compiled in another way.
     """
 
     node: str

@@ -33,7 +33,7 @@ from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
-from tfjit.runtime.schedule.group_division import KernelStates, divide_refused
+from tfjit.runtime.schedule.group_division import divide_refused
 from tfjit.runtime.schedule.kernel_selection import CallMemo, select_some
 from tfjit.runtime.sizes.size_constants import SizeGraph
 from tfjit.runtime.sizes.size_formulas import (
@@ -211,11 +211,10 @@ class GenericVariant:
 
         The texts do not depend on sizes, so the groups of all samples have the same parts.
         """
-        if not store.refusals():
+        if not store.has_refusals():
             return lowered
         select_some(lowered, [i for i in lowered.instructions if i.spec.op == "_Fused"])
-        states = KernelStates(store.refused, store.settled, store.compiles)
-        return divide_refused(lowered, CallMemo(self.backend), states, waits=False)[0]
+        return divide_refused(lowered, CallMemo(self.backend), store, waits=False)[0]
 
     def _size_graph(self, samples: list[Sizes]) -> SizeGraph:
         """Return the nodes of the run's unoptimised graph that follow from sizes."""
@@ -343,7 +342,10 @@ class GenericVariant:
         store.when_ready(made.wanted, go_on)
 
     def _build_again(self) -> None:
-        """Build the variant with the groups of refused kernels divided; this one serves so far."""
+        """Build the variant with the groups of refused kernels divided.
+
+        This one serves so far.
+        """
         if self.plan.generic is self and not self.plan.session.closed:
             start(self.plan, lambda: self._met, self._submit, self._generation, at_once=True)
 

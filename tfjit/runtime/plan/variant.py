@@ -29,7 +29,7 @@ from tfjit.runtime.plan import first_run, plan_warm_start, stored_plan, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
 from tfjit.runtime.plan.plan_key import PlanKey, plan_key
-from tfjit.runtime.schedule.group_division import KernelStates, divide_refused, refused_instructions
+from tfjit.runtime.schedule.group_division import divide_refused, refused_instructions
 from tfjit.runtime.schedule.kernel_priority import most_valuable_first
 from tfjit.runtime.schedule.kernel_selection import (
     CallMemo,
@@ -69,9 +69,6 @@ def _is_loaded(source: KernelSource) -> bool:
 def _lacks(call: NativeCall) -> bool:
     """Return whether code of a call is missing; load present code."""
     return not store.load_present(call.sources())
-
-
-_STATES = KernelStates(store.refused, store.settled, store.compiles)
 
 
 class Variant:
@@ -188,7 +185,7 @@ class Variant:
         key, session = self._key, self.plan.session
         if key is None or not key.name or self.lowered is None or self.calls is None:
             return False
-        if self.lowered.divided:  # the next process may compile what this one could not
+        if self.lowered.divided:  # the next process may compile more
             return False
         if session.closed or (self._stored is None and len(self.partitions) != 1):
             return False
@@ -467,25 +464,25 @@ class Variant:
         """Return the kernels that may still arrive, the most valuable first."""
         assert self.lowered is not None
         wanted = most_valuable_first(self.lowered, _is_loaded)
-        return [source for source in wanted if not store.settled([source])]
+        return [source for source in wanted if not store.are_final([source])]
 
     def _may_improve(self) -> bool:
         """Return whether kernels may arrive, or others may replace refused ones."""
         assert self.lowered is not None
-        return bool(self._missing()) or bool(refused_instructions(self.lowered, _STATES))
+        return bool(self._missing()) or bool(refused_instructions(self.lowered, store))
 
     def _divide_refused(self) -> list[KernelSource]:
-        """Divide the groups of refused kernels; return the parts' kernels to wait for.
+        """Divide refused groups; return the kernels of parts to wait for.
 
         With none to wait for, `lowered` holds the parts.
         """
         lowered = self.lowered
         assert lowered is not None
-        if not refused_instructions(lowered, _STATES):
+        if not refused_instructions(lowered, store):
             return []
         if self._part_calls is None:
             self._part_calls = CallMemo(lowered.backend)
-        made, missing = divide_refused(lowered, self._part_calls, _STATES)
+        made, missing = divide_refused(lowered, self._part_calls, store)
         if made is not lowered:
             self.calls = finish_selection(made, self.plan.session.split_threads)
             self.lowered, self._part_calls, self._installed = made, None, -1
@@ -497,7 +494,7 @@ class Variant:
                 settings.say(
                     "kernels", "plan %s: %s is divided: %s", self.plan.name, group.node, group.parts
                 )
-            return [source for source in sources(all_calls(made)) if not store.settled([source])]
+            return [source for source in sources(all_calls(made)) if not store.are_final([source])]
         return missing
 
     def _optimize(self) -> None:
@@ -678,7 +675,7 @@ class Variant:
 
     def _advance(self, missing: list[KernelSource], count: int) -> None:
         """Install a step of arrived kernels; wait for `count` missing ones."""
-        missing = [source for source in missing if not store.settled([source])]
+        missing = [source for source in missing if not store.are_final([source])]
         try:
             if not missing:
                 self._finish()

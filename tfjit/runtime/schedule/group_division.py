@@ -1,17 +1,17 @@
-"""Divide the groups whose kernels the compiler refuses.
+"""Divide the groups that have a refused kernel.
 
-A refused group is cut in two, and each half again whose kernel is refused, down to single nodes. The
+A refused group is cut in two, and each half again that is refused, down to single nodes. The
 neighbours on either side of a refused single node then form one group each. The kernel of a single
 node is compiled in other ways (`KernelSource.attempt`); where all are refused, the node stays on
-its reference. Decisions follow from the kernels' states alone, so all plans of a process decide alike:
-a caller asks again once the kernels of the parts have arrived.
+its reference. Decisions follow from the kernels' states alone, so all plans of a process decide
+alike: a caller asks again once the kernels of the parts have arrived.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -36,26 +36,36 @@ Refused = Callable[["KernelSource"], str | None]
 """Return the reason why a kernel cannot be compiled, or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelStates:
-    """Tell the states of kernels.
+class KernelStates(Protocol):
+    """Tell the states of kernels, as the kernel store does."""
 
-    refused: the reason of a refused kernel. settled: whether no kernel of these changes its state.
-    compiles: whether the process can compile at all; a group without compiler is cut into its
-    members at once, whose kernels archives hold.
-    """
+    @property
+    def refused(self) -> Refused:
+        """Return the function that gives the reason of a refused kernel."""
 
-    refused: Refused
-    settled: Callable[[Iterable[KernelSource]], bool]
-    compiles: Callable[[], bool]
+    @property
+    def are_final(self) -> Callable[[Iterable[KernelSource]], bool]:
+        """Return the function that tells whether kernels keep their states."""
 
-    def why_refused(self, call: NativeCall | None) -> str:
-        """Return the reason why a kernel of a call is refused, or ""."""
-        for source in call.sources() if call is not None else ():
-            why = self.refused(source)
-            if why is not None:
-                return why
-        return ""
+    @property
+    def has_refusals(self) -> Callable[[], bool]:
+        """Return the function that tells whether any kernel is refused."""
+
+    @property
+    def compiles(self) -> Callable[[], bool]:
+        """Return the function that tells whether the process can compile at all.
+
+        Without compiler a group is cut into its members at once: archives hold their kernels.
+        """
+
+
+def _why_refused(call: NativeCall | None, refused: Refused) -> str:
+    """Return the reason of a call's refused kernel, or ""."""
+    for source in call.sources() if call is not None else ():
+        why = refused(source)
+        if why is not None:
+            return why
+    return ""
 
 
 class _Division:
@@ -71,7 +81,7 @@ class _Division:
         self._made: dict[Members, tuple[Part, NativeCall | None, str] | None] = {}
 
     def made(self, members: Members) -> tuple[Part, NativeCall | None, str] | None:
-        """Return (part, call, reason for no call), or None for no valid group."""
+        """Return (part, call, reason for none); None for no valid group."""
         if members not in self._made:
             yield_interpreter()
             part = self.divider.part(members)
@@ -85,12 +95,12 @@ class _Division:
         return self._made[members]
 
     def _serves(self, members: Members) -> bool:
-        """Return whether code of the first attempt serves or may serve the members as one."""
+        """Return whether a first attempt serves or may serve the members."""
         found = self.made(members)
         call = found[1] if found is not None else None
         return (
             call is not None
-            and not self._states.why_refused(call)
+            and not _why_refused(call, self._states.refused)
             and all(source.attempt == 0 for source in call.sources())
         )
 
@@ -134,9 +144,16 @@ class _Division:
             made = self.made(members)
             call = made[1] if made is not None else None
             for source in call.sources() if call is not None else ():
-                if not self._states.settled([source]):
+                if not self._states.are_final([source]):
                     found[source] = None
         return list(found)
+
+
+def next_attempt(source: KernelSource, refused: Refused) -> KernelSource:
+    """Return the kernel with the first attempt that is not refused yet."""
+    while refused(source) is not None and source.attempt < LAST_ATTEMPT:
+        source = replace(source, attempt=source.attempt + 1)
+    return source
 
 
 def compiled_otherwise(call: NativeCall, refused: Refused) -> NativeCall:
@@ -144,20 +161,19 @@ def compiled_otherwise(call: NativeCall, refused: Refused) -> NativeCall:
     if all(refused(source) is None for source in call.sources()):
         return call
 
-    def again(source: KernelSource) -> KernelSource:
-        while refused(source) is not None and source.attempt < LAST_ATTEMPT:
-            source = replace(source, attempt=source.attempt + 1)
-        return source
-
     def word(old: Word) -> Word:
         if isinstance(old, Pointer) and old.source is not None:
-            return replace(old, source=again(old.source))
+            return replace(old, source=next_attempt(old.source, refused))
         return old
 
     return replace(
         call,
         launches=tuple(
-            replace(launch, source=again(launch.source), words=tuple(map(word, launch.words)))
+            replace(
+                launch,
+                source=next_attempt(launch.source, refused),
+                words=tuple(map(word, launch.words)),
+            )
             for launch in call.launches
         ),
     )
@@ -165,8 +181,8 @@ def compiled_otherwise(call: NativeCall, refused: Refused) -> NativeCall:
 
 def refused_instructions(lowered: Lowered, states: KernelStates) -> list[Instruction]:
     """Return the instructions with a refused kernel that other kernels may replace."""
-    found = []
-    for instruction in lowered.instructions:
+    found: list[Instruction] = []
+    for instruction in lowered.instructions if states.has_refusals() else ():
         if instruction.spec.op != "_Fused" and not states.compiles():
             continue
         for source in instruction.call.sources() if instruction.call is not None else ():
@@ -199,7 +215,7 @@ def divide_refused(
         source for division, parts in chosen for source in division.missing(parts)
     )
     for source in sources(calls.values()):
-        if not states.settled([source]):
+        if not states.are_final([source]):
             missing[source] = None
     if not (chosen or calls) or (missing and waits):
         return lowered, list(missing)
@@ -245,7 +261,9 @@ class _Splice:
         self._replace_kinds(by_id.values(), parts_of)
         self._made.instructions = self._reordered(instructions, parts_of)
         if self._made.graph is not None:
-            self._made.graph = self._orders.get(id(self._made.graph), self._made.graph)
+            order = self._orders.get(id(self._made.graph))
+            if order is not None:
+                self._made.graph = order  # type: ignore[assignment]
         return self._made
 
     def _compiled_again(self, instruction: Instruction) -> Instruction:
@@ -274,7 +292,7 @@ class _Splice:
         found: list[Instruction] = []
         for part, call, reason in _in_order([*made, *copies], divider):
             found.append(self._instruction(instruction, part, call, reason, values))
-        why = self._states.why_refused(instruction.call)
+        why = _why_refused(instruction.call, self._states.refused)
         name = instruction.node_path
         self._made.divided.append(DividedGroup(name, why, tuple(part.node_path for part in found)))
         for one in found:
@@ -339,7 +357,7 @@ class _Splice:
         for instruction in instructions:
             order = self._orders.get(id(instruction.graph))
             if order is not None:
-                instruction = replace(instruction, graph=order)
+                instruction = replace(instruction, graph=order)  # type: ignore[arg-type]
             made.append(instruction)
         return made
 
@@ -421,7 +439,7 @@ _Made = tuple[Part, "NativeCall | None", str]
 
 
 def _in_order(parts: Sequence[_Made], divider: GroupDivider) -> list[_Made]:
-    """Return the parts, each behind those whose values it reads."""
+    """Return the parts, each behind the makers of its inputs."""
     place: dict[Ref, int] = {}
     for k, (part, _, _) in enumerate(parts):
         place.update(dict.fromkeys(part.outputs, k))
@@ -488,4 +506,10 @@ def _order(graph: DataflowGraph | NodeOrder, parts: dict[str, list[Instruction]]
     return NodeOrder(names, after)
 
 
-__all__ = ["KernelStates", "divide_refused", "refused_instructions", "compiled_otherwise"]
+__all__ = [
+    "KernelStates",
+    "divide_refused",
+    "refused_instructions",
+    "compiled_otherwise",
+    "next_attempt",
+]
