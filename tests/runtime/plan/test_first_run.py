@@ -71,7 +71,7 @@ def present(requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch) -> R
 
         monkeypatch.setattr(store, "lookup", found)
         monkeypatch.setattr(store, "load_present", all_found)
-        monkeypatch.setattr(store, "settled", all_found)
+        monkeypatch.setattr(store, "are_final", all_found)
 
     return reveal
 
