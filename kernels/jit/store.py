@@ -23,7 +23,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,6 +104,7 @@ class KernelStore:
         self._generic: dict[KernelSource, str] = {}  # those from archives, with their keys
         self._without_compiler = ""  # the reason, once it was met
         self._recorded: dict[KernelSource, None] | None = None
+        self._known_refused: frozenset[str] = frozenset()
         self._recorded_ir: dict[tuple[str, tuple[str, ...]], None] = {}
         self.ir_keys: set[str] = set()  # names of the objects that `load_ir` has loaded
         # the same names, and those that an earlier process gave, by digest of the assembly
@@ -158,13 +159,14 @@ class KernelStore:
         with self._lock:
             self._packs.add(level, archive)
 
-    def record(self) -> None:
+    def record(self, refused: Collection[str] = ()) -> None:
         """Record the requested kernels from now on.
 
         They are neither loaded nor compiled. For a process that finds the kernels that a graph
-        needs: it runs on references.
+        needs: it runs on references. refused: digests of kernels that cannot be compiled.
         """
         self._recorded = {}
+        self._known_refused = frozenset(refused)
 
     def recorded(self) -> tuple[list[KernelSource], list[tuple[str, tuple[str, ...]]]]:
         """Return the recorded kernels, and the recorded (LLVM assembly, its functions)."""
@@ -478,6 +480,9 @@ class KernelStore:
     def _load_or_queue(self, sources: list[KernelSource]) -> None:
         for source in sources:
             try:
+                if source.digest in self._known_refused:
+                    self._refuse(source, "an archive lacks it", quiet=True)
+                    continue
                 if self._recorded is not None:
                     self._recorded[source] = None
                     self._settle(source)

@@ -117,7 +117,7 @@ def to_bytes(
             key.threads if lowered.has_loops or lowered.splits else 0,
             (calls.kernels, calls.groups, calls.shared, calls.unfused) if calls else None,
             [
-                (s.text, s.entries, s.arity, s.interleave, s.title, s.module)
+                (s.text, s.entries, s.arity, s.interleave, s.title, s.module, s.attempt)
                 for s in encoded.sources
             ],
             [*map(name_of or _name_of, encoded.sources)],

@@ -209,8 +209,6 @@ class Variant:
         key = self._key
         if key is None or not key.name or self.lowered is None or self.calls is None:
             return None
-        if self.lowered.divided:
-            return None
         name = key.name_in_packs
         try:
             data = stored_plan.to_bytes(
