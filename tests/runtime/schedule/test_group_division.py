@@ -266,3 +266,56 @@ def test_random_graphs_with_refused_kernels(seed: int, mode: str) -> None:
                 for name, a, b in zip(drawn.fetches, got, expected, strict=True):
                     np.testing.assert_allclose(a, b, 1e-3, 1e-3, err_msg=f"{drawn.text}, {name}")
                 session.wait_until_compiled()
+
+
+def _chains(x: Any) -> Any:
+    """Return independent chains of products, which form bundles."""
+    w = tf.constant(np.random.default_rng(0).standard_normal((96, 96)).astype("f4") / 10)
+    found = []
+    for k in range(6):
+        h = x * (1.0 + k)
+        for _ in range(3):
+            h = tf.sin(tf.tanh(tf.matmul(h, w) + 0.5) * 1.5)
+        found.append(h)
+    return tf.add_n(found)
+
+
+def _recurrence(x: Any) -> Any:
+    """Return a loop with independent rows, which threads divide."""
+    w = tf.constant(np.random.default_rng(0).standard_normal((96, 96)).astype("f4") / 10)
+    return tf.while_loop(
+        lambda i, h: i < 20,
+        lambda i, h: (i + 1, tf.sin(tf.tanh(tf.matmul(h, w) + x) * 1.5) + tf.exp(-tf.abs(h))),
+        [0, x],
+    )[1]
+
+
+@pytest.mark.parametrize("jit", ["eager", "lazy"])
+@pytest.mark.parametrize("make", [_chains, _recurrence])
+def test_divided_groups_on_several_threads(
+    make: Callable[[Any], Any], jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFJIT_JIT", jit)
+    monkeypatch.setenv("TFJIT_VERIFY", "1")
+    graph = tf1.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [64, 96], name="x")
+        y = make(x)
+    feeds = {"x:0": np.random.default_rng(1).uniform(-1, 1, (64, 96)).astype("f4")}
+    expected = theirs(graph, y, feeds)
+    own = 1 if make is _chains else 2  # else the threads share each product out
+    config = tfjit.ConfigProto(intra_op_parallelism_threads=own, inter_op_parallelism_threads=2)
+    tests: list[Callable[[KernelSource], bool]] = [
+        lambda source: "+sin" in source.title,
+        lambda source: "sin" in source.text,
+    ]
+    for is_bad in tests:
+        with refusing(is_bad) as refused, tfjit.Session(graph=graph, config=config) as session:
+            for _ in range(3):
+                np.testing.assert_allclose(session.run(y, feeds), expected, 1e-3, 1e-3)
+                session.wait_until_compiled()
+            explained = session.explain(y)
+            assert refused
+            if is_bad is tests[0]:
+                assert explained.bundles if make is _chains else explained.divisions
+                assert "reference" not in {node.serving for node in explained.nodes}
