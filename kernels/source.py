@@ -47,6 +47,8 @@ class Source:
 
 LAST_ATTEMPT: Final = 2
 """Greatest `KernelSource.attempt`."""
+FAST_ATTEMPT: Final = 1
+"""Last attempt whose code is as fast as the first's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Divide the groups that have a refused kernel.
 
-A refused group is cut in two, and each half again that is refused, down to single nodes. The
-neighbours on either side of a refused single node then form one group each. The kernel of a single
-node is compiled in other ways (`KernelSource.attempt`); where all are refused, the node stays on
-its reference. Decisions follow from the kernels' states alone, so all plans of a process decide
+A refused kernel is compiled in another way (`KernelSource.attempt`). A group that is refused again
+is cut in two, and each half again that is refused, down to single nodes. The neighbours on either
+side of a refused single node then form one group each. The kernel of a single node is compiled in
+further ways; where all are refused, the node stays on its reference. Decisions follow from the kernels' states alone, so all plans of a process decide
 alike: a caller asks again once the kernels of the parts have arrived.
 """
 
@@ -20,7 +20,7 @@ from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, Ref
 from tfjit.kernels.registry import Pointer
-from tfjit.kernels.source import LAST_ATTEMPT
+from tfjit.kernels.source import FAST_ATTEMPT, LAST_ATTEMPT
 from tfjit.passes.fusion.divide_group import GroupDivider, Members, Part
 from tfjit.passes.ir.node import Node
 from tfjit.runtime.lowering.lowered_pickle import NodeOrder
@@ -88,20 +88,21 @@ class _Division:
             found = None
             if part is not None:
                 call, reason = self._memo.call(part.spec, group_of(part.spec))
-                if call is not None and len(members) == 1:
-                    call = compiled_otherwise(call, self._states.refused)
+                if call is not None:
+                    last = LAST_ATTEMPT if len(members) == 1 else FAST_ATTEMPT
+                    call = compiled_otherwise(call, self._states.refused, last)
                 found = part, call, reason
             self._made[members] = found
         return self._made[members]
 
     def _serves(self, members: Members) -> bool:
-        """Return whether a first attempt serves or may serve the members."""
+        """Return whether fast code serves or may serve the members."""
         found = self.made(members)
         call = found[1] if found is not None else None
         return (
             call is not None
             and not _why_refused(call, self._states.refused)
-            and all(source.attempt == 0 for source in call.sources())
+            and all(source.attempt <= FAST_ATTEMPT for source in call.sources())
         )
 
     def parts(self) -> list[Members]:
@@ -149,21 +150,24 @@ class _Division:
         return list(found)
 
 
-def next_attempt(source: KernelSource, refused: Refused) -> KernelSource:
-    """Return the kernel with the first attempt that is not refused yet."""
-    while refused(source) is not None and source.attempt < LAST_ATTEMPT:
+def next_attempt(source: KernelSource, refused: Refused, last: int = LAST_ATTEMPT) -> KernelSource:
+    """Return the kernel with the first attempt that is not refused yet.
+
+    last: the last attempt that is made.
+    """
+    while refused(source) is not None and source.attempt < last:
         source = replace(source, attempt=source.attempt + 1)
     return source
 
 
-def compiled_otherwise(call: NativeCall, refused: Refused) -> NativeCall:
+def compiled_otherwise(call: NativeCall, refused: Refused, last: int = LAST_ATTEMPT) -> NativeCall:
     """Return the call with the refused kernels compiled in another way."""
     if all(refused(source) is None for source in call.sources()):
         return call
 
     def word(old: Word) -> Word:
         if isinstance(old, Pointer) and old.source is not None:
-            return replace(old, source=next_attempt(old.source, refused))
+            return replace(old, source=next_attempt(old.source, refused, last))
         return old
 
     return replace(
@@ -171,7 +175,7 @@ def compiled_otherwise(call: NativeCall, refused: Refused) -> NativeCall:
         launches=tuple(
             replace(
                 launch,
-                source=next_attempt(launch.source, refused),
+                source=next_attempt(launch.source, refused, last),
                 words=tuple(map(word, launch.words)),
             )
             for launch in call.launches
@@ -197,19 +201,23 @@ def divide_refused(
 ) -> tuple[Lowered, list[KernelSource]]:
     """Return the partition without refused kernels, and kernels that may arrive.
 
-    Groups are divided; other nodes are compiled in another way. While kernels may arrive,
-    the partition itself is returned; without `waits`, a changed one all the same.
+    Kernels are compiled in another way; groups that are refused again are divided. While kernels
+    may arrive, the partition itself is returned; without `waits`, a changed one all the same.
     """
     divisions: list[_Division] = []
     calls: dict[int, NativeCall] = {}
     rules = lowered.backend.fusion
     for instruction in refused_instructions(lowered, states):
-        group = group_of(instruction.spec)
-        if group is not None and rules is not None:
+        assert instruction.call is not None
+        group = group_of(instruction.spec) if rules is not None else None
+        last = LAST_ATTEMPT if group is None else FAST_ATTEMPT
+        call = compiled_otherwise(instruction.call, states.refused, last)
+        is_refused = _why_refused(call, states.refused) or not states.compiles()
+        if group is not None and rules is not None and is_refused:
             divider = GroupDivider(group, instruction.spec.constants, rules)
             divisions.append(_Division(instruction, divider, memo, states))
-        elif instruction.call is not None:
-            calls[id(instruction)] = compiled_otherwise(instruction.call, states.refused)
+        else:
+            calls[id(instruction)] = call
     chosen = [(division, division.parts()) for division in divisions]
     missing = dict.fromkeys(
         source for division, parts in chosen for source in division.missing(parts)
