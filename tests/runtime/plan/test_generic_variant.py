@@ -84,11 +84,22 @@ def _mask(x: Any) -> list[Any]:
         return [tf.matmul(shares, x), last, x[: n - 1, 2:], tf.where(later, scores, -scores)]
 
 
+def _attention(x: Any) -> list[Any]:
+    """Attention of two heads: its kernel reads masks that depend on the size, row by row."""
+    n = tf.shape(x)[0]
+    heads = tf.transpose(tf.reshape(x, [1, n, 2, 3]), [0, 2, 1, 3])
+    allowed = tf.reshape(tf.cast(tf.range(n)[:, None] >= tf.range(n), tf.float32), [1, 1, n, n])
+    scores = tf.matmul(heads, heads, transpose_b=True) * 0.5
+    shares = tf.nn.softmax(scores * allowed - 1e9 * (1 - allowed))
+    return [tf.reshape(tf.transpose(tf.matmul(shares, heads), [0, 2, 1, 3]), [n, FEATURES])]
+
+
 MODELS: dict[str, Callable[[Any], list[Any]]] = {
     "mlp": _mlp,
     "shapes": _shapes,
     "rows": _rows,
     "mask": _mask,
+    "attention": _attention,
 }
 
 
@@ -354,6 +365,20 @@ def test_a_large_graph_builds_its_generic_variant_in_the_background(
     while made.plan.generic is None:
         jobs.pop(0)()
     assert made.plan.generic.ready
+
+
+def test_attention_with_masks_of_the_size_gets_its_own_kernel() -> None:
+    made = Program("attention")
+    for n in (9, 14, 30):
+        made.check(n)
+    assert made.session.wait_until_compiled(120)
+    generic = made.generic()
+    for n in (30, 21, 17):
+        made.check(n)
+    (known,) = [known for known in generic.classes if known.covers((30,))]
+    owners = [one for run in known.step.layout.native_runs for one in run.owners]
+    titles = [one.launch.source.title for launch in owners for one in launch]
+    assert not known.wanted and any("attention" in title for title in titles)
 
 
 def test_groups_run_member_by_member_until_their_kernels_arrive(
