@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tfjit
 from tfjit.kernels.jit.store import store
+from tfjit.kernels.source import KernelSource
 from tfjit.runtime.lowering.lowering import native_call
 from tfjit.runtime.plan import size_class
 from tfjit.runtime.plan.background import BACKGROUND
@@ -379,6 +380,56 @@ def test_attention_with_masks_of_the_size_gets_its_own_kernel() -> None:
     owners = [one for run in known.step.layout.native_runs for one in run.owners]
     titles = [one.launch.source.title for launch in owners for one in launch]
     assert not known.wanted and any("attention" in title for title in titles)
+
+
+def _layers(x: Any, count: int) -> Any:
+    """Equal layers with weights of their own, and a mask of the size between them."""
+    n = tf.shape(x)[0]
+    later = tf.cast(tf.range(n)[:, None] >= tf.range(n), tf.float32)
+    for number in range(count):
+        w = tf1.get_variable(f"w{number}", initializer=_weights(FEATURES, FEATURES) * 0.1)
+        x = tf.matmul(later, tf.tanh(tf.matmul(x, w)))
+    return x
+
+
+def test_equal_layers_share_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "layers", lambda x: [_layers(x, 5)])
+    made = Program("layers")
+    for n in (9, 14, 30):
+        made.check(n)
+    generic = made.generic()
+    instructions = generic.partition.instructions
+    products = [one for one in instructions if one.spec and one.instruction.node.op != "Const"]
+    assert len({one.alike for one in products}) < len(products) / 2
+    asked: list[str] = []
+
+    def counted(backend: Any, spec: Any) -> Any:
+        asked.append(spec.name)
+        return native_call(backend, spec)
+
+    monkeypatch.setattr(size_class, "native_call", counted)
+    SizeClass(generic, (30,))
+    assert 0 < len(asked) < len(products)  # members of a group among them
+    made.check(29)
+
+
+def test_further_size_classes_wait_for_the_kernels_of_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Program("mlp")
+    for n in (9, 14, 30):
+        made.check(n)
+    generic = made.generic()
+    waiting: list[tuple[list[Any], Callable[[], None]]] = []
+    submitted: list[Any] = []
+    monkeypatch.setattr(store, "when_ready", lambda *args: waiting.append(args))
+    monkeypatch.setattr(generic, "_submit", lambda job, share: submitted.append(job))
+    generic.classes[0].wanted = [KernelSource("missing", (), module=__name__)]
+    generic.make_more_later()
+    ((sources, go_on),) = waiting
+    assert sources == [one for known in generic.classes for one in known.wanted] and not submitted
+    go_on()
+    assert submitted == [generic.make_more]
 
 
 def test_groups_run_member_by_member_until_their_kernels_arrive(

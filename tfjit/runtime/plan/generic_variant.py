@@ -236,6 +236,21 @@ class GenericVariant:
             break
         return []
 
+    def make_more_later(self) -> None:
+        """Queue `make_more` for the time when the kernels of groups are there.
+
+        Classes made earlier would be made twice, beside runs that need the interpreter.
+        """
+        # Pending code must not keep a session alive.
+        found = weakref.ref(self)
+
+        def go_on() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(variant.make_more, SHARE)
+
+        store.when_ready([source for known in self.classes for source in known.wanted], go_on)
+
     def make_more(self, start: int = 0) -> None:
         """Make a further size class around the sizes seen, and queue this job again.
 
@@ -523,7 +538,7 @@ def _finish(made: GenericVariant) -> None:
     made.pending.compile_done.set()
     if old is not None:
         old.release()
-    made._submit(made.make_more, SHARE)
+    made.make_more_later()
 
 
 @contextmanager

@@ -185,6 +185,11 @@ class SizeClass:
                     call = self._present(generic, one.instruction.spec, call)
                     found[number] = call, call
                 continue
+            alike = found.get(one.alike)
+            # an error's text may name the node
+            if alike is not None and not any(launch.errors for launch in alike[0].launches):
+                found[number] = alike
+                continue
             spec: NodeSpec = one.spec(trace.symbols)
             try:
                 symbolic, why = native_call(generic.backend, spec)
