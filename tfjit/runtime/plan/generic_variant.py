@@ -237,7 +237,7 @@ class GenericVariant:
         return []
 
     def make_more_later(self) -> None:
-        """Queue `make_more` for the time when the kernels of groups are there.
+        """Queue `make_more` once the kernels of groups have arrived.
 
         Classes made earlier would be made twice, beside runs that need the interpreter.
         """

@@ -427,7 +427,7 @@ def _member_call(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
 
 
 def _constant_read(instruction: Instruction, word: Pointer) -> int:
-    """Return the index of the constant that a word with a formula as offset points at.
+    """Return the index of the constant that a word points into.
 
     Raises NotGeneric where it points at something else without a planned place.
     """
