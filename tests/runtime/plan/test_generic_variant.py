@@ -392,6 +392,23 @@ def _layers(x: Any, count: int) -> Any:
     return x
 
 
+def test_a_range_without_formulas_is_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def best(x: Any) -> list[Any]:
+        count = tf.minimum(tf.shape(x)[0], 20)  # no formula below 20 rows
+        values, rows = tf.nn.top_k(tf.reduce_sum(x, 1), count)
+        return [values, tf.gather(x, rows) * 2.0]
+
+    monkeypatch.setitem(MODELS, "best", best)
+    made = Program("best")
+    for n in (40, 47, 44):
+        made.check(n)
+    generic = made.generic()
+    (low, high), *_ = generic.bounds
+    assert 20 <= low <= 40 and high >= 47
+    for n in (41, 45, 12, 100):
+        made.check(n)
+
+
 def test_equal_layers_share_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "layers", lambda x: [_layers(x, 5)])
     made = Program("layers")

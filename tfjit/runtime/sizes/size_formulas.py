@@ -38,6 +38,10 @@ class OtherStructure(NotGeneric):
     """Signal that the passes give other nodes for other sizes."""
 
 
+class NoFormula(NotGeneric):
+    """Signal that no formula gives a number of the partition for all samples."""
+
+
 class Ambiguous(NotGeneric):
     """Signal that several formulas fit, so more samples are needed."""
 
@@ -92,7 +96,7 @@ def _fit(values: tuple[int, ...], samples: tuple[tuple[int, ...], ...]) -> Formu
             return found
     if len(samples) < len(candidates) + 2:
         raise Ambiguous(f"too few samples for products: {list(values)} for {list(samples)}")
-    raise NotGeneric(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
+    raise NoFormula(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
 
 
 def _linear(
@@ -461,6 +465,7 @@ __all__ = [
     "Ambiguous",
     "Formula",
     "GenericLowered",
+    "NoFormula",
     "NotGeneric",
     "OtherStructure",
     "Symbols",
