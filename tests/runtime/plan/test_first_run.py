@@ -92,6 +92,21 @@ def test_a_long_wait_has_to_pay_sooner() -> None:
     assert not first_run.pays_soon(300.0, 500.0, once=True)
 
 
+def test_the_passes_of_an_unrolled_network_are_worth_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tfjit.Graph().as_default() as graph:
+        x = tfjit.placeholder(tfjit.float32, [32, 64])
+        for _ in range(4000):
+            x = tfjit.tanh(x)
+    working = DataflowGraph.from_graph(graph)
+    infer_shapes(working, PassContext())
+    monkeypatch.setattr(first_run, "_builders_ms", lambda: 0.0)
+    monkeypatch.setattr(store, "has_kernels", lambda: True)
+    monkeypatch.setattr(store, "load_present", lambda sources: True)
+    assert first_run.passes_pay(working, CpuBackend(), 1)
+
+
 def test_a_big_initialisation_starts_no_upgrade_before_its_second_run() -> None:
     with tfjit.Graph().as_default() as graph:
         for number in range(QUICK_NODES // 2):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tfjit
 from tfjit.kernels.jit.store import store
+from tfjit.kernels.source import KernelSource
 from tfjit.runtime.lowering.lowering import native_call
 from tfjit.runtime.plan import size_class
 from tfjit.runtime.plan.background import BACKGROUND
@@ -84,11 +85,22 @@ def _mask(x: Any) -> list[Any]:
         return [tf.matmul(shares, x), last, x[: n - 1, 2:], tf.where(later, scores, -scores)]
 
 
+def _attention(x: Any) -> list[Any]:
+    """Attention of two heads: its kernel reads masks that depend on the size, row by row."""
+    n = tf.shape(x)[0]
+    heads = tf.transpose(tf.reshape(x, [1, n, 2, 3]), [0, 2, 1, 3])
+    allowed = tf.reshape(tf.cast(tf.range(n)[:, None] >= tf.range(n), tf.float32), [1, 1, n, n])
+    scores = tf.matmul(heads, heads, transpose_b=True) * 0.5
+    shares = tf.nn.softmax(scores * allowed - 1e9 * (1 - allowed))
+    return [tf.reshape(tf.transpose(tf.matmul(shares, heads), [0, 2, 1, 3]), [n, FEATURES])]
+
+
 MODELS: dict[str, Callable[[Any], list[Any]]] = {
     "mlp": _mlp,
     "shapes": _shapes,
     "rows": _rows,
     "mask": _mask,
+    "attention": _attention,
 }
 
 
@@ -354,6 +366,87 @@ def test_a_large_graph_builds_its_generic_variant_in_the_background(
     while made.plan.generic is None:
         jobs.pop(0)()
     assert made.plan.generic.ready
+
+
+def test_attention_with_masks_of_the_size_gets_its_own_kernel() -> None:
+    made = Program("attention")
+    for n in (9, 14, 30):
+        made.check(n)
+    assert made.session.wait_until_compiled(120)
+    generic = made.generic()
+    for n in (30, 21, 17):
+        made.check(n)
+    (known,) = [known for known in generic.classes if known.covers((30,))]
+    owners = [one for run in known.step.layout.native_runs for one in run.owners]
+    titles = [one.launch.source.title for launch in owners for one in launch]
+    assert not known.wanted and any("attention" in title for title in titles)
+
+
+def _layers(x: Any, count: int) -> Any:
+    """Equal layers with weights of their own, and a mask of the size between them."""
+    n = tf.shape(x)[0]
+    later = tf.cast(tf.range(n)[:, None] >= tf.range(n), tf.float32)
+    for number in range(count):
+        w = tf1.get_variable(f"w{number}", initializer=_weights(FEATURES, FEATURES) * 0.1)
+        x = tf.matmul(later, tf.tanh(tf.matmul(x, w)))
+    return x
+
+
+def test_a_range_without_formulas_is_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def best(x: Any) -> list[Any]:
+        count = tf.minimum(tf.shape(x)[0], 20)  # no formula below 20 rows
+        values, rows = tf.nn.top_k(tf.reduce_sum(x, 1), count)
+        return [values, tf.gather(x, rows) * 2.0]
+
+    monkeypatch.setitem(MODELS, "best", best)
+    made = Program("best")
+    for n in (40, 47, 44):
+        made.check(n)
+    generic = made.generic()
+    (low, high), *_ = generic.bounds
+    assert 20 <= low <= 40 and high >= 47
+    for n in (41, 45, 12, 100):
+        made.check(n)
+
+
+def test_equal_layers_share_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "layers", lambda x: [_layers(x, 5)])
+    made = Program("layers")
+    for n in (9, 14, 30):
+        made.check(n)
+    generic = made.generic()
+    instructions = generic.partition.instructions
+    products = [one for one in instructions if one.spec and one.instruction.node.op != "Const"]
+    assert len({one.alike for one in products}) < len(products) / 2
+    asked: list[str] = []
+
+    def counted(backend: Any, spec: Any) -> Any:
+        asked.append(spec.name)
+        return native_call(backend, spec)
+
+    monkeypatch.setattr(size_class, "native_call", counted)
+    SizeClass(generic, (30,))
+    assert 0 < len(asked) < len(products)  # members of a group among them
+    made.check(29)
+
+
+def test_further_size_classes_wait_for_the_kernels_of_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Program("mlp")
+    for n in (9, 14, 30):
+        made.check(n)
+    generic = made.generic()
+    waiting: list[tuple[list[Any], Callable[[], None]]] = []
+    submitted: list[Any] = []
+    monkeypatch.setattr(store, "when_ready", lambda *args: waiting.append(args))
+    monkeypatch.setattr(generic, "_submit", lambda job, share: submitted.append(job))
+    generic.classes[0].wanted = [KernelSource("missing", (), module=__name__)]
+    generic.make_more_later()
+    ((sources, go_on),) = waiting
+    assert sources == [one for known in generic.classes for one in known.wanted] and not submitted
+    go_on()
+    assert submitted == [generic.make_more]
 
 
 def test_groups_run_member_by_member_until_their_kernels_arrive(

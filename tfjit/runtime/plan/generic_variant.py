@@ -39,6 +39,7 @@ from tfjit.runtime.sizes.size_constants import SizeGraph
 from tfjit.runtime.sizes.size_formulas import (
     Ambiguous,
     GenericLowered,
+    NoFormula,
     NotGeneric,
     OtherStructure,
     require_one_structure,
@@ -64,6 +65,8 @@ MAX_BINDINGS: Final = 256
 """Bindings that a plan keeps, at most."""
 MAX_BOUND_BYTES: Final = 1 << 22
 """Bytes of the words and constants that are kept."""
+MAX_SAMPLES: Final = 12
+"""Sample sizes after which no narrower range is tried."""
 REPEATS: Final = 100
 """Runs of one size after which it gets an ordinary variant."""
 _GENERATIONS: Final = 4
@@ -127,39 +130,44 @@ class GenericVariant:
         """
         if not 0 < self._shapes.count <= MAX_SYMBOLS:
             raise NotGeneric(f"{self._shapes.count} sizes vary")
-        samples, lowered = self._samples_at_ends()
-        known = {d for value in lowered[0].values for d in value.shape} - set(samples[0])
-        for wanted in self._shapes.between_counts(len(samples)):
-            self._add(samples, lowered, self._shapes.between(samples, known, wanted))
-            try:
-                self._compare(samples, lowered)
-            except Ambiguous:
-                continue
-            break
-        else:
-            raise NotGeneric("several formulas fit all samples")
-
-    def _samples_at_ends(self) -> tuple[list[Sizes], list[Lowered]]:
-        """Return samples at the ends of the first range with one structure.
-
-        Each comes with its partition. Raises NotGeneric.
-        """
         made: dict[Sizes, Lowered] = {}
         ranges = self._shapes.ranges()
         for number, (low, high) in enumerate(ranges):
-            samples = list(dict.fromkeys([high, low, *mixed(low, high)]))
             try:
-                for sizes in samples:
-                    if sizes not in made:
-                        made[sizes] = self._lower(sizes)
-                    require_one_structure([made[samples[0]], made[sizes]])
-            except (OtherStructure, OpError) as why:
+                self._build_range(low, high, made)
+            except (OtherStructure, NoFormula, OpError) as why:
                 settings.say("executor", "plan %s: not for sizes %s: %s", self.plan.name, low, why)
-                if number == len(ranges) - 1:
+                if number == len(ranges) - 1 or len(made) >= MAX_SAMPLES:
                     raise
             else:
-                break
-        return samples, [made[sizes] for sizes in samples]
+                return
+
+    def _build_range(self, low: Sizes, high: Sizes, made: dict[Sizes, Lowered]) -> None:
+        """Run the passes for samples of a range with one structure.
+
+        made: the partitions of samples so far. Raises NotGeneric, and errors of the passes.
+        """
+        samples = list(dict.fromkeys([high, low, *mixed(low, high)]))
+        for sizes in samples:
+            self._require_alike(samples[0], sizes, made)
+        known = {d for value in made[samples[0]].values for d in value.shape} - set(samples[0])
+        for wanted in self._shapes.between_counts(len(samples)):
+            for sizes in self._shapes.between(samples, known, wanted):
+                if sizes not in samples:
+                    self._require_alike(samples[0], sizes, made)
+                    samples.append(sizes)
+            try:
+                self._compare(samples, [made[sizes] for sizes in samples])
+            except Ambiguous:
+                continue
+            return
+        raise NotGeneric("several formulas fit all samples")
+
+    def _require_alike(self, first: Sizes, sizes: Sizes, made: dict[Sizes, Lowered]) -> None:
+        """Lower a sample. Raises OtherStructure where the first one has another."""
+        if sizes not in made:
+            made[sizes] = self._lower(sizes)
+        require_one_structure([made[first], made[sizes]])
 
     def _compare(self, samples: list[Sizes], lowered: list[Lowered]) -> None:
         """Make the generic partition of those of the samples."""
@@ -179,14 +187,6 @@ class GenericVariant:
             if graph is not kept:
                 graph.dissolve()
         self._graphs = [graph for graph in self._graphs if graph is kept]
-
-    def _add(self, samples: list[Sizes], lowered: list[Lowered], new: list[Sizes]) -> None:
-        """Add samples. Raises NotGeneric for one of another structure."""
-        for sizes in new:
-            if sizes not in samples:
-                samples.append(sizes)
-                lowered.append(self._lower(sizes))
-                require_one_structure([lowered[0], lowered[-1]])
 
     def _lower(self, sizes: Sizes) -> Lowered:
         """Return the lowered partition of a sample."""
@@ -246,6 +246,21 @@ class GenericVariant:
                 return why.wanted
             break
         return []
+
+    def make_more_later(self) -> None:
+        """Queue `make_more` once the kernels of groups have arrived.
+
+        Classes made earlier would be made twice, beside runs that need the interpreter.
+        """
+        # Pending code must not keep a session alive.
+        found = weakref.ref(self)
+
+        def go_on() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(variant.make_more, SHARE)
+
+        store.when_ready([source for known in self.classes for source in known.wanted], go_on)
 
     def make_more(self, start: int = 0) -> None:
         """Make a further size class around the sizes seen, and queue this job again.
@@ -551,7 +566,7 @@ def _finish(made: GenericVariant) -> None:
     made.pending.compile_done.set()
     if old is not None:
         old.release()
-    made._submit(made.make_more, SHARE)
+    made.make_more_later()
 
 
 @contextmanager

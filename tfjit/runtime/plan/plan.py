@@ -83,6 +83,7 @@ class Plan:
         self.pending_generic: GenericVariant | None = None  # its code compiles
         self._starts_generic = False  # once, unless sizes leave its range
         self.generic_lock = threading.Lock()
+        self._split_lock = threading.Lock()  # held while the splits are searched
         self.generic_refused = False  # no generic variant comes
         self.stages: Stages | None = None
         self.feed_values: Mapping[str, np.ndarray] = {}
@@ -302,16 +303,19 @@ class Plan:
         Returns whether runs go through stages from now on. The first stage is built already.
         shapes: of the feeds.
         """
-        with self.generic_lock:
+        with self._split_lock:
             tries, self._tries_split = self._tries_split, False
-        if not tries or not self._may_be_split():
-            return self.stages is not None
+            if tries and self._may_be_split():
+                self._find_stages(shapes)
+        return self.stages is not None
+
+    def _find_stages(self, shapes: Sequence[Shape]) -> None:
         from tfjit.runtime.plan.dynamic_stages import find_splits, recorded_stages
 
         splits = find_splits(self, shapes)
         made = recorded_stages(self, splits) if splits else None
         if made is None:
-            return False
+            return
         key = self.survey(shapes).fingerprint
         if key:
             plan_warm_start.write_splits(key, splits)
@@ -321,7 +325,23 @@ class Plan:
             shapes = [by_name[name] for name in first.feeds]
             first.variant(tuple(shapes)).upgrade()  # type: ignore[arg-type]
         self.stages = made
-        return True
+
+    def _split_for(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Split the plan now for new feed shapes, if earlier ones had unknown sizes.
+
+        Passes over the whole run for these shapes would take as long, and serve them alone.
+        """
+        awaited = self._tries_split or self._split_lock.locked()
+        if not awaited or self.stages is not None or shapes in self.variants:
+            return
+        if not any(known.dynamic_reason for known in list(self.variants.values())):
+            return
+        try:
+            with self.session.settings():
+                self.split(shapes)
+        # the passes of the variant meet the error again, and report it
+        except Exception as error:
+            log.debug("plan %s is not split: %s", self.name, error)
 
     def _split_at_once(self, shapes: Sequence[Shape]) -> None:
         """Split the plan before its first run.
@@ -368,6 +388,7 @@ class Plan:
         """Reset locks in a forked child."""
         release_lock(self._lock)
         release_lock(self.generic_lock)
+        release_lock(self._split_lock)
         for generic in (self.generic, self.pending_generic):
             if generic is not None:
                 generic.after_fork()
@@ -464,6 +485,9 @@ class Plan:
             results = self._run_generic(shapes, arrays)
             if results is not None:
                 return results
+            self._split_for(shapes)
+            if self.stages is not None and self.stages.are_initialized():
+                return self.stages.run(arrays, pool)
         variant = self.variant(shapes)
         if pool is None or pool.slots is None:
             return variant.run(arrays, context, pool)

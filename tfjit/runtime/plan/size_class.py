@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.registry import NodeSpec
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered
     from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.sizes.size_samples import Sizes
     from tfjit.runtime.step.layout import Layout
@@ -164,7 +164,7 @@ class SizeClass:
         self.step = Step(lowered, generic.environment(), generic.plan.name)
         self.free: list[_Instance] = []
         self._require_native(generic, lowered)
-        self._place_words(lowered, calls)
+        self._place_words(generic, lowered, calls)
         self._place_names(shapes)
         self._place_constants(generic, lowered)
         self._formulas += self._starts.finish()
@@ -185,6 +185,11 @@ class SizeClass:
                 if call is not None:
                     call = self._present(generic, one.instruction.spec, call)
                     found[number] = call, call
+                continue
+            alike = found.get(one.alike)
+            # an error's text may name the node
+            if alike is not None and not any(launch.errors for launch in alike[0].launches):
+                found[number] = alike
                 continue
             spec: NodeSpec = one.spec(trace.symbols)
             try:
@@ -238,7 +243,10 @@ class SizeClass:
                 raise NotGeneric(f"{node.name} ({node.op}) runs in Python")
 
     def _place_words(
-        self, lowered: Lowered, calls: Mapping[int, tuple[NativeCall, NativeCall]]
+        self,
+        generic: GenericVariant,
+        lowered: Lowered,
+        calls: Mapping[int, tuple[NativeCall, NativeCall]],
     ) -> None:
         """Find the words with formulas, and the tables of formulas."""
         numbers = {id(i): number for number, i in enumerate(lowered.instructions)}
@@ -247,7 +255,8 @@ class SizeClass:
         self._table_numbers: list[Size | int] = []
         table_positions: list[int] = []
         chosen: list[tuple[int, Size, list[int]]] = []  # (word, formula of the entry, addresses)
-        self._constants: list[tuple[int, int, int]] = []  # (word, value's index, offset)
+        # (word, value's index, offset)
+        self._constants: list[tuple[int, int, int | Size]] = []
         self._starts = _Starts(self.step.layout)
         varying = {
             id(v) for v in lowered.values if v.root.storage == "const" and v.root.array is not None
@@ -261,9 +270,14 @@ class SizeClass:
                     if isinstance(word, Pointer) and isinstance(word.offset, Size):
                         if self._starts.add(place, word.offset):
                             continue
-                        node = owned.instruction.node
-                        raise NotGeneric(f"{node.name} ({node.op}) reads a part of a constant")
-                    if isinstance(word, Size):
+                        index = _constant_read(owned.instruction, word)
+                        if index in generic.partition.constants:
+                            self._constants.append((place, index, word.offset))
+                        else:  # the same array for all sizes
+                            moved = self.step.layout.words[place] - word.offset.value
+                            self._positions.append(place)
+                            self._formulas.append(word.offset + moved)
+                    elif isinstance(word, Size):
                         self._positions.append(place)
                         self._formulas.append(word)
                     elif isinstance(word, Pointer) and word.number is not None:
@@ -317,6 +331,8 @@ class SizeClass:
             name = lowered.values[index].producer
             self._producers[index] = name
             generic.check_constant(name, index)
+        self._offsets_at = len(self._formulas)
+        self._formulas += [offset for _, _, offset in self._constants]
         self.positions = np.array(self._positions, np.intp)
 
     def covers(self, sizes: Sizes) -> bool:
@@ -354,7 +370,8 @@ class SizeClass:
                 for index, name in self._producers.items()
             }
             kept += arrays.values()
-            for _, index, offset in self._constants:
+            offsets = numbers[self._offsets_at :]
+            for (_, index, _), offset in zip(self._constants, offsets):
                 values[count] = arrays[index].ctypes.data + offset
                 count += 1
         at = self._word_count + len(self._table_numbers)
@@ -362,7 +379,7 @@ class SizeClass:
         for name, shape in self._names:
             names[name] = tuple(numbers[at : at + len(shape)])
             at += len(shape)
-        starts = np.array(numbers[at:], np.int64)
+        starts = np.array(numbers[at + len(self._constants) :], np.int64)
         return Binding(self, sizes, values, names, kept, starts)
 
     def run(self, binding: Binding, arrays: Sequence[np.ndarray]) -> list[Any]:
@@ -410,6 +427,17 @@ def _member_call(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
     if any(id(call.constants[k]) in formulas for k in _constants_read(call)):
         return None
     return call if all(map(_is_present, call.sources())) else None
+
+
+def _constant_read(instruction: Instruction, word: Pointer) -> int:
+    """Return the index of the constant that a word points into.
+
+    Raises NotGeneric where it points at something else without a planned place.
+    """
+    if word.kind == "in" and instruction.inputs[word.index].root.storage == "const":
+        return instruction.inputs[word.index].root.index
+    node = instruction.node
+    raise NotGeneric(f"{node.name} ({node.op}) reads a part of its {word.kind}")
 
 
 def _constants_read(call: NativeCall) -> set[int]:

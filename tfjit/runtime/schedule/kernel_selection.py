@@ -195,9 +195,8 @@ class CallMemo:
 
     def call(self, spec: NodeSpec, group: FusedGroup | None) -> tuple[NativeCall | None, str]:
         """Return (call, "") or (None, reason). group: that of a `_Fused` node."""
-        key = _spec_key(spec) if group is None else _group_key("own", group, spec)
         try:
-            return self._found(key, lambda: self._built(spec)), ""
+            return self._found(call_key(spec, group), lambda: self._built(spec)), ""
         except Unsupported as unsupported:
             return None, str(unsupported)
 
@@ -222,6 +221,14 @@ class CallMemo:
             if key is not None and not any(launch.errors for launch in found.launches):
                 self._calls[key] = found
         return found
+
+
+def call_key(spec: NodeSpec, group: FusedGroup | None) -> Hashable:
+    """Return the key of an instruction's own call; None with large known inputs.
+
+    group: that of a `_Fused` node.
+    """
+    return _spec_key(spec) if group is None else _group_key("own", group, spec)
 
 
 def _spec_key(spec: NodeSpec) -> Hashable:
@@ -301,6 +308,7 @@ __all__ = [
     "CallReport",
     "add_member_calls",
     "all_calls",
+    "call_key",
     "drop_member_calls",
     "finish_selection",
     "gain_ns",

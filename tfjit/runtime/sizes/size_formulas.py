@@ -7,7 +7,7 @@ computed again from the run's graph, by the nodes that made it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +18,7 @@ from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, FusedGroup
 from tfjit.kernels.registry import NodeSpec
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.schedule.kernel_selection import call_key, group_of
 
 Symbols = Sequence[Any]  # an int for each symbol, or a Size while builders are traced
 _DIVISORS: Final = (2, 4, 8, 16, 32)
@@ -35,6 +36,10 @@ class NotGeneric(Exception):
 
 class OtherStructure(NotGeneric):
     """Signal that the passes give other nodes for other sizes."""
+
+
+class NoFormula(NotGeneric):
+    """Signal that no formula gives a number of the partition for all samples."""
 
 
 class Ambiguous(NotGeneric):
@@ -91,7 +96,7 @@ def _fit(values: tuple[int, ...], samples: tuple[tuple[int, ...], ...]) -> Formu
             return found
     if len(samples) < len(candidates) + 2:
         raise Ambiguous(f"too few samples for products: {list(values)} for {list(samples)}")
-    raise NotGeneric(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
+    raise NoFormula(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
 
 
 def _linear(
@@ -326,11 +331,13 @@ class GenericValue:
 class GenericInstruction:
     """An instruction of the partition.
 
-    spec: None if all sizes have one.
+    spec: None if all sizes have one. alike: the number of the first instruction with the same
+    formulas, the layer of an earlier cell; its own number if there is none.
     """
 
     instruction: Instruction
     spec: Made | None
+    alike: int
 
 
 class GenericLowered:
@@ -353,9 +360,13 @@ class GenericLowered:
             for values in zip(*(one.values for one in lowered))
         ]
         self.instructions = []
-        for same in zip(*(one.instructions for one in lowered)):
-            spec = merged([i.spec for i in same], samples, same[0].node.name)
-            self.instructions.append(GenericInstruction(same[0], spec))
+        firsts: dict[Hashable, int] = {}
+        for number, same in enumerate(zip(*(one.instructions for one in lowered))):
+            specs = [i.spec for i in same]
+            spec = merged(specs, samples, same[0].node.name)
+            key = _call_keys(specs) if spec is not None else None
+            alike = number if key is None else firsts.setdefault(key, number)
+            self.instructions.append(GenericInstruction(same[0], spec, alike))
         read = {v.root.index for i in first.instructions for v in i.inputs}
         read |= {v.root.index for v in first.fetches}
         self.constants: dict[int, list[np.ndarray]] = {}
@@ -406,6 +417,19 @@ class GenericLowered:
         return lowered, made
 
 
+def _call_keys(specs: Sequence[NodeSpec]) -> Hashable:
+    """Return the key of an instruction's call for all samples, None if there is none.
+
+    Known inputs that depend on sizes are no part of it: the builder does not see them.
+    """
+    known = _fixed_constants(specs[0].op, [spec.constants for spec in specs])
+    keys = tuple(
+        call_key(replace(spec, constants=constants), group_of(spec))
+        for spec, constants in zip(specs, known, strict=True)
+    )
+    return None if None in keys else keys
+
+
 def require_one_structure(lowered: Sequence[Lowered]) -> None:
     """Raise NotGeneric unless partitions have the same nodes, values and order."""
     structures = [_structure(one) for one in lowered]
@@ -441,6 +465,7 @@ __all__ = [
     "Ambiguous",
     "Formula",
     "GenericLowered",
+    "NoFormula",
     "NotGeneric",
     "OtherStructure",
     "Symbols",
