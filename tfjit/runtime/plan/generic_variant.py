@@ -42,7 +42,7 @@ from tfjit.runtime.sizes.size_formulas import (
     OtherStructure,
     require_one_structure,
 )
-from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed
+from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, corners
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ REPEATS: Final = 100
 _GENERATIONS: Final = 4
 """Number of builds of a generic variant, each for a wider range."""
 _USELESS: Final = 12
-"""Size classes after which they must have served several sizes each."""
+"""Size classes a symbol, after which they must have served several sizes each."""
 
 
 class Submit(Protocol):
@@ -146,7 +146,7 @@ class GenericVariant:
         made: dict[Sizes, Lowered] = {}
         ranges = self._shapes.ranges()
         for number, (low, high) in enumerate(ranges):
-            samples = list(dict.fromkeys([high, low, *mixed(low, high)]))
+            samples = corners(low, high)
             try:
                 for sizes in samples:
                     if sizes not in made:
@@ -192,7 +192,7 @@ class GenericVariant:
         plan = self.plan
         shapes = self._shapes.shapes(sizes)
         with collection_paused():
-            partitions, _ = plan.build(shapes)
+            partitions, _ = plan.build(shapes, sampled=True)
         if len(partitions) != 1:
             raise NotGeneric(f"{len(partitions)} partitions")
         self.device = partitions[0].device
@@ -389,7 +389,9 @@ class GenericVariant:
                 self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
             ):
                 self._bound_bytes -= self._bindings.popitem(last=False)[1].nbytes
-            useless = self._made > _USELESS and self._bound_count < 2 * self._made
+            useless = (
+                self._made > _USELESS * self._shapes.count and self._bound_count < 2 * self._made
+            )
         if useless and self.ready:
             self.give_up(NotGeneric("the builders decide otherwise for each size"))
         return binding
@@ -399,7 +401,7 @@ class GenericVariant:
 
         After some, build for a wider range.
         """
-        if sizes is not None and any(n < least for n, least in zip(sizes, LEAST)):
+        if sizes is not None and min(sizes) < LEAST:
             return
         with self._lock:
             if self._generation >= _GENERATIONS or shapes in self._missed:
@@ -448,7 +450,7 @@ def are_enough(seen: Sequence[Shapes]) -> bool:
         shapes = SymbolicShapes(seen)
     except NotGeneric:
         return False
-    within = [s for s in shapes.seen if all(n >= least for n, least in zip(s, LEAST))]
+    within = [s for s in shapes.seen if min(s, default=0) >= LEAST]
     return len(within) >= FIRST_SHAPES
 
 

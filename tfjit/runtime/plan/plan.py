@@ -129,13 +129,14 @@ class Plan:
         return self.session.survey(self.spec(feed_shapes))
 
     def build(
-        self, feed_shapes: Sequence[Shape], quick: bool = False
+        self, feed_shapes: Sequence[Shape], quick: bool = False, sampled: bool = False
     ) -> tuple[list[Partition], PipelineReport]:
         """Return the partitions and the passes' report for these feed shapes.
 
-        quick: run only the passes that make the graph runnable.
+        quick: run only the passes that make the graph runnable. sampled: the shapes stand for many.
         """
-        return self.session.build_partitions(self.spec(feed_shapes), quick)
+        spec = replace(self.spec(feed_shapes), sampled=sampled)
+        return self.session.build_partitions(spec, quick)
 
     def shapes_of_nodes(
         self, samples: Sequence[Sequence[Shape]]

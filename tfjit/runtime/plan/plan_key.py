@@ -309,6 +309,7 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
                 (spec.feeds, spec.fetches, spec.targets, sorted(spec.cut), sorted(shields)),
                 types,
                 [(name, _array(value)) for name, value in sorted(spec.feed_values.items())],
+                spec.sampled,
                 graph.versions,
                 _nodes(graph, [node.name for node in nodes]),
                 _functions(graph, nodes),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.sizes.size_samples import Sizes
     from tfjit.runtime.step.layout import Layout
+
+
+_LEAST_BITS: Final = 2
+_WIDE_BITS: Final = 3
+_WIDE_BYTES: Final = 1 << 24
+"""Bytes of all values for the greatest sizes, up to which a class is wide."""
 
 
 class NotLoaded(Exception):
@@ -143,10 +150,7 @@ class SizeClass:
         """Run the builders. Raises NotGeneric and NotLoaded."""
         self.sizes = sizes
         partition = generic.partition
-        bounds = [
-            (max(1 << n.bit_length() - 1, low), min((1 << n.bit_length()) - 1, high))
-            for n, (low, high) in zip(sizes, generic.bounds, strict=True)
-        ]
+        bounds = _bounds(generic, sizes)
         trace = SizeTrace(sizes, bounds)
         self._formulas: list[Size | int] = []
         self.wanted: list[KernelSource] = []  # of groups that run member by member meanwhile
@@ -375,6 +379,27 @@ class SizeClass:
             return instance.function(arrays, None)
         finally:
             self.free.append(instance)
+
+
+def _bounds(generic: GenericVariant, sizes: Sizes) -> list[tuple[int, int]]:
+    """Return the (least, greatest) size of each symbol in the class of these sizes.
+
+    They span a factor of 8 where memory for the greatest is small, else a factor of 2.
+    """
+    wide, narrow = [], []
+    for n, (low, high) in zip(sizes, generic.bounds, strict=True):
+        exponent = max(n.bit_length() - 1, _LEAST_BITS)
+        exponent -= (exponent - _LEAST_BITS) % _WIDE_BITS
+        start = 1 << exponent if exponent > _LEAST_BITS else low
+        wide.append((max(start, low), min((1 << exponent + _WIDE_BITS) - 1, high)))
+        narrow.append((max(1 << n.bit_length() - 1, low), min((1 << n.bit_length()) - 1, high)))
+    greatest = tuple(high for _, high in wide)
+    total = sum(
+        prod(one.shape(greatest)) * one.value.dtype.size
+        for one in generic.partition.values
+        if one.shape is not None
+    )
+    return wide if total <= _WIDE_BYTES else narrow
 
 
 def _is_present(source: KernelSource) -> bool:
