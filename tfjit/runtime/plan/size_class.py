@@ -382,9 +382,10 @@ class SizeClass:
 
 
 def _bounds(generic: GenericVariant, sizes: Sizes) -> list[tuple[int, int]]:
-    """Return the (least, greatest) size of each symbol in the class of these sizes.
+    """Return the (least, greatest) size of each symbol in a class.
 
-    They span a factor of 8 where memory for the greatest is small, else a factor of 2.
+    The class serves these sizes. The ends span a factor of 8 where memory for the greatest is
+    small, else a factor of 2.
     """
     wide, narrow = [], []
     for n, (low, high) in zip(sizes, generic.bounds, strict=True):

@@ -159,9 +159,10 @@ def _rank(shape: object) -> object:
 
 
 def odd(n: int, up: int) -> int:
-    """Return an odd size near n, from LEAST on: sizes of layers are even.
+    """Return an odd size near n, from LEAST on.
 
-    A sample that equals a size of the graph may show facts about that size only.
+    Sizes of layers are even. A sample that equals a size of the graph may show facts about that
+    size only.
     """
     return max(n | 1 if up else (n - 1) | 1, LEAST)
 
@@ -179,9 +180,9 @@ def distinct(sizes: Sequence[int], up: int) -> Sizes:
 
 
 def corners(low: Sizes, high: Sizes) -> list[Sizes]:
-    """Return samples at the ends of a range, with different sizes in each.
+    """Return samples at the ends of a range.
 
-    Each symbol is once small and once large alone.
+    The sizes of a sample differ. Each symbol is once small and once large alone.
     """
     apart = distinct(low, 0)
     found = [high, apart]
