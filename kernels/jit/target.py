@@ -131,9 +131,9 @@ def linux_features(text: str) -> frozenset[str]:
 
 
 def linux_model(text: str) -> tuple[str, ...]:
-    """Return the vendor, family and model of the first processor; () without them.
+    """Return the vendor, family and model of the first processor.
 
-    text: the beginning of /proc/cpuinfo on x86-64.
+    text: the beginning of /proc/cpuinfo on x86-64. A text without them gives ().
     """
     found: dict[str, str] = {}
     for line in text.split("\n"):

@@ -29,10 +29,11 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable
-from tfjit.runtime.plan import upgrades
+from tfjit.runtime.plan import stored_generic, upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
-from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
+from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass, TracedCalls
+from tfjit.runtime.plan.stored_generic import Storage, StoredGeneric
 from tfjit.runtime.schedule.kernel_selection import select_some
 from tfjit.runtime.sizes.size_constants import SizeGraph
 from tfjit.runtime.sizes.size_formulas import (
@@ -68,7 +69,11 @@ REPEATS: Final = 100
 _GENERATIONS: Final = 4
 """Number of builds of a generic variant, each for a wider range."""
 _USELESS: Final = 12
-"""Size classes a symbol, after which they must have served several sizes each."""
+"""Size classes a symbol, after which each must have served several sizes."""
+
+
+Covers = Callable[..., list[int] | None]
+"""Return None for sizes for which the builders decide otherwise."""
 
 
 class Submit(Protocol):
@@ -94,6 +99,7 @@ class GenericVariant:
         self.plan = plan
         self.pending = upgrades.Job(plan)  # until the variant serves, or gives up
         upgrades.started(self.pending)
+        self.ready = False
         self.reason = ""  # the reason for having no partition
         self.partition: GenericLowered
         self.size_graph: SizeGraph
@@ -111,6 +117,8 @@ class GenericVariant:
         self._bound_count = 0  # number of bindings made for runs
         self._made = 0  # number of size classes made for them
         self._refused: set[Sizes] = set()
+        self._stored: list[tuple[Covers, TracedCalls]] = []  # classes that a process has stored
+        self._storage = Storage(self)
         self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
         self._lock = threading.Lock()
 
@@ -137,6 +145,35 @@ class GenericVariant:
             break
         else:
             raise NotGeneric("several formulas fit all samples")
+
+    def restore(self, stored: StoredGeneric, seen: Sequence[Shapes]) -> None:
+        """Take the partition and the classes that an earlier process stored.
+
+        seen: feed shapes of this process. Raises NotGeneric and NotLoaded where the newest has no
+        class.
+        """
+        self.device, self.bounds = stored.device, list(stored.bounds)
+        self.backend = self.plan.session.devices.lookup(self.device).backend
+        self.partition, self.size_graph = stored.partition, stored.size_graph
+        self._stored = [(traced.trace.finish([]), traced) for traced in stored.classes]
+        sizes = self._shapes.sizes(seen[-1])
+        if sizes is None or not self._in_range(sizes):
+            raise NotGeneric("other sizes vary")
+        self._class_for(sizes)
+        self._met += [shapes for shapes in seen if shapes not in self._met]
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Queue a job of the background thread."""
+        self._submit(job)
+
+    def found(self) -> StoredGeneric:
+        """Return all that a later process needs."""
+        made = [one.traced for one in self.classes if not one.wanted]
+        classes = made + [traced for _, traced in self._stored if traced not in made]
+        partition = self.partition.without_samples()
+        return StoredGeneric(
+            self._met, self.bounds, self.device, partition, self.size_graph, classes
+        )
 
     def _samples_at_ends(self) -> tuple[list[Sizes], list[Lowered]]:
         """Return samples at the ends of the first range with one structure.
@@ -252,6 +289,8 @@ class GenericVariant:
                 return
             if any(known.covers((n,)) for known in self.classes):
                 continue
+            if any(covers(n) is not None for covers, _ in self._stored):
+                continue
             try:
                 self._class_for((n,))
             except NotLoaded as why:
@@ -290,18 +329,22 @@ class GenericVariant:
         binding = self._known(sizes)
         if binding is not None:
             return binding
+        stored = next((one for one in self._stored if one[0](*sizes) is not None), None)
         with collection_paused():
-            made = SizeClass(self, sizes)
+            made = SizeClass(self, sizes, stored[1] if stored is not None else None)
         binding = made.bind(sizes)
         if binding is None:
             raise NotGeneric("the guards of a size class refuse its own size")
-        settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
+        if stored is None:
+            settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
         with self._lock:
-            self.builds += 1
+            self.builds += stored is None
             self._classes.insert(0, made)
             del self._classes[MAX_CLASSES:]
         if made.wanted:
             self._tier_up(made)
+        elif stored is None and self.ready:
+            self._storage.store_later()
         return binding
 
     def _tier_up(self, made: SizeClass) -> None:
@@ -426,6 +469,7 @@ class GenericVariant:
         with self._lock:
             self._classes = []
             self._bindings.clear()
+            self._stored = []
         graphs, self._graphs = self._graphs, []
         for graph in graphs:
             graph.dissolve()
@@ -480,6 +524,8 @@ def start(
             settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
             return
         waiting.compile_done.set()
+        if generation == 0 and restore(plan, made._met, submit):
+            return
         with _guarded(made):
             made.build()
             _finish(made)
@@ -490,6 +536,32 @@ def start(
         build()
     else:
         submit(build)
+
+
+def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
+    """Give a plan the generic variant that an earlier process stored.
+
+    Return whether it serves the newest of these feed shapes.
+    """
+    stored = stored_generic.read(plan)
+    if stored is None:
+        return False
+    made: GenericVariant | None = None
+    try:
+        made = GenericVariant(plan, stored.met, submit)
+        made.restore(stored, seen)
+    except (NotGeneric, NotLoaded) as why:
+        settings.say("executor", "plan %s: the stored form does not serve: %s", plan.name, why)
+    # the passes meet a fault of the variant's own again, and report it
+    except Exception as error:
+        log.warning("the stored generic variant of %s is not used: %s", plan.name, error)
+    else:
+        _serve(made)
+        return True
+    if made is not None:
+        made.pending.compile_done.set()
+        made.release()
+    return False
 
 
 def _finish(made: GenericVariant) -> None:
@@ -513,9 +585,15 @@ def _finish(made: GenericVariant) -> None:
 
         store.when_ready(missing, go_on)
         return
+    _serve(made)
+    made._storage.store_later()
+
+
+def _serve(made: GenericVariant) -> None:
+    """Let runs find a variant that has a size class."""
     plan = made.plan
     plan.pending_generic = None
-    with made.plan.generic_lock:
+    with plan.generic_lock:
         if plan.session.closed:
             made.release()
             made.pending.compile_done.set()
