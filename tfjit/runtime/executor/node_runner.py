@@ -265,7 +265,10 @@ def variant_array(value: Any) -> np.ndarray:
 
 
 class _Reshaped(NodeRunner):
-    """An array in another shape, without a copy; another runner serves the rest, and errors."""
+    """Reshape an array without a copy.
+
+    Another runner serves other values, and reports errors.
+    """
 
     def __init__(self, shape: tuple[int, ...], runner: NodeRunner) -> None:
         self._shape = shape
@@ -285,7 +288,7 @@ class _Reshaped(NodeRunner):
 
 
 def _reshape_target(node: Node, constants: Mapping[int, np.ndarray]) -> tuple[int, ...] | None:
-    """The constant shape that a Reshape is given, where NumPy understands it alike."""
+    """Return the constant shape of a Reshape; None where NumPy reads it otherwise."""
     target = constants.get(1) if node.op == "Reshape" else None
     if target is None or target.ndim != 1 or (target < -1).any() or (target == 0).any():
         return None

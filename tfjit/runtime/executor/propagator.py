@@ -127,7 +127,7 @@ class FlowGraph:
             ]
 
     def set_constants(self, values: Mapping[int, Any]) -> None:
-        """Give constants to their users once, in place of an edge in each run.
+        """Give constants to their users once, not in each run.
 
         values: output 0 of roots by `Item.index`. A node that waits for nothing else keeps the
         edge, which starts it.
