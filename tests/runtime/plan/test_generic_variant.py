@@ -29,7 +29,7 @@ from tfjit.runtime.plan.size_class import SizeClass
 from tfjit.runtime.plan.upgrades import unfinished
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.sizes.size_formulas import NotGeneric
-from tfjit.runtime.sizes.size_samples import SymbolicShapes
+from tfjit.runtime.sizes.size_samples import LEAST, SymbolicShapes, corners
 
 tf1 = tf.compat.v1
 
@@ -144,6 +144,7 @@ def program(request: pytest.FixtureRequest) -> Program:
     for n in (9, 14, 30):
         made.check(n)
     made.generic()
+    assert made.session.wait_until_compiled(120)
     return made
 
 
@@ -158,6 +159,9 @@ def test_any_size_gives_tensorflows_values(program: Program, n: int) -> None:
 def test_new_sizes_make_no_variants(program: Program) -> None:
     generic = program.generic()
     (low, high), *_ = generic.bounds
+    for n in (50, 100):  # the kernels of two size classes
+        program.check(n)
+    assert program.session.wait_until_compiled(120)
     before = len(program.plan.variants)
     for n in (35, 36, 41, 64, 63, 77):
         assert low <= n <= high
@@ -294,6 +298,44 @@ def test_sizes_that_decide_are_decided_for_each(decide: Callable[[Any, Any], Any
             time.sleep(0.02)  # for the background's build
 
 
+def test_lengths_that_vary_apart_share_few_size_classes() -> None:
+    with tf1.Graph().as_default() as graph:
+        lists = [tf1.placeholder(tf.float32, [None, FEATURES]) for _ in range(3)]
+        y = tf.concat([tf.reduce_sum(tf.nn.relu(x), 0) for x in lists], 0)
+    sizes = [
+        (9, 14, 20),
+        (5, 30, 11),
+        *[(3 + k % 26, 3 + 5 * k % 23, 3 + 7 * k % 28) for k in range(30)],
+    ]
+    with tf1.Session(graph=graph) as oracle, tfjit.Session(graph=graph) as session:
+        for k, lengths in enumerate(sizes):
+            feeds = dict(zip(lists, map(_feed, lengths)))
+            found, expected = session.run(y, feeds), oracle.run(y, feeds)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+            if k == 1:
+                session.wait_until_compiled(60)
+        (plan,) = session._runtime_session._plans.values()
+        assert plan.generic is not None and plan.generic.ready
+        assert plan.generic.builds <= 2 and len(plan.variants) <= 2
+
+
+def test_passes_choose_one_form_for_all_samples() -> None:
+    """Two readers of one tensor share a loop from a size on; a range of sizes has one form."""
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, 64])
+        fetches = [x * 2.0, tf.transpose(tf.exp(x)), tf.sqrt(tf.abs(x)), tf.reduce_sum(x, 0)]
+    with tfjit.Session(graph=graph) as session:
+        host = session._runtime_session
+        for rows in (4, 900):
+            session.run(fetches, {x: np.ones((rows, 64), "f4")})
+        (plan,) = host._plans.values()
+        texts = []
+        for rows in (5, 901):
+            partitions, _ = plan.build(((rows, 64),), sampled=True)
+            texts.append([(node.name, node.op) for node in partitions[0].graph.op_nodes()])
+        assert texts[0] == texts[1]
+
+
 def _feed(n: int) -> np.ndarray:
     return np.random.default_rng(n).standard_normal((n, FEATURES), "f4")
 
@@ -376,7 +418,7 @@ def test_attention_with_masks_of_the_size_gets_its_own_kernel() -> None:
     generic = made.generic()
     for n in (30, 21, 17):
         made.check(n)
-    (known,) = [known for known in generic.classes if known.covers((30,))]
+    known = next(known for known in generic.classes if known.covers((30,)))
     owners = [one for run in known.step.layout.native_runs for one in run.owners]
     titles = [one.launch.source.title for launch in owners for one in launch]
     assert not known.wanted and any("attention" in title for title in titles)
@@ -517,16 +559,17 @@ def test_ranks_do_not_vary() -> None:
 def test_samples_have_all_remainders_and_different_sizes() -> None:
     shapes = SymbolicShapes([((4, 20),), ((16, 30),), ((33, 25),)])
     low, high = shapes.ranges()[0]
-    corners = [low, high]
-    between = shapes.between(corners, {16, 20}, 4)
+    ends = corners(low, high)
+    between = shapes.between(ends, {16, 20}, 4)
     for k in range(2):
         assert {sizes[k] % 4 for sizes in between} == {0, 1, 2, 3}
-    assert all(len(set(sizes)) == 2 for sizes in [*corners, *between])
+    assert all(len(set(sizes)) == 2 for sizes in [*ends, *between])
+    assert {min(column) for column in zip(*ends)} == {LEAST}
 
 
 def test_ranges_are_tried_from_the_widest_to_halves_of_the_sizes_seen() -> None:
     ranges = SymbolicShapes([((40,),), ((60,),)]).ranges()
-    assert ranges[0] == ((9,), (245,))  # odd sizes: those of layers are even
+    assert ranges[:2] == [((3,), (245,)), ((9,), (245,))]  # odd: sizes of layers are even
     widths = [high - low for (low,), (high,) in ranges]
     assert widths == sorted(widths, reverse=True)
     assert all(low[0] >= 39 and high == (61,) for low, high in ranges[-3:])

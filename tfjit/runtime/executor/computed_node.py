@@ -207,7 +207,8 @@ class ComputedNode(ReferencedNode):
         # input shapes that the reference has served
         self._checked: OrderedDict[_Shapes, None] = OrderedDict()
         # the latest input shapes with a step, and the step: of a node without variables
-        self._latest: tuple[list[tuple[int, ...]], Step] | None = None
+        self._latest: tuple[list[tuple[int, tuple[int, ...]]], Step] | None = None
+        self._has_plain_constants = all(array.flags.c_contiguous for array in constants.values())
         shapes = [tuple(s) if s is not None else (None,) for s in node.output_shapes]
         # None where the graph knows the outputs' shapes
         self._inferred = OutputShapes(node) if any(None in s for s in shapes) else None
@@ -219,15 +220,22 @@ class ComputedNode(ReferencedNode):
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         latest = self._latest
-        # A variable has a shape too, but is no array.
-        if latest is not None and latest[0] == [a.shape for a in inputs if type(a) is np.ndarray]:
-            return latest[1].run([np.asarray(a, order="C") for a in inputs], context)
+        if latest is not None:
+            for k, shape in latest[0]:
+                a = inputs[k]
+                # A variable has a shape too, but is no array.
+                if type(a) is not np.ndarray or a.shape != shape or not a.flags.c_contiguous:
+                    break
+            else:
+                return latest[1].run(inputs, context)
         if self._native:
             arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
             found = self._step(arrays)
             if found is not None:
-                if self._is_plain and not self._waiting:  # else a better step may follow
-                    self._latest = [a.shape for a in arrays], found
+                # else a better step may follow
+                if self._is_plain and self._has_plain_constants and not self._waiting:
+                    varying = [k for k in range(len(arrays)) if k not in self._constants]
+                    self._latest = [(k, arrays[k].shape) for k in varying], found
                 computed = found.run([np.asarray(a, order="C") for a in arrays], context)
                 return self._with_references(inputs, [np.asarray(o) for o in computed])
         return super().run(context, inputs, frame)

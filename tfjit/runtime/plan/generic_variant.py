@@ -29,10 +29,11 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable
-from tfjit.runtime.plan import upgrades
+from tfjit.runtime.plan import stored_generic, upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
-from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
+from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass, TracedCalls
+from tfjit.runtime.plan.stored_generic import Storage, StoredGeneric
 from tfjit.runtime.schedule.group_division import divide_refused
 from tfjit.runtime.schedule.kernel_selection import CallMemo, select_some
 from tfjit.runtime.sizes.size_constants import SizeGraph
@@ -44,7 +45,7 @@ from tfjit.runtime.sizes.size_formulas import (
     OtherStructure,
     require_one_structure,
 )
-from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed
+from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, corners
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ REPEATS: Final = 100
 _GENERATIONS: Final = 4
 """Number of builds of a generic variant, each for a wider range."""
 _USELESS: Final = 12
-"""Size classes after which they must have served several sizes each."""
+"""Size classes a symbol, after which each must have served several sizes."""
+
+
+Covers = Callable[..., list[int] | None]
+"""Return None for sizes for which the builders decide otherwise."""
 
 
 class Submit(Protocol):
@@ -98,6 +103,7 @@ class GenericVariant:
         self.plan = plan
         self.pending = upgrades.Job(plan)  # until the variant serves, or gives up
         upgrades.started(self.pending)
+        self.ready = False
         self.reason = ""  # the reason for having no partition
         self.partition: GenericLowered
         self.size_graph: SizeGraph
@@ -107,6 +113,7 @@ class GenericVariant:
         self._missed: list[Shapes] = []
         self._submit = submit
         self._generation = generation
+        self.is_divided = False  # its groups of refused kernels are divided
         self._graphs: list[DataflowGraph] = []  # of the samples
         self._shapes = SymbolicShapes(seen, plan.has_shifted_sizes)
         self._classes: list[SizeClass] = []
@@ -115,6 +122,8 @@ class GenericVariant:
         self._bound_count = 0  # number of bindings made for runs
         self._made = 0  # number of size classes made for them
         self._refused: set[Sizes] = set()
+        self._stored: list[tuple[Covers, TracedCalls]] = []  # classes that a process has stored
+        self._storage = Storage(self)
         self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
         self._lock = threading.Lock()
 
@@ -142,12 +151,42 @@ class GenericVariant:
             else:
                 return
 
+    def restore(self, stored: StoredGeneric, seen: Sequence[Shapes]) -> None:
+        """Take the partition and the classes that an earlier process stored.
+
+        seen: feed shapes of this process. Raises NotGeneric and NotLoaded where the newest has no
+        class.
+        """
+        self.device, self.bounds = stored.device, list(stored.bounds)
+        self.backend = self.plan.session.devices.lookup(self.device).backend
+        self.partition, self.size_graph = stored.partition, stored.size_graph
+        self._stored = [(traced.trace.finish([]), traced) for traced in stored.classes]
+        sizes = self._shapes.sizes(seen[-1])
+        if sizes is None or not self._in_range(sizes):
+            raise NotGeneric("other sizes vary")
+        self._class_for(sizes)
+        self._met += [shapes for shapes in seen if shapes not in self._met]
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Queue a job of the background thread."""
+        self._submit(job)
+
+    def found(self) -> StoredGeneric:
+        """Return all that a later process needs."""
+        made = [one.traced for one in self.classes if not one.wanted]
+        classes = [one for one in made if not _is_compiled_otherwise(one)]
+        classes += [traced for _, traced in self._stored if traced not in made]
+        partition = self.partition.without_samples()
+        return StoredGeneric(
+            self._met, self.bounds, self.device, partition, self.size_graph, classes
+        )
+
     def _build_range(self, low: Sizes, high: Sizes, made: dict[Sizes, Lowered]) -> None:
         """Run the passes for samples of a range with one structure.
 
         made: the partitions of samples so far. Raises NotGeneric, and errors of the passes.
         """
-        samples = list(dict.fromkeys([high, low, *mixed(low, high)]))
+        samples = corners(low, high)
         for sizes in samples:
             self._require_alike(samples[0], sizes, made)
         known = {d for value in made[samples[0]].values for d in value.shape} - set(samples[0])
@@ -193,7 +232,7 @@ class GenericVariant:
         plan = self.plan
         shapes = self._shapes.shapes(sizes)
         with collection_paused():
-            partitions, _ = plan.build(shapes)
+            partitions, _ = plan.build(shapes, sampled=True)
         if len(partitions) != 1:
             raise NotGeneric(f"{len(partitions)} partitions")
         self.device = partitions[0].device
@@ -214,7 +253,9 @@ class GenericVariant:
         if not store.has_refusals():
             return lowered
         select_some(lowered, [i for i in lowered.instructions if i.spec.op == "_Fused"])
-        return divide_refused(lowered, CallMemo(self.backend), store, waits=False)[0]
+        made, _ = divide_refused(lowered, CallMemo(self.backend), store, waits=False)
+        self.is_divided = self.is_divided or bool(made.divided)
+        return made
 
     def _size_graph(self, samples: list[Sizes]) -> SizeGraph:
         """Return the nodes of the run's unoptimised graph that follow from sizes."""
@@ -278,6 +319,8 @@ class GenericVariant:
                 return
             if any(known.covers((n,)) for known in self.classes):
                 continue
+            if any(covers(n) is not None for covers, _ in self._stored):
+                continue
             try:
                 self._class_for((n,))
             except NotLoaded as why:
@@ -316,19 +359,31 @@ class GenericVariant:
         binding = self._known(sizes)
         if binding is not None:
             return binding
+        stored = self._stored_for(sizes)
         with collection_paused():
-            made = SizeClass(self, sizes)
+            made = SizeClass(self, sizes, stored)
         binding = made.bind(sizes)
         if binding is None:
             raise NotGeneric("the guards of a size class refuse its own size")
-        settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
+        if stored is None:
+            settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
         with self._lock:
-            self.builds += 1
+            self.builds += stored is None
             self._classes.insert(0, made)
             del self._classes[MAX_CLASSES:]
         if made.wanted:
             self._tier_up(made)
+        elif stored is None and self.ready:
+            self._storage.store_later()
         return binding
+
+    def _stored_for(self, sizes: Sizes) -> TracedCalls | None:
+        """Return the stored calls for these sizes, unless a kernel of theirs is refused."""
+        for covers, traced in self._stored:
+            if covers(*sizes) is not None:
+                refused = any(store.refused(source) for source in traced.sources())
+                return None if refused else traced
+        return None
 
     def _tier_up(self, made: SizeClass) -> None:
         """Replace a size class once the kernels of its groups arrive."""
@@ -362,7 +417,7 @@ class GenericVariant:
         This one serves so far.
         """
         if self.plan.generic is self and not self.plan.session.closed:
-            start(self.plan, lambda: self._met, self._submit, self._generation, at_once=True)
+            start(self.plan, lambda: self._met, self._submit, self._generation, True, False)
 
     def _replace_class(self, old: SizeClass, sizes: Sizes) -> None:
         """Make a size class again of present kernels."""
@@ -377,6 +432,7 @@ class GenericVariant:
                 self._classes[self._classes.index(old)] = made
             for shapes in [s for s, known in self._bindings.items() if known.size_class is old]:
                 self._bound_bytes -= self._bindings.pop(shapes).nbytes
+        self._storage.store_later()
 
     def run(self, shapes: Shapes, arrays: Sequence[Any]) -> list[Any] | None:
         """Run one step.
@@ -402,7 +458,9 @@ class GenericVariant:
         if sizes is None or not self._in_range(sizes):
             self._miss(shapes, sizes)
             return None
-        if sizes in self._refused or not _are_final(self._awaited):
+        if sizes in self._refused:
+            return None
+        if not _are_final(self._awaited) and not any(one.covers(sizes) for one in self.classes):
             return None
         before = self.builds
         try:
@@ -430,7 +488,9 @@ class GenericVariant:
                 self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
             ):
                 self._bound_bytes -= self._bindings.popitem(last=False)[1].nbytes
-            useless = self._made > _USELESS and self._bound_count < 2 * self._made
+            useless = (
+                self._made > _USELESS * self._shapes.count and self._bound_count < 2 * self._made
+            )
         if useless and self.ready:
             self.give_up(NotGeneric("the builders decide otherwise for each size"))
         return binding
@@ -440,7 +500,7 @@ class GenericVariant:
 
         After some, build for a wider range.
         """
-        if sizes is not None and any(n < least for n, least in zip(sizes, LEAST)):
+        if sizes is not None and min(sizes) < LEAST:
             return
         with self._lock:
             if self._generation >= _GENERATIONS or shapes in self._missed:
@@ -465,6 +525,7 @@ class GenericVariant:
         with self._lock:
             self._classes = []
             self._bindings.clear()
+            self._stored = []
         graphs, self._graphs = self._graphs, []
         for graph in graphs:
             graph.dissolve()
@@ -489,7 +550,7 @@ def are_enough(seen: Sequence[Shapes]) -> bool:
         shapes = SymbolicShapes(seen)
     except NotGeneric:
         return False
-    within = [s for s in shapes.seen if all(n >= least for n, least in zip(s, LEAST))]
+    within = [s for s in shapes.seen if min(s, default=0) >= LEAST]
     return len(within) >= FIRST_SHAPES
 
 
@@ -499,12 +560,13 @@ def start(
     submit: Submit,
     generation: int = 0,
     at_once: bool = False,
+    restores: bool = True,
 ) -> None:
     """Give a plan a generic variant.
 
     seen: returns the feed shapes that the plan has met. submit: queues a job of the background
-    thread. at_once: build it on this thread. The variant serves from the time when its kernels are
-    loaded.
+    thread. at_once: build it on this thread. restores: take the first one from disk if it is
+    stored. The variant serves from the time when its kernels are loaded.
     """
 
     def build() -> None:
@@ -519,6 +581,8 @@ def start(
             settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
             return
         waiting.compile_done.set()
+        if restores and generation == 0 and restore(plan, made._met, submit):
+            return
         with _guarded(made):
             made.build()
             _finish(made)
@@ -529,6 +593,37 @@ def start(
         build()
     else:
         submit(build)
+
+
+def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
+    """Give a plan the generic variant that an earlier process stored.
+
+    Return whether it serves the newest of these feed shapes.
+    """
+    stored = stored_generic.read(plan)
+    if stored is None:
+        return False
+    made: GenericVariant | None = None
+    try:
+        made = GenericVariant(plan, stored.met, submit)
+        made.restore(stored, seen)
+    except (NotGeneric, NotLoaded) as why:
+        settings.say("executor", "plan %s: the stored form does not serve: %s", plan.name, why)
+    # the passes meet a fault of the variant's own again, and report it
+    except Exception as error:
+        log.warning("the stored generic variant of %s is not used: %s", plan.name, error)
+    else:
+        _serve(made)
+        return True
+    if made is not None:
+        made.pending.compile_done.set()
+        made.release()
+    return False
+
+
+def _is_compiled_otherwise(traced: TracedCalls) -> bool:
+    """Return whether a kernel has been refused once: the next process may compile it."""
+    return any(source.attempt for source in traced.sources())
 
 
 def _finish(made: GenericVariant) -> None:
@@ -554,9 +649,15 @@ def _finish(made: GenericVariant) -> None:
 
         store.when_ready(missing, go_on)
         return
+    _serve(made)
+    made._storage.store_later()
+
+
+def _serve(made: GenericVariant) -> None:
+    """Let runs find a variant that has a size class."""
     plan = made.plan
     plan.pending_generic = None
-    with made.plan.generic_lock:
+    with plan.generic_lock:
         if plan.session.closed:
             made.release()
             made.pending.compile_done.set()

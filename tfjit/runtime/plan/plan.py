@@ -15,8 +15,9 @@ from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
-from tfjit.runtime.plan import plan_warm_start, upgrades
+from tfjit.runtime.plan import plan_warm_start, stored_plan, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
+from tfjit.runtime.plan.plan_key import PlanKey, plan_key
 from tfjit.runtime.plan.variant import Variant
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class Plan:
         self._first_shapes: (
             list[tuple[tuple[int, ...], ...]] | None
         ) = []  # None: no more are counted
+        # of the newest feed shapes, until a variant takes it
+        self._key: tuple[tuple[Shape, ...], PlanKey] | None = None
         self._lock = threading.Lock()
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
@@ -130,13 +133,14 @@ class Plan:
         return self.session.survey(self.spec(feed_shapes))
 
     def build(
-        self, feed_shapes: Sequence[Shape], quick: bool = False
+        self, feed_shapes: Sequence[Shape], quick: bool = False, sampled: bool = False
     ) -> tuple[list[Partition], PipelineReport]:
         """Return the partitions and the passes' report for these feed shapes.
 
-        quick: run only the passes that make the graph runnable.
+        quick: run only the passes that make the graph runnable. sampled: the shapes stand for many.
         """
-        return self.session.build_partitions(self.spec(feed_shapes), quick)
+        spec = replace(self.spec(feed_shapes), sampled=sampled)
+        return self.session.build_partitions(spec, quick)
 
     def shapes_of_nodes(
         self, samples: Sequence[Sequence[Shape]]
@@ -186,6 +190,13 @@ class Plan:
                     self.session.budget.forget(dropped)
             return found
 
+    def take_key(self, shapes: tuple[Shape, ...]) -> PlanKey:
+        """Return the key of these feed shapes, perhaps one just made."""
+        found, self._key = self._key, None
+        if found is not None and found[0] == shapes:
+            return found[1]
+        return plan_key(self.session, self.spec(shapes))
+
     def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Start the generic variant once the plan has met enough feed shapes."""
         if self._has_met_enough(shapes):
@@ -194,13 +205,46 @@ class Plan:
     def _meet(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Count feed shapes; build the generic variant now if that is quick."""
         with self._lock:
-            if shapes not in self.variants and self._has_met_enough(shapes):
+            if shapes in self.variants:
+                return
+            if not self._first_shapes and self._restore_generic(shapes):
+                return
+            if self._has_met_enough(shapes):
                 quick = self.survey(shapes).nodes <= _AT_ONCE_NODES
                 self._start_generic(at_once=quick and self.session.jit == "lazy")
 
+    def _restore_generic(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Take the generic variant that an earlier process stored.
+
+        Return whether it serves. A stored variant of these feed shapes goes before it.
+        """
+        if not (self.may_be_generic and self.may_be_stored and stored_plan.are_used()):
+            return False
+        if not self._allows_generic() or not self.feeds:
+            return False
+        with self.session.settings():
+            key = plan_key(self.session, self.spec(shapes))
+            self._key = shapes, key
+            if stored_plan.is_stored(key.name) or not stored_plan.is_stored(key.all_sizes):
+                return False
+        self._first_shapes = [shapes]
+        self._start_generic(at_once=True, only_restored=True)
+        self._starts_generic = self.generic is not None
+        return self._starts_generic
+
+    def _allows_generic(self) -> bool:
+        """Return whether the session may have generic variants."""
+        session = self.session
+        return not (
+            session.jit == "off"
+            or not session.straight_line
+            or len(session.devices.devices) > 1
+            or "generic" in settings.names("TFJIT_DISABLE")
+        )
+
     def _has_met_enough(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
         """Count feed shapes; return whether to build the generic variant."""
-        seen, session = self._first_shapes, self.session
+        seen = self._first_shapes
         if not self.may_be_generic or seen is None or shapes in seen:
             return False
         seen.append(shapes)
@@ -210,12 +254,7 @@ class Plan:
             return False
         if len(seen) < FIRST_SHAPES or self._starts_generic:
             return False
-        if (
-            session.jit == "off"
-            or not session.straight_line
-            or len(session.devices.devices) > 1
-            or "generic" in settings.names("TFJIT_DISABLE")
-        ):
+        if not self._allows_generic():
             return False
         from tfjit.runtime.plan import generic_variant  # most plans need none of its modules
 
@@ -224,8 +263,11 @@ class Plan:
         self._starts_generic = True
         return self.survey(shapes).nodes <= generic_variant.MAX_NODES
 
-    def _start_generic(self, at_once: bool) -> None:
-        """Build the generic variant, at once or in the background."""
+    def _start_generic(self, at_once: bool, only_restored: bool = False) -> None:
+        """Build the generic variant, at once or in the background.
+
+        only_restored: take a stored one or none.
+        """
         from tfjit.runtime.plan import generic_variant
 
         seen, session = self._first_shapes or [], self.session
@@ -242,7 +284,10 @@ class Plan:
             return list(seen)
 
         with session.settings():
-            generic_variant.start(self, first_shapes, submit, at_once=at_once)
+            if only_restored:
+                generic_variant.restore(self, seen, submit)
+            else:
+                generic_variant.start(self, first_shapes, submit, at_once=at_once)
 
     def find_fed_sizes(self, partitions: Sequence[Partition]) -> None:
         """Look for feeds that decide shapes by their values.

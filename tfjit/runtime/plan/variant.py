@@ -144,7 +144,7 @@ class Variant:
             return False
         if not stored_plan.are_used():
             return False
-        self._key = plan_key(session, plan.spec(self.feed_shapes))
+        self._key = plan.take_key(self.feed_shapes)
         if self._key.reason:
             log.debug("plan %s is not stored: %s", plan.name, self._key.reason)
         try:
@@ -199,7 +199,7 @@ class Variant:
             # so that no process reads it in vain
             stored_plan.from_bytes(memoryview(data), again, self.lowered.backend)
             # a closed session takes its graphs apart
-            return not session.closed and stored_plan.write(again, data)
+            return not session.closed and stored_plan.write(again.name, data)
 
     def packed(self, name_of: Callable[[KernelSource], str]) -> tuple[str, bytes] | None:
         """Return the plan's name and contents for a pack, or None.

@@ -8,6 +8,7 @@ computed again from the run's graph, by the nodes that made it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -70,6 +71,8 @@ class Formula:
         if self.divisor != 1:
             total = total // self.divisor
         return total * self.scale
+
+    __call__ = at
 
 
 def fit(values: Sequence[int], samples: Sequence[tuple[int, ...]]) -> Formula:
@@ -150,6 +153,79 @@ def _quotient(values: Sequence[int], sizes: Sequence[int], symbol: int) -> Formu
 
 
 Made = Callable[[Symbols], Any]
+"""Make an item for other sizes. They are objects that can be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Make a mapping: some of its values depend on sizes."""
+
+    first: Mapping[object, object]
+    parts: Mapping[object, Made | None]
+
+    def __call__(self, symbols: Symbols) -> dict[object, object]:
+        return {
+            key: self.first[key] if part is None else part(symbols)
+            for key, part in self.parts.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """Make a tuple or list: some of its items depend on sizes."""
+
+    first: Sequence[object]
+    parts: Sequence[Made | None]
+
+    def __call__(self, symbols: Symbols) -> Any:
+        kind: Any = type(self.first)
+        make = kind._make if hasattr(kind, "_make") else kind
+        return make(
+            [x if part is None else part(symbols) for x, part in zip(self.first, self.parts)]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Integers:
+    """Make an array of integers.
+
+    Its dtype is object where an element is no number.
+    """
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    elements: Made
+
+    def __call__(self, symbols: Symbols) -> np.ndarray:
+        numbers = self.elements(symbols)
+        exact = all(isinstance(n, int) for n in numbers)
+        array = np.empty(len(numbers), self.dtype if exact else object)
+        array[:] = numbers
+        return array.reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Make a dataclass: some of its fields depend on sizes."""
+
+    first: Any
+    parts: Mapping[str, Made]
+
+    def __call__(self, symbols: Symbols) -> Any:
+        changes = {name: part(symbols) for name, part in self.parts.items()}
+        if isinstance(self.first, FusedGroup):
+            return replace(self.first, _anchor=self.first.anchor, **changes)
+        return replace(self.first, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Constantly:
+    """Return one value for all sizes."""
+
+    value: object
+
+    def __call__(self, symbols: Symbols) -> object:
+        return self.value
 
 
 def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str) -> Made | None:
@@ -173,24 +249,18 @@ def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str)
         parts = {key: merged([i[key] for i in items], samples, title) for key in first}
         if not any(parts.values()):
             return None
-        return lambda symbols: {
-            key: first[key] if part is None else part(symbols) for key, part in parts.items()
-        }
+        return _Entries(first, parts)
     if isinstance(first, (tuple, list)):
         if any(len(item) != len(first) for item in items):
             raise NotGeneric(f"{title}: another number of parts for other sizes")
         made = [merged(column, samples, title) for column in zip(*items)]
         if not any(made):
             return None
-        kind: Any = type(first)
-        make = kind._make if hasattr(kind, "_make") else kind
-        return lambda symbols: make(
-            [x if part is None else part(symbols) for x, part in zip(first, made)]
-        )
+        return _Items(first, made)
     if all(item == first for item in items):
         return None
     if isinstance(first, int) and not isinstance(first, bool):
-        return fit(items, samples).at
+        return fit(items, samples)
     raise NotGeneric(f"{title}: {first!r} is another for other sizes")
 
 
@@ -213,14 +283,7 @@ def _merged_arrays(
     elements = merged([tuple(a.reshape(-1).tolist()) for a in arrays], samples, title)
     assert elements is not None
 
-    def made(symbols: Symbols) -> np.ndarray:
-        numbers = elements(symbols)
-        exact = all(isinstance(n, int) for n in numbers)
-        array = np.empty(len(numbers), first.dtype if exact else object)
-        array[:] = numbers
-        return array.reshape(first.shape)
-
-    return made
+    return _Integers(first.dtype, first.shape, elements)
 
 
 def _same_array(a: np.ndarray, b: np.ndarray) -> bool:
@@ -244,20 +307,10 @@ def _merged_fields(
         if part is not None:
             parts[field.name] = part
         elif column[0] is not getattr(first, field.name):
-            parts[field.name] = _constantly(column[0])
+            parts[field.name] = _Constantly(column[0])
     if not parts:
         return None
-    if isinstance(first, FusedGroup):
-        return lambda symbols: replace(
-            first,
-            _anchor=first.anchor,
-            **{name: part(symbols) for name, part in parts.items()},
-        )
-    return lambda symbols: replace(first, **{name: part(symbols) for name, part in parts.items()})
-
-
-def _constantly(value: Any) -> Made:
-    return lambda symbols: value
+    return _Fields(first, parts)
 
 
 _SHAPE_OPERANDS: Final = {
@@ -375,6 +428,12 @@ class GenericLowered:
             differ = any(not _same_array(a, arrays[0]) for a in arrays)
             if values[0].index in read and differ:
                 self.constants[values[0].index] = arrays
+
+    def without_samples(self) -> GenericLowered:
+        """Return the partition without the arrays of the samples, which were checked."""
+        made = copy(self)
+        made.constants = {index: [] for index in self.constants}
+        return made
 
     def at(
         self, symbols: Sequence[int], constants: Mapping[int, np.ndarray]
