@@ -3,8 +3,9 @@
 A refused kernel is compiled in another way (`KernelSource.attempt`). A group that is refused again
 is cut in two, and each half again that is refused, down to single nodes. The neighbours on either
 side of a refused single node then form one group each. The kernel of a single node is compiled in
-further ways; where all are refused, the node stays on its reference. Decisions follow from the kernels' states alone, so all plans of a process decide
-alike: a caller asks again once the kernels of the parts have arrived.
+further ways; where all are refused, the node stays on its reference. Decisions follow from the
+kernels' states alone, so all plans of a process decide alike: a caller asks again once the kernels
+of the parts have arrived.
 """
 
 from __future__ import annotations
