@@ -107,6 +107,25 @@ def test_only_the_refused_node_stays_on_its_reference(
         assert sorted(served.values()) == ["native", "native"]
 
 
+@pytest.mark.parametrize("jit", ["eager", "lazy"])
+def test_a_refused_group_is_compiled_in_another_way_first(
+    monkeypatch: pytest.MonkeyPatch, jit: str
+) -> None:
+    monkeypatch.setenv("TFJIT_JIT", jit)
+    graph = softmax()
+    expected = theirs(graph, "y:0", {"x:0": X})
+    with (
+        refusing(lambda source: source.title.startswith("rows tanh") and source.attempt == 0),
+        tfjit.Session(graph=graph) as session,
+    ):
+        session.run("y:0", {"x:0": X})
+        served = servings(finished(session))
+        assert len(served) == 2 and set(served.values()) == {"native"}
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
+        ((_, why),) = session.explain("y:0").refused
+        assert why.endswith("compiled in another way")
+
+
 @pytest.mark.parametrize("attempts", [1, 2])
 @pytest.mark.parametrize("jit", ["eager", "lazy"])
 def test_a_single_node_is_compiled_in_another_way(

@@ -111,7 +111,7 @@ def _build_level(
     processes: int,
     progress: Progress,
 ) -> tuple[Recorded, Built]:
-    """Return the needs of the runs at a level, and the archive of their kernels.
+    """Return the needs of the runs at a level, and their archive.
 
     The runs are recorded again, with their groups divided, while kernels do not compile.
     """
