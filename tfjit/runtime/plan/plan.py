@@ -372,7 +372,7 @@ class Plan:
         self.stages = made
 
     def _split_for(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Split the plan now for new feed shapes, if earlier ones had unknown sizes.
+        """Split the plan now if earlier feed shapes had unknown sizes.
 
         Passes over the whole run for these shapes would take as long, and serve them alone.
         """

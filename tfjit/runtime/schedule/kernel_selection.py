@@ -224,9 +224,9 @@ class CallMemo:
 
 
 def call_key(spec: NodeSpec, group: FusedGroup | None) -> Hashable:
-    """Return the key of an instruction's own call; None with large known inputs.
+    """Return the key of an instruction's own call, or None.
 
-    group: that of a `_Fused` node.
+    There is none with large known inputs. group: that of a `_Fused` node.
     """
     return _spec_key(spec) if group is None else _group_key("own", group, spec)
 

@@ -40,7 +40,7 @@ class OtherStructure(NotGeneric):
 
 
 class NoFormula(NotGeneric):
-    """Signal that no formula gives a number of the partition for all samples."""
+    """Signal that no formula gives a number for all samples."""
 
 
 class Ambiguous(NotGeneric):
@@ -477,7 +477,7 @@ class GenericLowered:
 
 
 def _call_keys(specs: Sequence[NodeSpec]) -> Hashable:
-    """Return the key of an instruction's call for all samples, None if there is none.
+    """Return the key of an instruction's calls for all samples, or None.
 
     Known inputs that depend on sizes are no part of it: the builder does not see them.
     """
