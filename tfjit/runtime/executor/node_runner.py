@@ -274,7 +274,7 @@ class _Reshaped(NodeRunner):
         self._shape = shape
         self._runner = runner
 
-    def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
+    def run(self, context: StepContext, inputs: Sequence[object], frame: str) -> Sequence[object]:
         value = inputs[0]
         if type(value) is np.ndarray and value.flags.c_contiguous:
             try:

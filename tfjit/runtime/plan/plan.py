@@ -190,6 +190,15 @@ class Plan:
                     self.session.budget.forget(dropped)
             return found
 
+    def has_stored_variant(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Return whether an earlier process stored a variant for these feed shapes."""
+        if not (self.may_be_stored and stored_plan.are_used()):
+            return False
+        with self.session.settings():
+            key = plan_key(self.session, self.spec(shapes))
+            self._key = shapes, key
+            return stored_plan.is_stored(key.name)
+
     def take_key(self, shapes: tuple[Shape, ...]) -> PlanKey:
         """Return the key of these feed shapes, perhaps one just made."""
         found, self._key = self._key, None
@@ -289,10 +298,10 @@ class Plan:
             else:
                 generic_variant.start(self, first_shapes, submit, at_once=at_once)
 
-    def find_fed_sizes(self, partitions: Sequence[Partition]) -> None:
+    def find_fed_sizes(self, partitions: Sequence[Partition], feed_shapes: Sequence[Shape]) -> None:
         """Look for feeds that decide shapes by their values.
 
-        partitions: of a variant of unknown shapes.
+        partitions: of a variant of unknown shapes, for these feed shapes.
         """
         if self.fed_sizes is not None or self.feed_values or len(partitions) != 1:
             return
@@ -309,6 +318,9 @@ class Plan:
             names = ", ".join(self.feeds[k] for k in found)
             settings.say("executor", "plan %s: shapes depend on the values of %s", self.name, names)
             self.fed_sizes = FedSizes(found)
+            key = self.survey(feed_shapes).fingerprint
+            if key:
+                plan_warm_start.write_fed_sizes(key, found)
 
     def with_feed_values(self, values: Mapping[str, np.ndarray]) -> Plan:
         """Return a new plan for runs that feed these values."""
@@ -407,6 +419,11 @@ class Plan:
             from tfjit.runtime.plan.dynamic_stages import recorded_stages
 
             self.stages = recorded_stages(self, splits)
+        found = plan_warm_start.read_fed_sizes(key) if key else ()
+        if found and max(found) < len(self.feeds) and not self.feed_values:
+            from tfjit.runtime.plan.fed_sizes import FedSizes
+
+            self.fed_sizes = FedSizes(found, are_recorded=True)
 
     def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Build the variant for these feed shapes in the background.
@@ -518,14 +535,12 @@ class Plan:
             sized = self.fed_sizes.plan(self, values, tuple([value.shape for value in values]))
             if sized is not None:
                 return sized.run(values, None, pool)
+        elif self._is_new and context is None:
+            return self._first_run(self.check(values), pool)
         if self.stages is not None and context is None and self.stages.are_initialized():
             return self.stages.run(values, pool)
         arrays = self.check(values)
         shapes = tuple([getattr(a, "shape", ()) for a in arrays])
-        if self._is_new and context is None:
-            self._split_at_once(shapes)
-            if self.stages is not None and self.stages.are_initialized():
-                return self.stages.run(arrays, pool)
         if context is None and pool is None:
             results = self._run_generic(shapes, arrays)
             if results is not None:
@@ -538,6 +553,11 @@ class Plan:
             return variant.run(arrays, context, pool)
         with pool.working():
             return variant.run(arrays, context, pool)
+
+    def _first_run(self, arrays: Sequence[object], pool: ThreadPool | None) -> list[Any]:
+        """Read the records of earlier processes, and run the first step."""
+        self._split_at_once(tuple([getattr(a, "shape", ()) for a in arrays]))
+        return self.run(arrays, None, pool)
 
     def _run_generic(
         self, shapes: tuple[tuple[int, ...], ...], arrays: Sequence[np.ndarray]

@@ -541,7 +541,7 @@ class Variant:
         """Find fed sizes; split the plan at nodes of unknown output sizes."""
         try:
             if not self.plan.session.closed:
-                self.plan.find_fed_sizes(self.partitions)
+                self.plan.find_fed_sizes(self.partitions, self.feed_shapes)
                 self.plan.split(self.feed_shapes)
         except BaseException as error:
             self._fail(error)
@@ -556,7 +556,7 @@ class Variant:
                 return
             self._optimize()
             if self.lowered is None:
-                self.plan.find_fed_sizes(self.partitions)
+                self.plan.find_fed_sizes(self.partitions, self.feed_shapes)
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
                 self.compile_done.set()
                 return
