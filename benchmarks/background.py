@@ -129,7 +129,7 @@ def main() -> int:
         )
         sources = [KernelSource(f"# {next(fresh)}\n" + text.format(lines)) for _ in range(12)]
         store.request(sources)
-        return lambda: store.settled(sources)
+        return lambda: store.are_final(sources)
 
     def optimise() -> Callable[[], bool]:
         session = tfjit.Session(graph=big)

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 
 class Source:
@@ -44,6 +45,12 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
 
+LAST_ATTEMPT: Final = 2
+"""Greatest `KernelSource.attempt`."""
+FAST_ATTEMPT: Final = 1
+"""Last attempt whose code is as fast as the first's."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSource:
     """One unit of compilation.
@@ -55,19 +62,21 @@ class KernelSource:
         nchunks)`, or with `arity` integer arguments where that differs (micro-kernels).
     interleave: vector blocks that the loops should process at a time; 0 leaves the number to LLVM
         (see loop_metadata.py).
-    target: the kind of device, "" for the host; else `entries` are kernels of that device, and
-        `arity` is the number of their integer arguments (`kernels/jit/targets.py`).
     title: a description for logs and `explain` ("loop mul+add+relu f32"); not part of the key.
     module: the module that generated the text, its `__name__`; not part of the key.
+    attempt: the number of ways of compiling that have failed before (jit/compiler.py).
+    target: the kind of device, "" for the host; else `entries` are kernels of that device, and
+        `arity` is the number of their integer arguments (`kernels/jit/targets.py`).
     """
 
     text: str
     entries: tuple[str, ...] = ("kernel",)
     arity: int = 3
     interleave: int = 0
-    target: str = ""
     title: str = field(default="", compare=False)
     module: str = field(default="", compare=False)
+    attempt: int = 0
+    target: str = ""
 
     @property
     def writer(self) -> str:
@@ -93,7 +102,8 @@ class KernelSource:
 
         The store adds versions and CPU.
         """
-        key = repr((self.text, self.entries, self.arity, self.interleave))
+        parts = self.text, self.entries, self.arity, self.interleave
+        key = repr((*parts, self.attempt) if self.attempt else parts)
         if self.target:
             key += self.target
         return hashlib.sha256(key.encode()).hexdigest()

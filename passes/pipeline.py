@@ -45,6 +45,7 @@ GRAPH_PASSES: Final[Pipeline] = (
     Step("infer_shapes", "before folding: the Shape of a static shape is a constant"),
     Step("simplify", "before folding: it removes reads of frozen variables"),
     Step("fold_constants"),
+    Step("drop_control_edges", "before simplify: it leaves most nodes alone that wait for others"),
     Step("simplify", "after folding: its patterns match constants"),
     Step("inline_functions", "after folding: the selectors of more branches are constants"),
     Step("place", "after inlining: the inlined nodes have no device"),

@@ -20,7 +20,7 @@ LIMITS = {
     "web": 0,
     "said": 0,
     "draft": 0,
-    "settled": 2,
+    "settled": 0,
     "goes": 0,
     "together": 0,
     "served": 0,

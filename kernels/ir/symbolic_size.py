@@ -71,6 +71,12 @@ class SizeTrace:
             Size(self, {(number,): 1}) for number in range(len(values))
         )
 
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "present"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, present=threading.local())
+
     def value(self, terms: Terms) -> int:
         """Return the value of a formula in this run."""
         return sum(

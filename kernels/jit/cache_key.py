@@ -1,8 +1,9 @@
 """Name kernels in the disk cache and archives by their inputs' hash.
 
-The hash covers the kernel's text, entries and flags; the versions of numba, llvmlite and LLVM; the
-sources of the compiler and of the modules of tfjit.kernels that the text imports, with the formulas
-of tfjit.framework; the CPU's name and features. Since sources are hashed, tfjit's version is not.
+The hash covers the kernel's text, entries and flags; the versions of numba and llvmlite, with its
+library; the sources of the compiler and of the modules of tfjit.kernels that the text imports, with
+the formulas of tfjit.framework; the CPU's model and features. Since sources are hashed, tfjit's
+version is not.
 The target of a device names its own versions in the place of these (targets.py).
 
 In an archive of precompiled kernels, the level of x86-64 and the system stand for the versions and
@@ -115,6 +116,23 @@ def _version(package: str) -> str:
     return metadata.version(package)
 
 
+def _llvm_library() -> tuple[str, int]:
+    """Return the name and the size of llvmlite's library, which contains LLVM.
+
+    Both tell builds of one llvmlite with other LLVMs apart. To ask the library itself would load
+    it: 40 MB of memory, in a process that perhaps compiles nothing. Raises NoCompiler.
+    """
+    from tfjit.kernels.jit.loader import NoCompiler
+
+    spec = importlib.util.find_spec("llvmlite")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        for found in sorted((Path(place) / "binding").glob("*llvmlite.*")):
+            return found.name, found.stat().st_size
+    raise NoCompiler(
+        "there is no compiler (no llvmlite): install numba, or pack the model with this run"
+    )
+
+
 @functools.cache
 def environment() -> str:
     """Return all that decides object code besides texts and imports.
@@ -124,27 +142,17 @@ def environment() -> str:
     """
     from tfjit.kernels.jit import loader, target
 
-    loader.require_llvm()
-    import llvmlite.binding as llvm
-
-    cpu = target.code_target()
+    library = _llvm_library()
     try:
         numba_version = _version("numba")
     except ModuleNotFoundError as error:  # also of a package's metadata
         raise loader.NoCompiler(f"there is no compiler ({error}): install numba") from None
-    versions = (
-        numba_version,
-        _version("llvmlite"),
-        llvm.llvm_version_info,
-        sys.version_info[:2],
-        _FORMAT,
-    )
+    versions = (numba_version, _version("llvmlite"), library, sys.version_info[:2], _FORMAT)
     return repr(
         (
             versions,
-            llvm.get_process_triple(),
-            cpu.name,
-            cpu.flags,
+            (sys.platform, platform.machine()),
+            target.code_identity(),
             module_hash("tfjit.kernels.jit.compiler"),
         )
     )

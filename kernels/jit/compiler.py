@@ -1,13 +1,13 @@
 """Compile generated text through Numba to object code.
 
 `python -m tfjit.kernels.jit.compiler` is the worker process, which compiles for other processes. It
-reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave", "title",
-"directory"}. It answers each with one line on stdout: {"key", "path", "ms", "object": base64 of an
-encoded ObjectFile} or, in place of the object, "error". A request for another device than the host
-has "compiler" and "architecture", too (targets.py). Before the first answer it writes {"ready":
-true}, or {"fatal": reason} if it cannot compile anything. It also writes KEY.py and KEY.o into
-`directory` where it may. It ends when stdin closes, after the current kernel, or after two idle
-minutes.
+reads one JSON object a line from stdin: {"key", "text", "entries", "arity", "interleave",
+"attempt", "title", "directory"}. It answers each with one line on stdout: {"key", "path", "ms",
+"object": base64 of an encoded ObjectFile} or, in place of the object, "error". A request for
+another device than the host has "compiler" and "architecture", too (targets.py). Before the first
+answer it writes {"ready": true}, or {"fatal": reason} if it cannot compile anything. It also writes
+KEY.py and KEY.o into `directory` where it may. It ends when stdin closes, after the current kernel,
+or after two idle minutes.
 """
 
 from __future__ import annotations
@@ -63,13 +63,21 @@ def import_numba() -> None:
 
 
 def compile_text(
-    text: str, entries: Sequence[str], arity: int, interleave: int, filename: str, unique: str
+    text: str,
+    entries: Sequence[str],
+    arity: int,
+    interleave: int,
+    filename: str,
+    unique: str,
+    attempt: int = 0,
 ) -> ObjectFile:
     """Compile functions of a module's text to C functions void(intp * arity).
 
     entries: their names. interleave: as in KernelSource. filename: where tracebacks find the text.
-    unique: prefix of symbols; objects loaded into one process must differ in it. Raises Refused;
-    also any error that Numba raises.
+    unique: prefix of symbols; objects loaded into one process must differ in it. attempt: 0 for
+    our front end with the usual passes, 1 for Numba's front end and passes, 2 for our front end
+    with the other passes: few for a launch, all for a micro-kernel. Raises Refused; also any error
+    that Numba raises.
     """
     import llvmlite.binding as llvm
     from numba.core.compiler_lock import global_compiler_lock
@@ -86,6 +94,8 @@ def compile_text(
         exec(compile(text, filename, "exec"), module.__dict__)
         with global_compiler_lock:
             try:
+                if attempt == 1:
+                    raise front_end.Unsupported("it was refused before")
                 ir_text = front_end.translate(text, module.__dict__, entries, arity, unique)
             except front_end.Unsupported as reason:
                 settings.say("cache", "%s is left to Numba: %s", filename, reason)
@@ -100,7 +110,7 @@ def compile_text(
                 ]
                 linked = llvm.parse_assembly("\n".join(parts))
                 linked.verify()
-                optimise(linked, machine, vectorise=arity == _LAUNCH_ARITY)
+                optimise(linked, machine, vectorise=(arity == _LAUNCH_ARITY) == (attempt == 0))
             obj = loader.emit(linked, machine, symbols)
     finally:
         sys.modules.pop(unique, None)
@@ -268,7 +278,13 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
             )
         else:
             obj = compile_text(
-                text, request["entries"], request["arity"], request["interleave"], filename, unique
+                text,
+                request["entries"],
+                request["arity"],
+                request["interleave"],
+                filename,
+                unique,
+                request.get("attempt", 0),
             )
         data = obj.encode()
         if directory is not None:

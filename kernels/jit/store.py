@@ -23,7 +23,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +109,7 @@ class KernelStore:
         self._generic: dict[KernelSource, str] = {}  # those from archives, with their keys
         self._without_compiler: dict[str, str] = {}  # target -> the reason, once it was met
         self._recorded: dict[KernelSource, None] | None = None
+        self._known_refused: frozenset[str] = frozenset()
         self._recorded_ir: dict[tuple[str, tuple[str, ...]], None] = {}
         self.ir_keys: set[str] = set()  # names of the objects that `load_ir` has loaded
         # the same names, and those that an earlier process gave, by digest of the assembly
@@ -163,13 +164,14 @@ class KernelStore:
         with self._lock:
             self._packs.add(level, archive)
 
-    def record(self) -> None:
+    def record(self, refused: Collection[str] = ()) -> None:
         """Record the requested kernels from now on.
 
         They are neither loaded nor compiled. For a process that finds the kernels that a graph
-        needs: it runs on references.
+        needs: it runs on references. refused: digests of kernels that cannot be compiled.
         """
         self._recorded = {}
+        self._known_refused = frozenset(refused)
 
     def recorded(self) -> tuple[list[KernelSource], list[tuple[str, tuple[str, ...]]]]:
         """Return the recorded kernels, and the recorded (LLVM assembly, its functions)."""
@@ -215,6 +217,14 @@ class KernelStore:
         """Return the reason why the kernel cannot be compiled, or None."""
         return self._refused.get(source)
 
+    def has_refusals(self) -> bool:
+        """Return whether any kernel is refused."""
+        return bool(self._refused)
+
+    def compiles(self) -> bool:
+        """Return whether missing kernels can be compiled, as far as known."""
+        return "" not in self._without_compiler
+
     def refusals(self) -> dict[KernelSource, str]:
         """Return every refused kernel with its reason.
 
@@ -229,7 +239,7 @@ class KernelStore:
         """
         return sum(1 for worker in self._workers if worker.in_flight)
 
-    def settled(self, sources: Iterable[KernelSource]) -> bool:
+    def are_final(self, sources: Iterable[KernelSource]) -> bool:
         """Return whether no kernel of these will change its state.
 
         Each is loaded, refused, or not compiled because of TFJIT_JIT=off.
@@ -350,7 +360,7 @@ class KernelStore:
         wanted = list(dict.fromkeys(sources))
         self.request(wanted)
         with self._lock:
-            if not self.settled(wanted):
+            if not self.are_final(wanted):
                 self._waiting.append((wanted, callback))
                 return
         callback()
@@ -452,7 +462,7 @@ class KernelStore:
             self._wanted_workers = max(self._wanted_workers, workers)
         self.request(sources)
         with self._changed:
-            done = self._changed.wait_for(lambda: self._closed or self.settled(sources), timeout)
+            done = self._changed.wait_for(lambda: self._closed or self.are_final(sources), timeout)
         if not done:
             raise TimeoutError(f"{len(sources)} kernels are not compiled after {timeout} s")
         for source in sources:
@@ -480,6 +490,9 @@ class KernelStore:
     def _load_or_queue(self, sources: list[KernelSource]) -> None:
         for source in sources:
             try:
+                if source.digest in self._known_refused:
+                    self._refuse(source, "an archive lacks it", quiet=True)
+                    continue
                 if self._recorded is not None:
                     if not source.target:  # archives are for the host
                         self._recorded[source] = None
@@ -592,7 +605,7 @@ class KernelStore:
     def _call_ready(self) -> None:
         """Call the callbacks of settled kernels."""
         with self._lock:
-            ready = [entry for entry in self._waiting if self.settled(entry[0])]
+            ready = [entry for entry in self._waiting if self.are_final(entry[0])]
             self._waiting = [entry for entry in self._waiting if entry not in ready]
             self._calling += ready  # a child that is forked now has to call them
         for entry in ready:
@@ -614,7 +627,7 @@ class KernelStore:
         )
         log.log(
             logging.DEBUG if quiet else logging.WARNING,
-            "tfjit: %s\nThe reference kernel serves it.",
+            "tfjit: %s\nThe reference kernel serves it, or smaller groups' kernels do.",
             message,
         )
         self._settle(source, reason=message)
@@ -663,6 +676,7 @@ class KernelStore:
                 "entries": list(source.entries),
                 "arity": source.arity,
                 "interleave": source.interleave,
+                "attempt": source.attempt,
                 "title": source.title,
                 "directory": str(self.directory or ""),
             }

@@ -130,20 +130,42 @@ def linux_features(text: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(_LINUX_NAMES.get(name, (name,)) for name in names))
 
 
+def linux_model(text: str) -> tuple[str, ...]:
+    """Return the vendor, family and model of the first processor.
+
+    text: the beginning of /proc/cpuinfo on x86-64. A text without them gives ().
+    """
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), value.strip())
+    names = ("vendor_id", "cpu family", "model", "model name")
+    return tuple(found[name] for name in names) if all(map(found.get, names)) else ()
+
+
+def _first_cpu() -> str:
+    """Return the beginning of /proc/cpuinfo on x86-64, else "".
+
+    It describes the first processor.
+    """
+    if platform.machine().lower() not in _X86:
+        return ""
+    try:
+        with _CPU_INFO.open() as file:
+            return file.read(_FIRST_CPU)
+    except OSError:
+        return ""
+
+
 @functools.cache
 def present_features() -> frozenset[str]:
     """Return the features of the process's CPU, by LLVM's names.
 
     Linux tells those that the system lets programs use. Elsewhere llvmlite is imported.
     """
-    if platform.machine().lower() in _X86:
-        try:
-            with _CPU_INFO.open() as file:
-                found = linux_features(file.read(_FIRST_CPU))
-        except OSError:
-            found = frozenset()
-        if found:
-            return found
+    found = linux_features(_first_cpu())
+    if found:
+        return found
     import llvmlite.binding as llvm
 
     from tfjit.kernels.jit.loader import fork_lock
@@ -299,6 +321,18 @@ def code_target() -> CodeTarget:
         enabled = frozenset(feature for feature, on in features.items() if on)
     isa = classify(platform.machine().lower(), enabled)[0]
     return CodeTarget(name, flags + _TUNING.get(isa, ""))
+
+
+def code_identity() -> tuple[str, ...]:
+    """Return all on which `code_target` depends.
+
+    Linux tells a CPU's model; elsewhere llvmlite is imported.
+    """
+    model = () if _compiled_level or level() else linux_model(_first_cpu())
+    if model:
+        return (*model, *sorted(present_features()))
+    found = code_target()
+    return found.name, found.flags
 
 
 def check_level() -> None:

@@ -196,7 +196,13 @@ def _compile(level: str, sources: Sequence[KernelSource]) -> Compiled:
         unique = f"tfjit_{key[:24]}"
         try:
             obj = compiler.compile_text(
-                source.text, source.entries, source.arity, source.interleave, f"<{unique}>", unique
+                source.text,
+                source.entries,
+                source.arity,
+                source.interleave,
+                f"<{unique}>",
+                unique,
+                source.attempt,
             )
         except Exception as error:  # Numba or the text may raise anything
             name = source.title or source.digest[:12]

@@ -175,7 +175,7 @@ class _Fuser:
             shape = self.roles.shape(src, output)
             if (
                 shape is None
-                or prod(shape) < SHARED_ELEMENTS
+                or (prod(shape) < SHARED_ELEMENTS and not self.ctx.spec.sampled)
                 or len(clusters.consumers_of(src)) > _MAX_SIBLINGS
             ):
                 continue

@@ -126,7 +126,7 @@ class GroupMaker:
         group = FusedGroup(
             kind, tuple(wiring), specs, refs_out, tuple(constants), _anchor=inside.get(anchor, 0)
         )
-        return group if trial else _described(group), outputs
+        return group if trial else described(group), outputs
 
     def _inputs(
         self, ordered: Sequence[str], inside: dict[str, int], anchor: str
@@ -256,7 +256,7 @@ class GroupMaker:
         template.accepts(group)
 
 
-def _described(group: FusedGroup) -> FusedGroup:
+def described(group: FusedGroup) -> FusedGroup:
     """Return the group with its reason and its predicted traffic and work."""
     tensors = [*group.inputs, *(group.tensor(ref) for ref in group.outputs)]
     moved = sum(max(t.nbytes, 0) for t in tensors)

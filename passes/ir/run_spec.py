@@ -100,6 +100,8 @@ class RunSpec:
     cut: nodes that have run already, in an earlier stage. Their needed outputs are among the feeds,
     and no node waits for them.
     feed_values: feed name -> value, where all runs of the plan feed the same.
+    sampled: the shapes stand for a range of sizes. A choice between two right forms does not depend
+    on them, so that all sizes have one form.
     """
 
     feeds: tuple[str, ...] = ()
@@ -109,3 +111,4 @@ class RunSpec:
     connections: tuple[tuple[str, str], ...] = ()
     cut: frozenset[str] = frozenset()
     feed_values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    sampled: bool = False

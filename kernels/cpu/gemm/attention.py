@@ -115,6 +115,8 @@ def attention_of(group: FusedGroup) -> Attention:
     product = Ref(firsts[0])
     first = group.members[product.member]
     space = group.tensor(product).shape
+    if prod(space) == 0:
+        raise Unsupported("nothing to compute")
     keys = space[-1]
     weights = group.tensor(softmax).shape
     if (
@@ -466,7 +468,7 @@ def attention_call(group: FusedGroup) -> NativeCall:
     tile = tile_of(plan.dtype)
     size = tile.size
     *batch, queries, keys = plan.space
-    if prod(plan.space) * plan.depth * plan.width == 0:
+    if plan.depth * plan.width == 0:
         raise Unsupported("nothing to compute")
     if queries < MIN_QUERIES:
         raise Unsupported(f"{queries} queries")

@@ -174,6 +174,13 @@ def _stepped(way: Affine, start: int, step: int) -> Affine:
     return start + step * way[0], tuple((dim, step * coefficient) for dim, coefficient in way[1])
 
 
+MAX_DEPTH: Final = 120
+"""Members between a result and an operand.
+
+Each takes some frames of Python's stack.
+"""
+
+
 class IterationSpaceBuilder:
     """Collector of the scalar ops that values of a group need.
 
@@ -195,6 +202,7 @@ class IterationSpaceBuilder:
             tuple[str, tuple[tuple[bool, int], ...], DType, tuple[tuple[str, Hashable], ...]]
         ] = []
         self._known: dict[tuple[Ref, IndexMap], tuple[bool, int]] = {}
+        self._depth = 0  # members between the present one and a result
 
     def whole(self, shape: Sequence[int]) -> IndexMap:
         """Return the map of a value with the iteration space's elements.
@@ -211,11 +219,17 @@ class IterationSpaceBuilder:
     def value(self, ref: Ref, index: IndexMap) -> tuple[bool, int]:
         """Return (is an op, number) of a value read through `index`.
 
-        Raises Unsupported for a member that is not elementwise.
+        Raises Unsupported for a member that is not elementwise, and behind MAX_DEPTH members.
         """
         found = self._known.get((ref, index))
         if found is None:
-            found = self._known[ref, index] = self._compute(ref, index)
+            if self._depth == MAX_DEPTH:
+                raise Unsupported(f"more than {MAX_DEPTH} members one behind the other")
+            self._depth += 1
+            try:
+                found = self._known[ref, index] = self._compute(ref, index)
+            finally:
+                self._depth -= 1
         return found
 
     def _compute(self, ref: Ref, index: IndexMap) -> tuple[bool, int]:

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tfjit
+from tfjit.client.packing import packer
 from tfjit.client.packing.packer import Packed, _content, _in_fresh_process, pack_model
 from tfjit.client.packing.recorder import RunFailed, RunRequest, record
 from tfjit.client.session.model_file import read_model
@@ -72,6 +74,28 @@ def packed(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Packed:
     out = tmp_path_factory.mktemp("pack") / "model.tfjit"
     levels = target.levels_here()[:1]
     return pack_model(read_model(model), requests, out, levels, processes=1)
+
+
+@pytest.mark.parametrize(("attempts", "kernels"), [(1, 1), (3, 2)])
+def test_groups_that_do_not_compile_are_divided(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: int, kernels: int
+) -> None:
+    """The pack holds other kernels or those of the parts, and a plan that runs them."""
+    if not target.levels_here():
+        pytest.skip("packs are for x86-64")
+    build, lacked = packer.build_archive, []
+
+    def without_groups(folder: Path, level: str, n: int, sources: Any, *more: Any, **k: Any) -> Any:
+        bad = [source for source in sources if "mul+" in source.title and source.attempt < attempts]
+        lacked.extend(bad)
+        return build(folder, level, n, [s for s in sources if s not in bad], *more, **k)
+
+    monkeypatch.setattr(packer, "build_archive", without_groups)
+    out = tmp_path / "model.tfjit"
+    requests = [RunRequest({"x:0": X.shape}, ("y:0",))]
+    made = pack_model(read_model(model), requests, out, target.levels_here()[:1], processes=1)
+    assert lacked and made.checked is not None
+    assert made.checked.loaded >= kernels and made.checked.missing == 0
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from tfjit.kernels.jit.object_file import (
     write_atomically,
 )
 from tfjit.kernels.jit.store import CompileError, KernelStore
-from tfjit.kernels.source import KernelSource
+from tfjit.kernels.source import LAST_ATTEMPT, KernelSource
 
 
 @pytest.fixture
@@ -244,6 +245,17 @@ def test_refused_kernels(shared: KernelStore, caplog: pytest.LogCaptureFixture) 
         assert len(warnings) == 1 and "a bad one" in warnings[0].getMessage()
 
 
+@pytest.mark.parametrize("attempt", range(1, LAST_ATTEMPT + 1))
+def test_other_ways_of_compiling(shared: KernelStore, attempt: int) -> None:
+    """Each attempt has a key of its own, and code of its own that computes the same."""
+    plain = scale_by(31)
+    source = replace(plain, attempt=attempt)
+    assert source.digest != plain.digest and cache_key(source) != cache_key(plain)
+    shared.compile([plain, source])
+    check(shared, source, 31)
+    assert shared.lookup(source) != shared.lookup(plain)
+
+
 def test_worker_death(make) -> None:  # type: ignore[no-untyped-def]
     deadly = KernelSource("import os\nos._exit(7)\n", title="deadly")
     others = [scale_by(n) for n in (12, 13, 14)]
@@ -275,7 +287,7 @@ def test_worker_that_cannot_start(
     store = make()
     with pytest.raises(CompileError, match="needs an older NumPy"):
         store.compile([scale_by(17), scale_by(18)])
-    assert store.settled([scale_by(17), scale_by(18)])
+    assert store.are_final([scale_by(17), scale_by(18)])
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
 
@@ -600,6 +612,6 @@ def test_a_recording_store_loads_nothing(shared: KernelStore, tmp_path: Path) ->
     store.request([source, source])
     done = threading.Event()
     store.when_ready([source], done.set)
-    assert done.wait(10) and store.settled([source]) and store.lookup(source) is None
+    assert done.wait(10) and store.are_final([source]) and store.lookup(source) is None
     assert store.recorded() == ([source], []) and not store.refusals()
     store.close()

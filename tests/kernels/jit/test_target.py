@@ -115,6 +115,29 @@ def test_linux_features_have_the_names_of_llvm() -> None:
     assert not target.linux_features("processor: 0\n")
 
 
+def test_linux_tells_the_model_of_a_cpu() -> None:
+    text = "vendor_id\t: X\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: Y\n\nmodel\t: 9\n"
+    assert target.linux_model(text) == ("X", "26", "2", "Y")
+    assert target.linux_model("processor: 0\nmodel: 3\n") == ()
+
+
+@pytest.mark.skipif(not target.linux_model(target._first_cpu()), reason="Linux on x86-64")
+def test_names_of_kernels_are_made_without_llvm(root: Path) -> None:
+    """The library takes 40 MB, and a process that finds its kernels compiles nothing."""
+    program = (
+        "import sys; from tfjit.kernels.jit.cache_key import environment; environment();"
+        "print('llvmlite' in sys.modules)"
+    )
+    assert run({"TFJIT_CPU": ""}, root, "-c", program).stdout.strip() == "False"
+
+
+@pytest.mark.usefixtures("fresh_target")
+def test_the_identity_of_a_target_follows_its_level() -> None:
+    own = target.code_identity()
+    target.compile_for("x86-64-v2")
+    assert target.code_identity() != own and target.code_identity()[0] == "x86-64-v2"
+
+
 def test_linux_and_llvm_agree_on_the_levels() -> None:
     import llvmlite.binding as llvm
 

@@ -124,3 +124,27 @@ def test_it_becomes_fused_kernels() -> None:
         explanation = session.explain(fetches, {name: value.shape for name, value in feeds.items()})
     assert not explanation.reference_nodes
     assert not [node.op for node in explanation.nodes if node.op.startswith("FusedBatchNorm")]
+
+
+def test_the_gradient_of_a_residual_block_becomes_fused_kernels() -> None:
+    """Gates, as of an optimizer, let the batch norm wait for the gradient of the shortcut."""
+    rng = np.random.default_rng(4)
+    vectors = {f"{name}:0": rng.uniform(0.5, 2, 6).astype("f4") for name in ("scale", "offset")}
+    feeds = {"x:0": rng.standard_normal((4, 5, 5, 6)).astype("f4")} | vectors
+    graph = v1.Graph()
+    with graph.as_default():
+        x = v1.placeholder(tf.float32, (4, 5, 5, 6), name="x")
+        scale, offset = (
+            v1.placeholder(tf.float32, (6,), name=name) for name in ("scale", "offset")
+        )
+        made, *_ = v1.nn.fused_batch_norm(tf.tanh(x), scale, offset)
+        loss = tf.reduce_sum(tf.square(tf.nn.relu(made + tf.nn.sigmoid(x))))
+        tied = v1.gradients(loss, [x, scale, offset], gate_gradients=True)
+        fetches = [t.name for t in tied]
+        with v1.Session() as oracle:
+            expected = oracle.run(fetches, feeds)
+    for got, value in zip(ours(graph, fetches, feeds, 2, True), expected, strict=True):
+        np.testing.assert_allclose(got, value, rtol=1e-4, atol=1e-4)
+    with tfjit.Session(graph=graph.as_graph_def()) as session:
+        explanation = session.explain(fetches, {name: value.shape for name, value in feeds.items()})
+    assert not [node.op for node in explanation.nodes if node.op.startswith("FusedBatchNorm")]

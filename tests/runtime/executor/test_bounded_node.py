@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import tensorflow
 
 import tfjit
+from tests.refused_kernels import refusing
 from tfjit.runtime.executor import bounded_node
 
 tf1 = tensorflow.compat.v1
@@ -73,6 +75,16 @@ def test_masks(runs: list[int]) -> None:
     for total in (0, 7, 500):
         compare(RNG.random(total) < 0.3)
     assert runs
+
+
+@pytest.mark.refuses_kernel
+def test_a_refused_kernel_is_compiled_in_another_way(runs: list[int]) -> None:
+    with refusing(lambda source: source.attempt == 0) as refused:
+        compare = both("unique_with_counts", "int32", out_idx="int32")
+        deadline = time.monotonic() + 60
+        while not runs and time.monotonic() < deadline:
+            compare(RNG.integers(-9, 9, 50).astype("int32"))
+    assert refused and runs
 
 
 def test_few_rows_do_not_hold_the_memory_of_all() -> None:

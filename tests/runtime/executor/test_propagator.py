@@ -33,10 +33,21 @@ LOOP = """
 """
 
 
-def run(text: str, values: dict[str, Any] | None = None) -> tuple[dict[str, list[Any]], Propagator]:
+def run(
+    text: str, values: dict[str, Any] | None = None, sets_constants: bool = False
+) -> tuple[dict[str, list[Any]], Propagator]:
     """Run a graph with a tiny interpreter; returns every value a node produced, DEAD included."""
     graph = parse_graph(text)
-    propagator = Propagator(FlowGraph(graph))
+    flow = FlowGraph(graph)
+    if sets_constants:
+        constants = {item.index: item.node for item in flow.roots if item.node.op == "Const"}
+        flow.set_constants(
+            {
+                index: (values or {}).get(node.name, node.attrs["value"].item())
+                for index, node in constants.items()
+            }
+        )
+    propagator = Propagator(flow)
     ready = deque(propagator.start())
     seen: dict[str, list[Any]] = {}
     while ready:
@@ -62,6 +73,42 @@ def run(text: str, values: dict[str, Any] | None = None) -> tuple[dict[str, list
         seen.setdefault(node.name, []).append(out[0] if out else None)
         propagator.finish(done, out, ready)
     return seen, propagator
+
+
+DIAMOND = """
+    a = Const(value=int32<>[1])
+    b = Const(value=int32<>[2])
+    yes = Const(value=bool<>[{taken}])
+    sum = AddV2(a, b)
+    late = AddV2(sum, b, ^a)
+    other = AddV2(a, a, ^late)
+    switch = Switch(sum, yes)
+    left = AddV2(switch:0, b)
+    right = AddV2(b, switch:1)
+    merge = Merge(left, right, ^other)
+    last = AddV2(merge, a)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [LOOP.format(parallel=2), DIAMOND.format(taken="True"), DIAMOND.format(taken="False")],
+    ids=["loop", "taken", "not taken"],
+)
+def test_constants_that_are_set_once_give_the_same_values(text: str) -> None:
+    expected, _ = run(text)
+    found, propagator = run(text, sets_constants=True)
+    assert found == expected and propagator.done
+
+
+def test_constants_that_are_set_once_have_no_edges_in_a_run() -> None:
+    flow = FlowGraph(parse_graph(DIAMOND.format(taken="True")))
+    by_name = {item.node.name: item for item in flow.items}
+    flow.set_constants({by_name[name].index: name for name in ("a", "b")})
+    assert by_name["late"].known == [None, "b"]
+    assert [edge[0].node.name for edge in by_name["b"].targets] == ["sum"]
+    (alone,) = (is_alone for dst, _, _, is_alone in by_name["b"].targets)
+    assert alone  # the last of its inputs starts a node without others
 
 
 @pytest.mark.parametrize("parallel", [1, 2, 10])

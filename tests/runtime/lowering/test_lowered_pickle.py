@@ -48,13 +48,16 @@ def read_again(
     constants: of the graph when it was written; others: when it is read, by default the same.
     """
     variables, constants = variables_in(lowered), constants or {}
-    encoded = encode(lowered, {id(v): name for name, v in variables.items()}, constants)
+    encoded = encode(
+        lowered, lowered.backend, {id(v): name for name, v in variables.items()}, constants
+    )
     buffers = []
     for array in encoded.arrays:
         copy = aligned_empty((array.raw().nbytes,), np.dtype(np.uint8))
         copy[:] = np.frombuffer(array.raw(), np.uint8)
         buffers.append(memoryview(copy))  # type: ignore[arg-type]
     return decode(
+        Lowered,
         memoryview(encoded.pickled),
         buffers,
         encoded.sources,
@@ -133,14 +136,14 @@ def test_messages_keep_their_numbers() -> None:
 def test_an_unknown_variable_is_not_stored() -> None:
     lowered = parse_lowered(EVERYTHING)
     with pytest.raises(NotStorable, match="variable"):
-        encode(lowered, {}, {})
+        encode(lowered, lowered.backend, {}, {})
 
 
 def test_a_function_is_not_stored() -> None:
     lowered = parse_lowered(SMALL)
     lowered.instructions[0].node.attrs["hook"] = lambda: None
     with pytest.raises(NotStorable):
-        encode(lowered, {}, {})
+        encode(lowered, lowered.backend, {}, {})
 
 
 class _Danger:
@@ -153,4 +156,4 @@ def test_only_plans_are_read(content: Any) -> None:
     data = memoryview(pickle.dumps(content, 5))
     backend = parse_lowered(SMALL).backend
     with pytest.raises(pickle.UnpicklingError):
-        decode(data, (), (), {}.__getitem__, {}.__getitem__, backend)
+        decode(Lowered, data, (), (), {}.__getitem__, {}.__getitem__, backend)

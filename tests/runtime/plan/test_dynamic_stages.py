@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.plan import Plan
 
 tf1 = tensorflow.compat.v1
@@ -202,6 +203,39 @@ def test_sizes_that_differ_have_a_generic_variant() -> None:
     assert served[-1]
     for (a,), (b,) in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+
+
+def growing(tf: Any) -> Any:
+    """Append rows in a loop behind other work; the number of rows is not known before it runs."""
+    x = tf.placeholder(tf.float32, [None, 4], name="x")
+    y = tf.tanh(x * 0.5) + tf.sigmoid(x) - tf.reduce_mean(x, 0)
+    start = tf.nn.softmax(tf.exp(y) * 2.0 - y)
+    _, rows = tf.while_loop(
+        lambda i, rows: i < 3,
+        lambda i, rows: (i + 1, tf.concat([rows, tf.tanh(rows[-1:] + 0.5)], 0)),
+        [tf.constant(0), start],
+        shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, 4])],
+    )
+    return [tf.reduce_sum(rows, 1), start], {"x": lambda: RNG.standard_normal((9, 4)).astype("f4")}
+
+
+def test_the_second_feed_shapes_split_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BACKGROUND, "submit", lambda job, share: None)
+    feeds = [{"x": RNG.standard_normal((n, 4)).astype("f4")} for n in (5, 9, 7, 16, 5)]
+
+    def is_split(session: Any, step: int) -> None:
+        plan = plan_of(session)
+        assert (plan.stages is not None) or step == 0
+        assert step == 0 or len(plan.variants) <= 1
+        if step >= 2:
+            assert plan.stages is not None
+            first = plan.stages.plans[0]
+            assert first.generic is not None or first.pending_generic is not None
+
+    ours, theirs = run(tfjit, growing, feeds, is_split), run(tf1, growing, feeds)
+    for mine, other in zip(ours, theirs, strict=True):
+        for a, b in zip(mine, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("resource", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import tensorflow
 
 import tfjit
+from tfjit.runtime.plan import plan_warm_start, stored_plan
 from tfjit.runtime.plan.fed_sizes import MAX_PLANS, FedSizes
 from tfjit.runtime.plan.plan import Plan
 
@@ -71,6 +73,37 @@ def test_values_that_recur_have_a_plan() -> None:
         assert "SparseTensorDenseMatMul" in str(
             session.explain(y, {feeds[k]: v.shape for k, v in fed(5).items()})
         )
+
+
+def test_values_with_a_stored_plan_have_it_at_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFJIT_STORED_PLANS", "1")
+    monkeypatch.setattr(stored_plan, "path_of", lambda key: tmp_path / f"{key}.stored")
+    monkeypatch.setattr(
+        plan_warm_start, "_path", lambda key, suffix="plan": tmp_path / f"{key}.{suffix}"
+    )
+    with tfjit.Graph().as_default() as graph:
+        y, feeds = product(tfjit)
+    with tfjit.Session(graph=graph) as session:
+        for _ in range(4):
+            session.run(y, {feeds[k]: v for k, v in fed(5).items()})
+            assert session.wait_until_compiled(60)
+        (sized,) = plan_of(session).fed_sizes.plans.values()
+        (variant,) = sized.variants.values()
+        assert variant.store()
+    with tfjit.Session(graph=graph) as session:
+        for rows, count in ((5, 1), (7, 1)):  # no process has met the second size
+            values = fed(rows)
+            found = session.run(y, {feeds[k]: v for k, v in values.items()})
+            dense = np.zeros((rows, 4))
+            np.add.at(dense, tuple(values["places"].T), values["values"])
+            want = dense @ values["dense"]
+            np.testing.assert_allclose(found, np.tanh(want) + want.sum(0), rtol=1e-5)
+            plans = list(plan_of(session).fed_sizes.plans.values())
+            assert len(plans) == count
+        (variant,) = plans[0].variants.values()
+        assert variant._stored is not None
 
 
 def test_a_wrong_size_raises_as_before() -> None:

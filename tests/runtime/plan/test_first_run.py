@@ -71,7 +71,7 @@ def present(requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch) -> R
 
         monkeypatch.setattr(store, "lookup", found)
         monkeypatch.setattr(store, "load_present", all_found)
-        monkeypatch.setattr(store, "settled", all_found)
+        monkeypatch.setattr(store, "are_final", all_found)
 
     return reveal
 
@@ -90,6 +90,21 @@ def test_a_long_wait_has_to_pay_sooner() -> None:
     assert first_run.pays_soon(3000.0, 1500.0)
     assert first_run.pays_soon(300.0, 700.0, once=True)
     assert not first_run.pays_soon(300.0, 500.0, once=True)
+
+
+def test_the_passes_of_an_unrolled_network_are_worth_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tfjit.Graph().as_default() as graph:
+        x = tfjit.placeholder(tfjit.float32, [32, 64])
+        for _ in range(4000):
+            x = tfjit.tanh(x)
+    working = DataflowGraph.from_graph(graph)
+    infer_shapes(working, PassContext())
+    monkeypatch.setattr(first_run, "_builders_ms", lambda: 0.0)
+    monkeypatch.setattr(store, "has_kernels", lambda: True)
+    monkeypatch.setattr(store, "load_present", lambda sources: True)
+    assert first_run.passes_pay(working, CpuBackend(), 1)
 
 
 def test_a_big_initialisation_starts_no_upgrade_before_its_second_run() -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tfjit
 from tfjit.kernels.jit.store import store
+from tfjit.kernels.source import KernelSource
 from tfjit.runtime.lowering.lowering import native_call
 from tfjit.runtime.plan import size_class
 from tfjit.runtime.plan.background import BACKGROUND
@@ -28,7 +29,7 @@ from tfjit.runtime.plan.size_class import SizeClass
 from tfjit.runtime.plan.upgrades import unfinished
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.sizes.size_formulas import NotGeneric
-from tfjit.runtime.sizes.size_samples import SymbolicShapes
+from tfjit.runtime.sizes.size_samples import LEAST, SymbolicShapes, corners
 
 tf1 = tf.compat.v1
 
@@ -84,11 +85,22 @@ def _mask(x: Any) -> list[Any]:
         return [tf.matmul(shares, x), last, x[: n - 1, 2:], tf.where(later, scores, -scores)]
 
 
+def _attention(x: Any) -> list[Any]:
+    """Attention of two heads: its kernel reads masks that depend on the size, row by row."""
+    n = tf.shape(x)[0]
+    heads = tf.transpose(tf.reshape(x, [1, n, 2, 3]), [0, 2, 1, 3])
+    allowed = tf.reshape(tf.cast(tf.range(n)[:, None] >= tf.range(n), tf.float32), [1, 1, n, n])
+    scores = tf.matmul(heads, heads, transpose_b=True) * 0.5
+    shares = tf.nn.softmax(scores * allowed - 1e9 * (1 - allowed))
+    return [tf.reshape(tf.transpose(tf.matmul(shares, heads), [0, 2, 1, 3]), [n, FEATURES])]
+
+
 MODELS: dict[str, Callable[[Any], list[Any]]] = {
     "mlp": _mlp,
     "shapes": _shapes,
     "rows": _rows,
     "mask": _mask,
+    "attention": _attention,
 }
 
 
@@ -132,6 +144,7 @@ def program(request: pytest.FixtureRequest) -> Program:
     for n in (9, 14, 30):
         made.check(n)
     made.generic()
+    assert made.session.wait_until_compiled(120)
     return made
 
 
@@ -146,6 +159,9 @@ def test_any_size_gives_tensorflows_values(program: Program, n: int) -> None:
 def test_new_sizes_make_no_variants(program: Program) -> None:
     generic = program.generic()
     (low, high), *_ = generic.bounds
+    for n in (50, 100):  # the kernels of two size classes
+        program.check(n)
+    assert program.session.wait_until_compiled(120)
     before = len(program.plan.variants)
     for n in (35, 36, 41, 64, 63, 77):
         assert low <= n <= high
@@ -282,6 +298,44 @@ def test_sizes_that_decide_are_decided_for_each(decide: Callable[[Any, Any], Any
             time.sleep(0.02)  # for the background's build
 
 
+def test_lengths_that_vary_apart_share_few_size_classes() -> None:
+    with tf1.Graph().as_default() as graph:
+        lists = [tf1.placeholder(tf.float32, [None, FEATURES]) for _ in range(3)]
+        y = tf.concat([tf.reduce_sum(tf.nn.relu(x), 0) for x in lists], 0)
+    sizes = [
+        (9, 14, 20),
+        (5, 30, 11),
+        *[(3 + k % 26, 3 + 5 * k % 23, 3 + 7 * k % 28) for k in range(30)],
+    ]
+    with tf1.Session(graph=graph) as oracle, tfjit.Session(graph=graph) as session:
+        for k, lengths in enumerate(sizes):
+            feeds = dict(zip(lists, map(_feed, lengths)))
+            found, expected = session.run(y, feeds), oracle.run(y, feeds)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+            if k == 1:
+                session.wait_until_compiled(60)
+        (plan,) = session._runtime_session._plans.values()
+        assert plan.generic is not None and plan.generic.ready
+        assert plan.generic.builds <= 2 and len(plan.variants) <= 2
+
+
+def test_passes_choose_one_form_for_all_samples() -> None:
+    """Two readers of one tensor share a loop from a size on; a range of sizes has one form."""
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, 64])
+        fetches = [x * 2.0, tf.transpose(tf.exp(x)), tf.sqrt(tf.abs(x)), tf.reduce_sum(x, 0)]
+    with tfjit.Session(graph=graph) as session:
+        host = session._runtime_session
+        for rows in (4, 900):
+            session.run(fetches, {x: np.ones((rows, 64), "f4")})
+        (plan,) = host._plans.values()
+        texts = []
+        for rows in (5, 901):
+            partitions, _ = plan.build(((rows, 64),), sampled=True)
+            texts.append([(node.name, node.op) for node in partitions[0].graph.op_nodes()])
+        assert texts[0] == texts[1]
+
+
 def _feed(n: int) -> np.ndarray:
     return np.random.default_rng(n).standard_normal((n, FEATURES), "f4")
 
@@ -356,6 +410,87 @@ def test_a_large_graph_builds_its_generic_variant_in_the_background(
     assert made.plan.generic.ready
 
 
+def test_attention_with_masks_of_the_size_gets_its_own_kernel() -> None:
+    made = Program("attention")
+    for n in (9, 14, 30):
+        made.check(n)
+    assert made.session.wait_until_compiled(120)
+    generic = made.generic()
+    for n in (30, 21, 17):
+        made.check(n)
+    known = next(known for known in generic.classes if known.covers((30,)))
+    owners = [one for run in known.step.layout.native_runs for one in run.owners]
+    titles = [one.launch.source.title for launch in owners for one in launch]
+    assert not known.wanted and any("attention" in title for title in titles)
+
+
+def _layers(x: Any, count: int) -> Any:
+    """Equal layers with weights of their own, and a mask of the size between them."""
+    n = tf.shape(x)[0]
+    later = tf.cast(tf.range(n)[:, None] >= tf.range(n), tf.float32)
+    for number in range(count):
+        w = tf1.get_variable(f"w{number}", initializer=_weights(FEATURES, FEATURES) * 0.1)
+        x = tf.matmul(later, tf.tanh(tf.matmul(x, w)))
+    return x
+
+
+def test_a_range_without_formulas_is_narrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def best(x: Any) -> list[Any]:
+        count = tf.minimum(tf.shape(x)[0], 20)  # no formula below 20 rows
+        values, rows = tf.nn.top_k(tf.reduce_sum(x, 1), count)
+        return [values, tf.gather(x, rows) * 2.0]
+
+    monkeypatch.setitem(MODELS, "best", best)
+    made = Program("best")
+    for n in (40, 47, 44):
+        made.check(n)
+    generic = made.generic()
+    (low, high), *_ = generic.bounds
+    assert 20 <= low <= 40 and high >= 47
+    for n in (41, 45, 12, 100):
+        made.check(n)
+
+
+def test_equal_layers_share_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "layers", lambda x: [_layers(x, 5)])
+    made = Program("layers")
+    for n in (9, 14, 30):
+        made.check(n)
+    generic = made.generic()
+    instructions = generic.partition.instructions
+    products = [one for one in instructions if one.spec and one.instruction.node.op != "Const"]
+    assert len({one.alike for one in products}) < len(products) / 2
+    asked: list[str] = []
+
+    def counted(backend: Any, spec: Any) -> Any:
+        asked.append(spec.name)
+        return native_call(backend, spec)
+
+    monkeypatch.setattr(size_class, "native_call", counted)
+    SizeClass(generic, (30,))
+    assert 0 < len(asked) < len(products)  # members of a group among them
+    made.check(29)
+
+
+def test_further_size_classes_wait_for_the_kernels_of_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Program("mlp")
+    for n in (9, 14, 30):
+        made.check(n)
+    generic = made.generic()
+    waiting: list[tuple[list[Any], Callable[[], None]]] = []
+    submitted: list[Any] = []
+    monkeypatch.setattr(store, "when_ready", lambda *args: waiting.append(args))
+    monkeypatch.setattr(generic, "_submit", lambda job, share: submitted.append(job))
+    generic.classes[0].wanted = [KernelSource("missing", (), module=__name__)]
+    generic.make_more_later()
+    ((sources, go_on),) = waiting
+    assert sources == [one for known in generic.classes for one in known.wanted] and not submitted
+    go_on()
+    assert submitted == [generic.make_more]
+
+
 def test_groups_run_member_by_member_until_their_kernels_arrive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -424,16 +559,17 @@ def test_ranks_do_not_vary() -> None:
 def test_samples_have_all_remainders_and_different_sizes() -> None:
     shapes = SymbolicShapes([((4, 20),), ((16, 30),), ((33, 25),)])
     low, high = shapes.ranges()[0]
-    corners = [low, high]
-    between = shapes.between(corners, {16, 20}, 4)
+    ends = corners(low, high)
+    between = shapes.between(ends, {16, 20}, 4)
     for k in range(2):
         assert {sizes[k] % 4 for sizes in between} == {0, 1, 2, 3}
-    assert all(len(set(sizes)) == 2 for sizes in [*corners, *between])
+    assert all(len(set(sizes)) == 2 for sizes in [*ends, *between])
+    assert {min(column) for column in zip(*ends)} == {LEAST}
 
 
 def test_ranges_are_tried_from_the_widest_to_halves_of_the_sizes_seen() -> None:
     ranges = SymbolicShapes([((40,),), ((60,),)]).ranges()
-    assert ranges[0] == ((9,), (245,))  # odd sizes: those of layers are even
+    assert ranges[:2] == [((3,), (245,)), ((9,), (245,))]  # odd: sizes of layers are even
     widths = [high - low for (low,), (high,) in ranges]
     assert widths == sorted(widths, reverse=True)
     assert all(low[0] >= 39 and high == (61,) for low, high in ranges[-3:])

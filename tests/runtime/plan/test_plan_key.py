@@ -236,6 +236,7 @@ def test_every_field_of_a_run_counts() -> None:
         "connections": (("x:0", "noise:0"),),
         "cut": frozenset({"noise"}),
         "feed_values": {"x:0": np.ones((2, 3), np.float32)},
+        "sampled": True,
     }
     with tfjit.Session(graph=build()) as session:
         session.run("w/Assign")

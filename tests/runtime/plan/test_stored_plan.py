@@ -182,7 +182,7 @@ def is_read(graph: tfjit.Graph, values: list[np.ndarray]) -> bool:
         lambda data: b"",
         lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:],
         lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
-        lambda data: data.replace(b"tfjit plan 1", b"tfjit plan 0"),
+        lambda data: data.replace(b"tfjit plan 2", b"tfjit plan 0"),
         lambda data: data + b"more",
     ],
     ids=["short", "half", "empty", "header", "end", "version", "long"],

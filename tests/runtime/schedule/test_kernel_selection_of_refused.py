@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tfjit.kernels.jit.store import store
-from tfjit.kernels.source import KernelSource
+from tests.refused_kernels import refusing
 
 tf1 = tf.compat.v1
 X = np.linspace(-1, 1, 12, dtype="f4").reshape(3, 4)
@@ -30,36 +30,10 @@ MODES = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def refuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Let the store refuse kernels whose title has a text; what it refused is
-    forgotten afterwards.
-    """
-    whole, refused = store._load_or_queue, list[KernelSource]()
-    loaded = dict(store._loaded)
-
-    def plant(text: str) -> None:
-        for source in [source for source in store._loaded if text in source.title]:
-            del store._loaded[source]
-
-        def load_or_queue(sources: list[KernelSource]) -> None:
-            bad = [source for source in sources if text in source.title]
-            refused.extend(bad)
-            for source in bad:
-                store._refuse(source, "planted")
-            whole([source for source in sources if source not in bad])
-
-        monkeypatch.setattr(store, "_load_or_queue", load_or_queue)
-        whole_load = store._load_from_disk
-        monkeypatch.setattr(
-            store,
-            "_load_from_disk",
-            lambda source, key: text not in source.title and whole_load(source, key),
-        )
-
-    yield plant
-    for source in refused:
-        store._refused.pop(source, None)
-    store._loaded.update(loaded)
+def refuse() -> Iterator[Callable[[str], None]]:
+    """Let the store refuse kernels whose title has a text."""
+    with ExitStack() as stack:
+        yield lambda text: stack.enter_context(refusing(lambda source: text in source.title))
 
 
 def plain() -> tuple[Any, Any]:
@@ -105,7 +79,7 @@ def scalars() -> tuple[Any, Any]:
 @pytest.mark.parametrize("make", [plain, loop, branch, scalars])
 @pytest.mark.parametrize("text", ["", "matmul", "loop"])
 def test_references_serve_what_is_refused(
-    refuse: Any,
+    refuse: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     make: Any,
@@ -128,33 +102,6 @@ def test_references_serve_what_is_refused(
         assert "refused by the compiler: " in str(explained)
         assert "planted" in caplog.text
         assert "The reference kernel serves it" in caplog.text
-
-
-@pytest.mark.refuses_kernel
-@pytest.mark.parametrize("jit", ["eager", "lazy"])
-def test_members_serve_a_group_whose_kernel_is_refused(
-    refuse: Any, monkeypatch: pytest.MonkeyPatch, jit: str
-) -> None:
-    """A single node of a refused kernel keeps its reference; the others stay compiled."""
-    monkeypatch.setenv("TFJIT_JIT", jit)
-    graph = tf1.Graph()
-    with graph.as_default():
-        x = tf1.placeholder(tf.float32, [3, 4], name="x")
-        tf.cumsum(tf.nn.softmax(tf.tanh(x) * 2.0), name="y")
-    with tf1.Session(graph=graph) as theirs:
-        expected = theirs.run("y:0", {"x:0": X})
-    refuse("rows tanh")
-    with tfjit.Session(graph=graph) as session:
-        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
-        ((variant,),) = (p.variants.values() for p in session._runtime_session._plans.values())
-        variant.upgrade()
-        assert variant.compile_done.wait(100)
-        assert variant.failure is None
-        assert variant.refused()
-        (group,) = (i for i in variant.lowered.instructions if i.node.op == "_Fused")
-        assert variant.step.call(group) is group.unfused is not None
-        assert variant.step.serving(group) == "native"
-        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, 1e-5, 1e-6)
 
 
 def test_a_row_kernel_keeps_more_arrays_than_there_are_scopes(

@@ -33,8 +33,9 @@ from tfjit.client.session.pack_file import (
 )
 from tfjit.framework.version import __version__
 from tfjit.kernels.jit import target
-from tfjit.kernels.jit.cache_key import compiler_digest
-from tfjit.kernels.precompile.archive_builder import build_archive
+from tfjit.kernels.jit.archive import Archive
+from tfjit.kernels.jit.cache_key import compiler_digest, precompiled_key
+from tfjit.kernels.precompile.archive_builder import Built, build_archive
 
 if TYPE_CHECKING:
     from tfjit.client.session.model_file import ModelFile
@@ -82,19 +83,8 @@ def pack_model(
         packed_levels = {}
         recorded: Recorded | None = None
         for level in levels:
-            progress(f"finding the kernels for {level}")
-            recorded = _in_fresh_process(record, plain, level, requests)
-            built = build_archive(
-                folder,
-                level,
-                processes or target.available_cpus(),
-                recorded.sources,
-                lambda done, total, level=level: progress(  # type: ignore[misc]
-                    f"{level}: {done} of {total} kernels"
-                ),
-                recorded.texts,
-                _BLOCK,
-                strict=False,
+            recorded, built = _build_level(
+                folder, plain, level, requests, processes or target.available_cpus(), progress
             )
             entries[archive_name(level)] = built.path
             for key, data in recorded.stored.items():
@@ -111,6 +101,45 @@ def pack_model(
         progress("checking the pack")
         checked = _in_fresh_process(check, out, requests)
     return Packed(out, size, replace(manifest, runs=runs, levels=packed_levels), checked)
+
+
+def _build_level(
+    folder: Path,
+    plain: Path,
+    level: str,
+    requests: Sequence[RunRequest],
+    processes: int,
+    progress: Progress,
+) -> tuple[Recorded, Built]:
+    """Return the needs of the runs at a level, and their archive.
+
+    The runs are recorded again, with their groups divided, while kernels do not compile.
+    """
+    refused: set[str] = set()
+    reasons: dict[str, None] = {}
+    while True:
+        progress(f"finding the kernels for {level}")
+        recorded = _in_fresh_process(record, plain, level, requests, frozenset(refused))
+        built = build_archive(
+            folder,
+            level,
+            processes,
+            recorded.sources,
+            lambda done, total: progress(f"{level}: {done} of {total} kernels"),
+            recorded.texts,
+            _BLOCK,
+            strict=False,
+        )
+        reasons.update(dict.fromkeys(built.refused))
+        archive = Archive(built.path)
+        lacking = {
+            source.digest
+            for source in recorded.sources
+            if precompiled_key(source, level) not in archive
+        }
+        if lacking <= refused:
+            return recorded, replace(built, refused=tuple(reasons))
+        refused |= lacking
 
 
 def _in_fresh_process(function: Callable[..., _T], *args: object) -> _T:

@@ -8,7 +8,7 @@ CPU may lack: a run that is one step is only lowered, and any other runs on refe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,10 +62,13 @@ class RunFailed(Exception):
     """A requested run does not work; the message says why."""
 
 
-def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
+def record(
+    path: Path, level: str, requests: Sequence[RunRequest], refused: Collection[str] = ()
+) -> Recorded:
     """Return the needs of the requested runs of a pack without kernels.
 
-    To be called in a fresh process. Raises RunFailed.
+    To be called in a fresh process. refused: digests of kernels that do not compile. Raises
+    RunFailed.
     """
     from tfjit.kernels.jit import target
     from tfjit.kernels.jit.store import store
@@ -73,7 +76,7 @@ def record(path: Path, level: str, requests: Sequence[RunRequest]) -> Recorded:
 
     os.environ |= {"TFJIT_JIT": "lazy", "TFJIT_STORED_PLANS": "1"}
     target.describe_as(level)
-    store.record()
+    store.record(refused)
     with _session(path) as session:
         plan_warm_start.record()
         runs = tuple(_record_run(session, request) for request in requests)

@@ -6,6 +6,7 @@ import ctypes
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from tfjit.runtime.executor.computed_node import ReferencedNode
 from tfjit.runtime.executor.runner import RunnerEnvironment
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.kernel_api.op_kernel import StepContext
+from tfjit.runtime.schedule.group_division import next_attempt
 
 log: Final = logging.getLogger("tfjit.compare")
 
@@ -54,8 +56,7 @@ class BoundedNode(ReferencedNode):
         entries = store.lookup(source)
         if entries is None:
             if not store.load_present((source,)):
-                if store.refused(source) is None:
-                    store.request((source,))
+                self._request(call, arrays)
                 return super()._compute(context, arrays)
             entries = store.lookup(source)
             assert entries is not None
@@ -65,6 +66,18 @@ class BoundedNode(ReferencedNode):
         wanted = super()._compute(context, arrays)
         self._compare(found, wanted, source)
         return wanted
+
+    def _request(self, call: BoundedCall, arrays: Sequence[np.ndarray]) -> None:
+        """Request a call's kernel; a refused one is compiled in another way."""
+        store = self._env.store
+        assert store is not None
+        source = next_attempt(call.launch.source, store.refused)
+        if source is not call.launch.source:
+            launch = replace(call.launch, source=source)
+            with self._lock:
+                self._calls[tuple([a.shape for a in arrays])] = replace(call, launch=launch)
+        if store.refused(source) is None:
+            store.request((source,))
 
     def _compare(
         self, found: Sequence[np.ndarray], wanted: Sequence[object], source: KernelSource

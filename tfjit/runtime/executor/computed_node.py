@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -24,7 +24,8 @@ from tfjit.runtime.kernel_api.op_kernel import (
 )
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import Variable
-from tfjit.runtime.schedule.kernel_selection import add_member_calls, group_of
+from tfjit.runtime.schedule.group_division import divide_refused
+from tfjit.runtime.schedule.kernel_selection import add_member_calls, group_of, sources
 from tfjit.runtime.step.dumps import dump_kernels
 from tfjit.runtime.step.loop_osr import run_loop
 from tfjit.runtime.step.step import Step
@@ -165,13 +166,16 @@ class _Waiting:
     """Hold a lowered form that waits for kernels.
 
     sources: its kernels. requested: they have been requested. has_members: the call of a group's
-    members has been built, if there is one.
+    members has been built, if there is one. divided: parts have replaced a group. awaited: kernels
+    of the parts that may still arrive.
     """
 
     lowered: Lowered
     sources: tuple[KernelSource, ...]
     requested: bool = False
     has_members: bool = False
+    divided: bool = False
+    awaited: list[KernelSource] = field(default_factory=list)
 
 
 class ComputedNode(ReferencedNode):
@@ -203,7 +207,8 @@ class ComputedNode(ReferencedNode):
         # input shapes that the reference has served
         self._checked: OrderedDict[_Shapes, None] = OrderedDict()
         # the latest input shapes with a step, and the step: of a node without variables
-        self._latest: tuple[list[tuple[int, ...]], Step] | None = None
+        self._latest: tuple[list[tuple[int, tuple[int, ...]]], Step] | None = None
+        self._has_plain_constants = all(array.flags.c_contiguous for array in constants.values())
         shapes = [tuple(s) if s is not None else (None,) for s in node.output_shapes]
         # None where the graph knows the outputs' shapes
         self._inferred = OutputShapes(node) if any(None in s for s in shapes) else None
@@ -215,15 +220,22 @@ class ComputedNode(ReferencedNode):
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
         latest = self._latest
-        # A variable has a shape too, but is no array.
-        if latest is not None and latest[0] == [a.shape for a in inputs if type(a) is np.ndarray]:
-            return latest[1].run([np.asarray(a, order="C") for a in inputs], context)
+        if latest is not None:
+            for k, shape in latest[0]:
+                a = inputs[k]
+                # A variable has a shape too, but is no array.
+                if type(a) is not np.ndarray or a.shape != shape or not a.flags.c_contiguous:
+                    break
+            else:
+                return latest[1].run(inputs, context)
         if self._native:
             arrays = [v.initialized_value() if isinstance(v, Variable) else v for v in inputs]
             found = self._step(arrays)
             if found is not None:
-                if self._is_plain and not self._waiting:  # else a better step may follow
-                    self._latest = [a.shape for a in arrays], found
+                # else a better step may follow
+                if self._is_plain and self._has_plain_constants and not self._waiting:
+                    varying = [k for k in range(len(arrays)) if k not in self._constants]
+                    self._latest = [(k, arrays[k].shape) for k in varying], found
                 computed = found.run([np.asarray(a, order="C") for a in arrays], context)
                 return self._with_references(inputs, [np.asarray(o) for o in computed])
         return super().run(context, inputs, frame)
@@ -305,6 +317,8 @@ class ComputedNode(ReferencedNode):
         self, key: _Shapes, waiting: _Waiting, store: RequestedKernels, recurs: bool
     ) -> Step | None:
         """Return a step of present code; request missing code of recurring shapes."""
+        if waiting.awaited and not store.are_final(waiting.awaited):
+            return self._steps.get(key)
         refused = any(store.refused(source) is not None for source in waiting.sources)
         own = all(store.lookup(source) is not None for source in waiting.sources)
         if not own and not refused and not waiting.requested:
@@ -312,17 +326,17 @@ class ComputedNode(ReferencedNode):
             if not own and recurs:
                 store.request(waiting.sources)
                 waiting.requested = True
-        members = None if own else self._member_sources(waiting)
-        ready = own or (members is not None and store.load_present(members))
-        if refused and members is not None and not _is_final(store, members):
-            store.request(members)
-            return None
-        if not ready and not refused:
+        if refused:
+            self._divide_refused(waiting, store)
+        members = None if own or waiting.divided else self._member_sources(waiting)
+        ready = own or waiting.divided or (members is not None and store.load_present(members))
+        is_final = own or (refused and not waiting.awaited)
+        if not ready and not is_final:
             return None
         with self._lock:
             if self._waiting.get(key) is not waiting:  # another thread makes the step
                 return self._steps.get(key)
-            if own or refused:
+            if is_final:
                 del self._waiting[key]
             elif key in self._steps:
                 return self._steps[key]
@@ -335,6 +349,18 @@ class ComputedNode(ReferencedNode):
         with self._lock:
             _put(self._steps, key, step, _MAX_SHAPES)
         return step
+
+    def _divide_refused(self, waiting: _Waiting, store: RequestedKernels) -> None:
+        """Divide a refused group, or request the kernels of its parts."""
+        memo = self._env.memo(self._device.backend)
+        with self._env.settings():
+            lowered, waiting.awaited = divide_refused(waiting.lowered, memo, store)
+        if lowered is not waiting.lowered:
+            waiting.lowered, waiting.divided = lowered, True
+            waiting.sources = tuple(sources(i.call for i in lowered.instructions))
+            waiting.awaited = [s for s in waiting.sources if not store.are_final([s])]
+        if waiting.awaited:
+            store.request(waiting.awaited)
 
     def _member_sources(self, waiting: _Waiting) -> tuple[KernelSource, ...] | None:
         """Return the kernels of a group's members; None for other nodes."""

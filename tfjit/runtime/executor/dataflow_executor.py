@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.runtime.executor.node_runner import make_runner
+from tfjit.runtime.executor.node_runner import Constant, make_runner
 from tfjit.runtime.executor.propagator import FlowGraph, Propagator, Ready
 from tfjit.runtime.executor.runner import NodeRunner, RunnerEnvironment
 from tfjit.runtime.host.device import DeviceManager
@@ -120,6 +120,14 @@ class _Executor:
             make_runner(graph, item.node, self.device, env, item.node.name in shared)
             for item in self.flow.items
         ]
+        constants = {
+            item.index: runner.value
+            for item, runner in zip(
+                self.flow.roots, (self.runners[i.index] for i in self.flow.roots)
+            )
+            if isinstance(runner, Constant)
+        }
+        self.flow.set_constants(constants)
         self.calls = [runner.run for runner in self.runners]
         self.kinds = [
             _MERGE

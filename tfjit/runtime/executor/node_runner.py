@@ -91,8 +91,11 @@ class _Retval(NodeRunner):
         return value
 
 
-class _Const(NodeRunner):
-    def __init__(self, value: Any) -> None:
+class Constant(NodeRunner):
+    """A value that all runs share."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
         self._outputs = (value,)
 
     def run(self, context: StepContext, inputs: Sequence[Any], frame: str) -> Sequence[Any]:
@@ -261,6 +264,37 @@ def variant_array(value: Any) -> np.ndarray:
     return array
 
 
+class _Reshaped(NodeRunner):
+    """Reshape an array without a copy.
+
+    Another runner serves other values, and reports errors.
+    """
+
+    def __init__(self, shape: tuple[int, ...], runner: NodeRunner) -> None:
+        self._shape = shape
+        self._runner = runner
+
+    def run(self, context: StepContext, inputs: Sequence[object], frame: str) -> Sequence[object]:
+        value = inputs[0]
+        if type(value) is np.ndarray and value.flags.c_contiguous:
+            try:
+                return (value.reshape(self._shape),)
+            except ValueError:  # the runner says so in TensorFlow's words
+                pass
+        return self._runner.run(context, inputs, frame)
+
+    def after_fork(self) -> None:
+        self._runner.after_fork()
+
+
+def _reshape_target(node: Node, constants: Mapping[int, np.ndarray]) -> tuple[int, ...] | None:
+    """Return the constant shape of a Reshape; None where NumPy reads it otherwise."""
+    target = constants.get(1) if node.op == "Reshape" else None
+    if target is None or target.ndim != 1 or (target < -1).any() or (target == 0).any():
+        return None
+    return tuple(target.tolist())
+
+
 def _constant(node: Node, device: Device) -> NodeRunner:
     value = node.attrs["value"]
     if isinstance(value, OpaqueTensor):
@@ -270,7 +304,7 @@ def _constant(node: Node, device: Device) -> NodeRunner:
             f"Const {node.name} is a {value.dtype.name}, which refers to something of another "
             "process: make it with an op, or feed it",
         )
-    return _Const(device.backend.to_device(np.asarray(value)))
+    return Constant(device.backend.to_device(np.asarray(value)))
 
 
 # (partition's graph, node, device, shares) -> its runner: op types that the executor itself serves
@@ -338,4 +372,7 @@ def make_runner(
             graph.node(source).output_shapes[slot] for source, slot in graph.inputs(node.name)
         )
         runner = ComputedNode(node, reference, env, device, constants, shapes)
+    shape = _reshape_target(node, constants)
+    if shape is not None:
+        return _Reshaped(shape, runner)
     return _Locked(runner) if updates_rows_locked(node) else runner

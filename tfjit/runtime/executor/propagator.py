@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,7 +40,9 @@ class Item:
     edges: (destination, its input or -1 for a control edge, source output or -1). pending: in-edges
     of a non-merge node. controls: control in-edges. frame: static name of the frame that the node
     runs in ("" = outside loops). local: its number among the nodes of that frame. moves_frame: an
-    Enter, Exit or NextIteration.
+    Enter, Exit or NextIteration. known: the inputs that are the same in all runs, None for others.
+    targets: the edges as (destination, its input, source output, whether the destination waits for
+    nothing else).
     """
 
     index: int
@@ -58,6 +60,8 @@ class Item:
     frame: str = ""
     local: int = 0
     pending: int = 0
+    known: list[Any] = field(default_factory=list)
+    targets: list[tuple[Item, int, int, bool]] = field(default_factory=list)
 
     @property
     def moves_frame(self) -> bool:
@@ -109,8 +113,38 @@ class FlowGraph:
             counts = self.counts.setdefault(item.frame, [])
             item.local = len(counts)
             counts.append(item.pending)
+            item.known = [None] * item.num_inputs
+        self._resolve()
         self.moving = frozenset(item.index for item in self.items if item.moves_frame)
         self._check_that_loops_end(graph)
+
+    def _resolve(self) -> None:
+        """Look up the destinations of edges."""
+        for item in self.items:
+            item.targets = [
+                (dst, at, output, at >= 0 and dst.pending == 1 and not dst.is_merge)
+                for dst, at, output in ((self.items[k], at, out) for k, at, out in item.edges)
+            ]
+
+    def set_constants(self, values: Mapping[int, Any]) -> None:
+        """Give constants to their users once, not in each run.
+
+        values: output 0 of roots by `Item.index`. A node that waits for nothing else keeps the
+        edge, which starts it.
+        """
+        for number, value in values.items():
+            source, kept = self.items[number], list[tuple[int, int, int]]()
+            for edge in source.edges:
+                target, at, _ = edge
+                dst = self.items[target]
+                if at < 0 or dst.is_merge or dst.pending == 1 or dst.frame != source.frame:
+                    kept.append(edge)
+                    continue
+                dst.known[at] = value
+                dst.pending -= 1
+                self.counts[dst.frame][dst.local] = dst.pending
+            source.edges = kept
+        self._resolve()
 
     def _check_that_loops_end(self, graph: DataflowGraph) -> None:
         """Raise InvalidArgumentError for a NextIteration that never stops.
@@ -300,7 +334,6 @@ class Propagator:
     """
 
     def __init__(self, graph: FlowGraph) -> None:
-        self._items = graph.items
         self._graph = graph
         self._moving = graph.moving
         self._frames: dict[Any, Frame] = {}
@@ -405,39 +438,33 @@ class Propagator:
     def _activate(
         self, item: Item, state: Iteration, dead: bool, outputs: Sequence[Any], queue: ReadyQueue
     ) -> None:
-        items = self._items
         before = len(queue)
-        for target, dst_input, output in item.edges:
-            dst = items[target]
+        for dst, dst_input, output, is_alone in item.targets:
+            if is_alone:
+                value = DEAD if dead else outputs[output]
+                inputs = dst.known[:]
+                inputs[dst_input] = value
+                queue.append((dst, state, value is DEAD, inputs))
+                continue
             value = DEAD if dead else outputs[output] if dst_input >= 0 else None
             if dst.is_merge:
                 self._activate_merge(item, dst, dst_input, value, state, queue)
                 continue
-            if dst.pending == 1:
-                queue.append(
-                    (
-                        dst,
-                        state,
-                        value is DEAD and not dst.is_control_trigger,
-                        [value] if dst_input >= 0 else [],
-                    )
-                )
-                continue
             local = dst.local
+            known = state.inputs[local]
             if dst_input >= 0:
-                inputs = state.inputs[local]
-                if inputs is None:
-                    inputs = state.inputs[local] = [None] * dst.num_inputs
-                inputs[dst_input] = value
+                if known is None:
+                    known = state.inputs[local] = dst.known[:]
+                known[dst_input] = value
             if value is DEAD and not dst.is_control_trigger:
-                state.dead.add(target)
+                state.dead.add(dst.index)
             left = state.pending[local] - 1
             state.pending[local] = left
             if left == 0:
-                inputs = state.inputs[local]
                 # The iteration must not keep the values of a node that has run.
                 state.inputs[local] = None
-                queue.append((dst, state, bool(state.dead) and target in state.dead, inputs or []))
+                is_dead = bool(state.dead) and dst.index in state.dead
+                queue.append((dst, state, is_dead, dst.known[:] if known is None else known))
         state.outstanding_ops += len(queue) - before
 
     def _activate_merge(

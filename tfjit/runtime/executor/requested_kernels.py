@@ -23,6 +23,9 @@ class RequestedKernels:
         self._store = store
         self.lookup = store.lookup
         self.refused = store.refused
+        self.are_final = store.are_final
+        self.compiles = store.compiles
+        self.has_refusals = store.has_refusals
         self.load_present = store.load_present
         self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
         self._lock = threading.Lock()

@@ -12,7 +12,7 @@ import io
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -29,11 +29,13 @@ from tfjit.kernels.source import KernelSource
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.node import Node
 from tfjit.runtime.kernel_api.op_kernel import find_runtime_kernel
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Serving, Value, copy_out
+from tfjit.runtime.lowering.lowering import Instruction, Serving, Value, copy_out
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Edge
+
+_Root = TypeVar("_Root")
 
 SHARED_BYTES: Final = 64
 """Least bytes of an array that is looked up among the constants."""
@@ -375,40 +377,44 @@ class _Unpickler(pickle.Unpickler):
 
 
 def encode(
-    lowered: Lowered, variables: Mapping[int, str], constants: Mapping[str, np.ndarray]
+    root: object,
+    backend: Backend,
+    variables: Mapping[int, str],
+    constants: Mapping[str, np.ndarray],
 ) -> Encoded:
-    """Return a lowered partition as bytes.
+    """Return a lowered partition, or an object that holds one, as bytes.
 
     variables: node names by id of the session's Variables. constants: the arrays of the graph's
     constants by node. Raises NotStorable.
     """
     file, outside = io.BytesIO(), list[pickle.PickleBuffer]()
-    pickler = _Pickler(file, variables, constants, outside, lowered.backend)
+    pickler = _Pickler(file, variables, constants, outside, backend)
     try:
-        pickler.dump(lowered)
+        pickler.dump(root)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
         raise NotStorable(f"{type(error).__name__}: {error}") from error
     return Encoded(file.getvalue(), tuple(pickler.sources), tuple(outside))
 
 
 def decode(
+    kind: type[_Root],
     pickled: memoryview,
     buffers: Iterable[memoryview],
     sources: Sequence[KernelSource],
     variable: Callable[[str], Variable],
     constant: Callable[[str], np.ndarray],
     backend: Backend,
-) -> Lowered:
-    """Return the lowered partition that `encode` wrote.
+) -> _Root:
+    """Return the object that `encode` wrote.
 
-    buffers: the arrays outside of the pickle, in order and on boundaries of ALIGN_BYTES. variable,
-    constant: the session's Variable and array of a node. Raises UnpicklingError and others for
-    damaged bytes.
+    kind: its class. buffers: the arrays outside of the pickle, in order and on boundaries of
+    ALIGN_BYTES. variable, constant: the session's Variable and array of a node. Raises
+    UnpicklingError and others for damaged bytes.
     """
     file = io.BytesIO(pickled)
     found = _Unpickler(file, buffers, sources, variable, constant, backend).load()
-    if type(found) is not Lowered:
-        raise pickle.UnpicklingError(f"a {type(found).__name__} is no plan")
+    if type(found) is not kind:
+        raise pickle.UnpicklingError(f"a {type(found).__name__} is no {kind.__name__}")
     return found
 
 

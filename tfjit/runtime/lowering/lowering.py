@@ -139,6 +139,26 @@ class Instruction:
         return is_update and self.inputs[0].variable is not None
 
 
+@dataclass(frozen=True, slots=True)
+class DividedGroup:
+    """Name the parts of a group with a refused kernel.
+
+    node: the path of the group's node. reason: of the refusal. parts: the paths of their nodes;
+    none for a node that is compiled in another way.
+    """
+
+    node: str
+    reason: str
+    parts: tuple[str, ...]
+
+    @property
+    def remedy(self) -> str:
+        """Return a text on the kernels in its place."""
+        if self.parts:
+            return f"divided into {len(self.parts)}: {', '.join(self.parts)}"
+        return "compiled in another way"
+
+
 @dataclass(slots=True)
 class Lowered:
     """Hold a partition's instructions in execution order and its values.
@@ -149,7 +169,8 @@ class Lowered:
     plan that was read from disk (`lowered_pickle.py`). is_body: the fetches continue in the
     caller's step in the form of its edges: scalars are arrays, and unchanged arguments are not
     copied. splits: runs of instructions that may run shard by shard (`loop_parallelization.py`).
-    is_shard: the partition is such a shard. backend: of the partition's device.
+    is_shard: the partition is such a shard. divided: groups that parts have replaced, since their
+    kernels are refused. backend: of the partition's device.
     """
 
     instructions: list[Instruction]
@@ -163,6 +184,7 @@ class Lowered:
     is_body: bool = False
     is_shard: bool = False
     splits: list[RowSplit] = field(default_factory=list)
+    divided: list[DividedGroup] = field(default_factory=list)
     # value -> node and construct of the variable's read
     reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)
     backend: Backend = field(default_factory=lambda: backend_for(HOST))

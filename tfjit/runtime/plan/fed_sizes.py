@@ -28,11 +28,13 @@ _Shapes = tuple[tuple[int, ...], ...]
 class FedSizes:
     """Hold the plans of a plan's fed sizes.
 
-    positions: of the feeds that decide shapes.
+    positions: of the feeds that decide shapes. are_recorded: an earlier process has found them,
+    and perhaps stored plans for values.
     """
 
-    def __init__(self, positions: Sequence[int]) -> None:
+    def __init__(self, positions: Sequence[int], are_recorded: bool = False) -> None:
         self.positions = tuple(positions)
+        self._are_recorded = are_recorded
         self.plans: dict[tuple[bytes, ...], Plan] = {}
         self._seen: set[tuple[bytes, ...]] = set()
 
@@ -47,14 +49,26 @@ class FedSizes:
             if key not in self._seen:
                 if len(self._seen) < _MAX_COUNTED:
                     self._seen.add(key)
+                stored = self._stored(plan, arrays, shapes)
+                if stored is not None:
+                    return self.plans.setdefault(key, stored)
                 return None
             if len(self.plans) >= MAX_PLANS:
                 return None
-            names = [plan.feeds[k] for k in self.positions]
-            values = {name: _frozen(arrays[k]) for name, k in zip(names, self.positions)}
+            values = self._values(plan, arrays)
             found = self.plans.setdefault(key, plan.with_feed_values(values))
             settings.say("executor", "plan %s: a plan for %s", plan.name, _shown(values))
         return found if found.is_ready(shapes) else None
+
+    def _values(self, plan: Plan, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        return {plan.feeds[k]: _frozen(arrays[k]) for k in self.positions}
+
+    def _stored(self, plan: Plan, arrays: Sequence[np.ndarray], shapes: _Shapes) -> Plan | None:
+        """Return the plan for values with a stored variant, or None."""
+        if not self._are_recorded or len(self._seen) + len(self.plans) > MAX_PLANS:
+            return None
+        made = plan.with_feed_values(self._values(plan, arrays))
+        return made if made.has_stored_variant(shapes) else None
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ _ONE_RUN: Final = 0.5
 MIN_SHARE: Final = 0.5
 """Share of the references' predicted time that present kernels have to serve."""
 _PROBES: Final = 4
-_NODE_MS: Final = 0.4  # passes, builders and layout, for each node of the unoptimised graph
+_NODE_MS: Final = 0.2  # passes, builders and layout, for each node of the unoptimised graph
 _INSTRUCTION_MS: Final = 0.3  # builder and layout
 _HEAVY: Final = 64  # kinds of nodes in an unoptimised graph that kernels may serve
 _HEAVY_MS: Final = 2.0  # of one node: less is not worth its builder and its layout

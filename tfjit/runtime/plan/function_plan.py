@@ -199,7 +199,7 @@ class BodyPlan(Plan):
         return Survey(0)
 
     def build(
-        self, feed_shapes: Sequence[Shape], quick: bool = False
+        self, feed_shapes: Sequence[Shape], quick: bool = False, sampled: bool = False
     ) -> tuple[list[Partition], PipelineReport]:
         from tfjit.passes.pipeline import build_body
 

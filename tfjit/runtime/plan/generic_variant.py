@@ -29,20 +29,23 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable
-from tfjit.runtime.plan import upgrades
+from tfjit.runtime.plan import stored_generic, upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
-from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
-from tfjit.runtime.schedule.kernel_selection import select_some
+from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass, TracedCalls
+from tfjit.runtime.plan.stored_generic import Storage, StoredGeneric
+from tfjit.runtime.schedule.group_division import divide_refused
+from tfjit.runtime.schedule.kernel_selection import CallMemo, select_some
 from tfjit.runtime.sizes.size_constants import SizeGraph
 from tfjit.runtime.sizes.size_formulas import (
     Ambiguous,
     GenericLowered,
+    NoFormula,
     NotGeneric,
     OtherStructure,
     require_one_structure,
 )
-from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, mixed
+from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, corners
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
@@ -63,12 +66,18 @@ MAX_BINDINGS: Final = 256
 """Bindings that a plan keeps, at most."""
 MAX_BOUND_BYTES: Final = 1 << 22
 """Bytes of the words and constants that are kept."""
+MAX_SAMPLES: Final = 12
+"""Sample sizes after which no narrower range is tried."""
 REPEATS: Final = 100
 """Runs of one size after which it gets an ordinary variant."""
 _GENERATIONS: Final = 4
 """Number of builds of a generic variant, each for a wider range."""
 _USELESS: Final = 12
-"""Size classes after which they must have served several sizes each."""
+"""Size classes a symbol, after which each must have served several sizes."""
+
+
+Covers = Callable[..., list[int] | None]
+"""Return None for sizes for which the builders decide otherwise."""
 
 
 class Submit(Protocol):
@@ -94,6 +103,7 @@ class GenericVariant:
         self.plan = plan
         self.pending = upgrades.Job(plan)  # until the variant serves, or gives up
         upgrades.started(self.pending)
+        self.ready = False
         self.reason = ""  # the reason for having no partition
         self.partition: GenericLowered
         self.size_graph: SizeGraph
@@ -103,6 +113,7 @@ class GenericVariant:
         self._missed: list[Shapes] = []
         self._submit = submit
         self._generation = generation
+        self.is_divided = False  # its groups of refused kernels are divided
         self._graphs: list[DataflowGraph] = []  # of the samples
         self._shapes = SymbolicShapes(seen, plan.has_shifted_sizes)
         self._classes: list[SizeClass] = []
@@ -111,6 +122,8 @@ class GenericVariant:
         self._bound_count = 0  # number of bindings made for runs
         self._made = 0  # number of size classes made for them
         self._refused: set[Sizes] = set()
+        self._stored: list[tuple[Covers, TracedCalls]] = []  # classes that a process has stored
+        self._storage = Storage(self)
         self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
         self._lock = threading.Lock()
 
@@ -126,39 +139,74 @@ class GenericVariant:
         """
         if not 0 < self._shapes.count <= MAX_SYMBOLS:
             raise NotGeneric(f"{self._shapes.count} sizes vary")
-        samples, lowered = self._samples_at_ends()
-        known = {d for value in lowered[0].values for d in value.shape} - set(samples[0])
-        for wanted in self._shapes.between_counts(len(samples)):
-            self._add(samples, lowered, self._shapes.between(samples, known, wanted))
-            try:
-                self._compare(samples, lowered)
-            except Ambiguous:
-                continue
-            break
-        else:
-            raise NotGeneric("several formulas fit all samples")
-
-    def _samples_at_ends(self) -> tuple[list[Sizes], list[Lowered]]:
-        """Return samples at the ends of the first range with one structure.
-
-        Each comes with its partition. Raises NotGeneric.
-        """
         made: dict[Sizes, Lowered] = {}
         ranges = self._shapes.ranges()
         for number, (low, high) in enumerate(ranges):
-            samples = list(dict.fromkeys([high, low, *mixed(low, high)]))
             try:
-                for sizes in samples:
-                    if sizes not in made:
-                        made[sizes] = self._lower(sizes)
-                    require_one_structure([made[samples[0]], made[sizes]])
-            except (OtherStructure, OpError) as why:
+                self._build_range(low, high, made)
+            except (OtherStructure, NoFormula, OpError) as why:
                 settings.say("executor", "plan %s: not for sizes %s: %s", self.plan.name, low, why)
-                if number == len(ranges) - 1:
+                if number == len(ranges) - 1 or len(made) >= MAX_SAMPLES:
                     raise
             else:
-                break
-        return samples, [made[sizes] for sizes in samples]
+                return
+
+    def restore(self, stored: StoredGeneric, seen: Sequence[Shapes]) -> None:
+        """Take the partition and the classes that an earlier process stored.
+
+        seen: feed shapes of this process. Raises NotGeneric and NotLoaded where the newest has no
+        class.
+        """
+        self.device, self.bounds = stored.device, list(stored.bounds)
+        self.backend = self.plan.session.devices.lookup(self.device).backend
+        self.partition, self.size_graph = stored.partition, stored.size_graph
+        self._stored = [(traced.trace.finish([]), traced) for traced in stored.classes]
+        sizes = self._shapes.sizes(seen[-1])
+        if sizes is None or not self._in_range(sizes):
+            raise NotGeneric("other sizes vary")
+        self._class_for(sizes)
+        self._met += [shapes for shapes in seen if shapes not in self._met]
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Queue a job of the background thread."""
+        self._submit(job)
+
+    def found(self) -> StoredGeneric:
+        """Return all that a later process needs."""
+        made = [one.traced for one in self.classes if not one.wanted]
+        classes = [one for one in made if not _is_compiled_otherwise(one)]
+        classes += [traced for _, traced in self._stored if traced not in made]
+        partition = self.partition.without_samples()
+        return StoredGeneric(
+            self._met, self.bounds, self.device, partition, self.size_graph, classes
+        )
+
+    def _build_range(self, low: Sizes, high: Sizes, made: dict[Sizes, Lowered]) -> None:
+        """Run the passes for samples of a range with one structure.
+
+        made: the partitions of samples so far. Raises NotGeneric, and errors of the passes.
+        """
+        samples = corners(low, high)
+        for sizes in samples:
+            self._require_alike(samples[0], sizes, made)
+        known = {d for value in made[samples[0]].values for d in value.shape} - set(samples[0])
+        for wanted in self._shapes.between_counts(len(samples)):
+            for sizes in self._shapes.between(samples, known, wanted):
+                if sizes not in samples:
+                    self._require_alike(samples[0], sizes, made)
+                    samples.append(sizes)
+            try:
+                self._compare(samples, [made[sizes] for sizes in samples])
+            except Ambiguous:
+                continue
+            return
+        raise NotGeneric("several formulas fit all samples")
+
+    def _require_alike(self, first: Sizes, sizes: Sizes, made: dict[Sizes, Lowered]) -> None:
+        """Lower a sample. Raises OtherStructure where the first one has another."""
+        if sizes not in made:
+            made[sizes] = self._lower(sizes)
+        require_one_structure([made[first], made[sizes]])
 
     def _compare(self, samples: list[Sizes], lowered: list[Lowered]) -> None:
         """Make the generic partition of those of the samples."""
@@ -179,20 +227,12 @@ class GenericVariant:
                 graph.dissolve()
         self._graphs = [graph for graph in self._graphs if graph is kept]
 
-    def _add(self, samples: list[Sizes], lowered: list[Lowered], new: list[Sizes]) -> None:
-        """Add samples. Raises NotGeneric for one of another structure."""
-        for sizes in new:
-            if sizes not in samples:
-                samples.append(sizes)
-                lowered.append(self._lower(sizes))
-                require_one_structure([lowered[0], lowered[-1]])
-
     def _lower(self, sizes: Sizes) -> Lowered:
         """Return the lowered partition of a sample."""
         plan = self.plan
         shapes = self._shapes.shapes(sizes)
         with collection_paused():
-            partitions, _ = plan.build(shapes)
+            partitions, _ = plan.build(shapes, sampled=True)
         if len(partitions) != 1:
             raise NotGeneric(f"{len(partitions)} partitions")
         self.device = partitions[0].device
@@ -201,9 +241,21 @@ class GenericVariant:
             raise NotGeneric(f"the {self.backend.name} backend runs node by node")
         self._graphs.append(partitions[0].graph)
         try:
-            return plan.lower(partitions[0], shapes)
+            return self._divided(plan.lower(partitions[0], shapes))
         except NotStatic as why:
             raise NotGeneric(str(why)) from None
+
+    def _divided(self, lowered: Lowered) -> Lowered:
+        """Return a sample's partition with the groups of refused kernels divided.
+
+        The texts do not depend on sizes, so the groups of all samples have the same parts.
+        """
+        if not store.has_refusals():
+            return lowered
+        select_some(lowered, [i for i in lowered.instructions if i.spec.op == "_Fused"])
+        made, _ = divide_refused(lowered, CallMemo(self.backend), store, waits=False)
+        self.is_divided = self.is_divided or bool(made.divided)
+        return made
 
     def _size_graph(self, samples: list[Sizes]) -> SizeGraph:
         """Return the nodes of the run's unoptimised graph that follow from sizes."""
@@ -236,6 +288,21 @@ class GenericVariant:
             break
         return []
 
+    def make_more_later(self) -> None:
+        """Queue `make_more` once the kernels of groups have arrived.
+
+        Classes made earlier would be made twice, beside runs that need the interpreter.
+        """
+        # Pending code must not keep a session alive.
+        found = weakref.ref(self)
+
+        def go_on() -> None:
+            variant = found()
+            if variant is not None:
+                variant._submit(variant.make_more, SHARE)
+
+        store.when_ready([source for known in self.classes for source in known.wanted], go_on)
+
     def make_more(self, start: int = 0) -> None:
         """Make a size class around the sizes seen; queue this job again.
 
@@ -251,6 +318,8 @@ class GenericVariant:
             if not self.ready or self.builds >= MAX_CLASSES // 2:
                 return
             if any(known.covers((n,)) for known in self.classes):
+                continue
+            if any(covers(n) is not None for covers, _ in self._stored):
                 continue
             try:
                 self._class_for((n,))
@@ -290,24 +359,37 @@ class GenericVariant:
         binding = self._known(sizes)
         if binding is not None:
             return binding
+        stored = self._stored_for(sizes)
         with collection_paused():
-            made = SizeClass(self, sizes)
+            made = SizeClass(self, sizes, stored)
         binding = made.bind(sizes)
         if binding is None:
             raise NotGeneric("the guards of a size class refuse its own size")
-        settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
+        if stored is None:
+            settings.say("executor", "plan %s: a size class for %s", self.plan.name, sizes)
         with self._lock:
-            self.builds += 1
+            self.builds += stored is None
             self._classes.insert(0, made)
             del self._classes[MAX_CLASSES:]
         if made.wanted:
             self._tier_up(made)
+        elif stored is None and self.ready:
+            self._storage.store_later()
         return binding
+
+    def _stored_for(self, sizes: Sizes) -> TracedCalls | None:
+        """Return the stored calls for these sizes, unless a kernel of theirs is refused."""
+        for covers, traced in self._stored:
+            if covers(*sizes) is not None:
+                refused = any(store.refused(source) for source in traced.sources())
+                return None if refused else traced
+        return None
 
     def _tier_up(self, made: SizeClass) -> None:
         """Replace a size class once the kernels of its groups arrive."""
         # Pending code must not keep a session alive.
         found, before, sizes = weakref.ref(self), weakref.ref(made), made.sizes
+        made_wanted = made.wanted
         job = upgrades.Job(self.plan)
         upgrades.started(job)
 
@@ -320,11 +402,22 @@ class GenericVariant:
             variant, old = found(), before()
             try:
                 if variant is not None and old is not None and old in variant.classes:
-                    variant._replace_class(old, sizes)
+                    if any(store.refused(source) for source in made_wanted):
+                        variant._build_again()
+                    else:
+                        variant._replace_class(old, sizes)
             finally:
                 job.compile_done.set()
 
         store.when_ready(made.wanted, go_on)
+
+    def _build_again(self) -> None:
+        """Build the variant with the groups of refused kernels divided.
+
+        This one serves so far.
+        """
+        if self.plan.generic is self and not self.plan.session.closed:
+            start(self.plan, lambda: self._met, self._submit, self._generation, True, False)
 
     def _replace_class(self, old: SizeClass, sizes: Sizes) -> None:
         """Make a size class again of present kernels."""
@@ -339,6 +432,7 @@ class GenericVariant:
                 self._classes[self._classes.index(old)] = made
             for shapes in [s for s, known in self._bindings.items() if known.size_class is old]:
                 self._bound_bytes -= self._bindings.pop(shapes).nbytes
+        self._storage.store_later()
 
     def run(self, shapes: Shapes, arrays: Sequence[Any]) -> list[Any] | None:
         """Run one step.
@@ -364,7 +458,9 @@ class GenericVariant:
         if sizes is None or not self._in_range(sizes):
             self._miss(shapes, sizes)
             return None
-        if sizes in self._refused or not _are_final(self._awaited):
+        if sizes in self._refused:
+            return None
+        if not _are_final(self._awaited) and not any(one.covers(sizes) for one in self.classes):
             return None
         before = self.builds
         try:
@@ -372,7 +468,10 @@ class GenericVariant:
                 binding = self._class_for(sizes)
         except NotLoaded as why:
             self._awaited = why.wanted
-            store.request(why.wanted)
+            if not any(store.refused(source) for source in why.wanted):
+                store.request(why.wanted)
+            elif len(self._refused) < MAX_BINDINGS:
+                self._refused.add(sizes)
             return None
         except NotGeneric as why:
             settings.say("executor", "plan %s: sizes %s: %s", self.plan.name, sizes, why)
@@ -389,7 +488,9 @@ class GenericVariant:
                 self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
             ):
                 self._bound_bytes -= self._bindings.popitem(last=False)[1].nbytes
-            useless = self._made > _USELESS and self._bound_count < 2 * self._made
+            useless = (
+                self._made > _USELESS * self._shapes.count and self._bound_count < 2 * self._made
+            )
         if useless and self.ready:
             self.give_up(NotGeneric("the builders decide otherwise for each size"))
         return binding
@@ -399,7 +500,7 @@ class GenericVariant:
 
         After some, build for a wider range.
         """
-        if sizes is not None and any(n < least for n, least in zip(sizes, LEAST)):
+        if sizes is not None and min(sizes) < LEAST:
             return
         with self._lock:
             if self._generation >= _GENERATIONS or shapes in self._missed:
@@ -424,6 +525,7 @@ class GenericVariant:
         with self._lock:
             self._classes = []
             self._bindings.clear()
+            self._stored = []
         graphs, self._graphs = self._graphs, []
         for graph in graphs:
             graph.dissolve()
@@ -448,7 +550,7 @@ def are_enough(seen: Sequence[Shapes]) -> bool:
         shapes = SymbolicShapes(seen)
     except NotGeneric:
         return False
-    within = [s for s in shapes.seen if all(n >= least for n, least in zip(s, LEAST))]
+    within = [s for s in shapes.seen if min(s, default=0) >= LEAST]
     return len(within) >= FIRST_SHAPES
 
 
@@ -458,12 +560,13 @@ def start(
     submit: Submit,
     generation: int = 0,
     at_once: bool = False,
+    restores: bool = True,
 ) -> None:
     """Give a plan a generic variant.
 
     seen: returns the feed shapes that the plan has met. submit: queues a job of the background
-    thread. at_once: build it on this thread. The variant serves from the time when its kernels are
-    loaded.
+    thread. at_once: build it on this thread. restores: take the first one from disk if it is
+    stored. The variant serves from the time when its kernels are loaded.
     """
 
     def build() -> None:
@@ -478,6 +581,8 @@ def start(
             settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
             return
         waiting.compile_done.set()
+        if restores and generation == 0 and restore(plan, made._met, submit):
+            return
         with _guarded(made):
             made.build()
             _finish(made)
@@ -490,9 +595,42 @@ def start(
         submit(build)
 
 
+def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
+    """Give a plan the generic variant that an earlier process stored.
+
+    Return whether it serves the newest of these feed shapes.
+    """
+    stored = stored_generic.read(plan)
+    if stored is None:
+        return False
+    made: GenericVariant | None = None
+    try:
+        made = GenericVariant(plan, stored.met, submit)
+        made.restore(stored, seen)
+    except (NotGeneric, NotLoaded) as why:
+        settings.say("executor", "plan %s: the stored form does not serve: %s", plan.name, why)
+    # the passes meet a fault of the variant's own again, and report it
+    except Exception as error:
+        log.warning("the stored generic variant of %s is not used: %s", plan.name, error)
+    else:
+        _serve(made)
+        return True
+    if made is not None:
+        made.pending.compile_done.set()
+        made.release()
+    return False
+
+
+def _is_compiled_otherwise(traced: TracedCalls) -> bool:
+    """Return whether a kernel has been refused once: the next process may compile it."""
+    return any(source.attempt for source in traced.sources())
+
+
 def _finish(made: GenericVariant) -> None:
     """Let a variant serve once its kernels are loaded."""
     missing = made.prepare()
+    if any(store.refused(source) for source in missing):
+        raise NotGeneric("the compiler refuses a kernel")
     if missing:
         # Pending code must not keep a session alive.
         found = weakref.ref(made)
@@ -506,14 +644,20 @@ def _finish(made: GenericVariant) -> None:
         def resume(variant: GenericVariant) -> None:
             with _guarded(variant):
                 if any(store.refused(source) for source in missing):
-                    raise NotGeneric("the compiler refuses a kernel")
+                    variant.build()  # with the groups divided
                 _finish(variant)
 
         store.when_ready(missing, go_on)
         return
+    _serve(made)
+    made._storage.store_later()
+
+
+def _serve(made: GenericVariant) -> None:
+    """Let runs find a variant that has a size class."""
     plan = made.plan
     plan.pending_generic = None
-    with made.plan.generic_lock:
+    with plan.generic_lock:
         if plan.session.closed:
             made.release()
             made.pending.compile_done.set()
@@ -523,7 +667,7 @@ def _finish(made: GenericVariant) -> None:
     made.pending.compile_done.set()
     if old is not None:
         old.release()
-    made._submit(made.make_more, SHARE)
+    made.make_more_later()
 
 
 @contextmanager

@@ -115,6 +115,10 @@ class StagePlan(Plan):
                 assert isinstance(sized, StagePlan)
                 return sized.run_stage(arrays, pool)
         found = self.variants.get(shapes)
+        if not self.varies:
+            results = self._run_generic(shapes, arrays)
+            if results is not None:
+                return results
         generic = self.generic
         if generic is not None and generic.ready and (found is None or found.inline is None):
             results = generic.run(shapes, arrays)

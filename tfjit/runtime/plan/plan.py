@@ -15,8 +15,9 @@ from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
-from tfjit.runtime.plan import plan_warm_start, upgrades
+from tfjit.runtime.plan import plan_warm_start, stored_plan, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
+from tfjit.runtime.plan.plan_key import PlanKey, plan_key
 from tfjit.runtime.plan.variant import Variant
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Plan:
         self.pending_generic: GenericVariant | None = None  # its code compiles
         self._starts_generic = False  # once, unless sizes leave its range
         self.generic_lock = threading.Lock()
+        self._split_lock = threading.Lock()  # held while the splits are searched
         self.generic_refused = False  # no generic variant comes
         self.stages: Stages | None = None
         self.feed_values: Mapping[str, np.ndarray] = {}
@@ -93,6 +95,8 @@ class Plan:
         self._first_shapes: (
             list[tuple[tuple[int, ...], ...]] | None
         ) = []  # None: no more are counted
+        # of the newest feed shapes, until a variant takes it
+        self._key: tuple[tuple[Shape, ...], PlanKey] | None = None
         self._lock = threading.Lock()
 
     def spec(self, feed_shapes: Sequence[Shape]) -> RunSpec:
@@ -129,13 +133,14 @@ class Plan:
         return self.session.survey(self.spec(feed_shapes))
 
     def build(
-        self, feed_shapes: Sequence[Shape], quick: bool = False
+        self, feed_shapes: Sequence[Shape], quick: bool = False, sampled: bool = False
     ) -> tuple[list[Partition], PipelineReport]:
         """Return the partitions and the passes' report for these feed shapes.
 
-        quick: run only the passes that make the graph runnable.
+        quick: run only the passes that make the graph runnable. sampled: the shapes stand for many.
         """
-        return self.session.build_partitions(self.spec(feed_shapes), quick)
+        spec = replace(self.spec(feed_shapes), sampled=sampled)
+        return self.session.build_partitions(spec, quick)
 
     def shapes_of_nodes(
         self, samples: Sequence[Sequence[Shape]]
@@ -185,6 +190,22 @@ class Plan:
                     self.session.budget.forget(dropped)
             return found
 
+    def has_stored_variant(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Return whether an earlier process stored a variant for these feed shapes."""
+        if not (self.may_be_stored and stored_plan.are_used()):
+            return False
+        with self.session.settings():
+            key = plan_key(self.session, self.spec(shapes))
+            self._key = shapes, key
+            return stored_plan.is_stored(key.name)
+
+    def take_key(self, shapes: tuple[Shape, ...]) -> PlanKey:
+        """Return the key of these feed shapes, perhaps one just made."""
+        found, self._key = self._key, None
+        if found is not None and found[0] == shapes:
+            return found[1]
+        return plan_key(self.session, self.spec(shapes))
+
     def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Start the generic variant once the plan has met enough feed shapes."""
         if self._has_met_enough(shapes):
@@ -193,13 +214,46 @@ class Plan:
     def _meet(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Count feed shapes; build the generic variant now if that is quick."""
         with self._lock:
-            if shapes not in self.variants and self._has_met_enough(shapes):
+            if shapes in self.variants:
+                return
+            if not self._first_shapes and self._restore_generic(shapes):
+                return
+            if self._has_met_enough(shapes):
                 quick = self.survey(shapes).nodes <= _AT_ONCE_NODES
                 self._start_generic(at_once=quick and self.session.jit == "lazy")
 
+    def _restore_generic(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Take the generic variant that an earlier process stored.
+
+        Return whether it serves. A stored variant of these feed shapes goes before it.
+        """
+        if not (self.may_be_generic and self.may_be_stored and stored_plan.are_used()):
+            return False
+        if not self._allows_generic() or not self.feeds:
+            return False
+        with self.session.settings():
+            key = plan_key(self.session, self.spec(shapes))
+            self._key = shapes, key
+            if stored_plan.is_stored(key.name) or not stored_plan.is_stored(key.all_sizes):
+                return False
+        self._first_shapes = [shapes]
+        self._start_generic(at_once=True, only_restored=True)
+        self._starts_generic = self.generic is not None
+        return self._starts_generic
+
+    def _allows_generic(self) -> bool:
+        """Return whether the session may have generic variants."""
+        session = self.session
+        return not (
+            session.jit == "off"
+            or not session.straight_line
+            or len(session.devices.devices) > 1
+            or "generic" in settings.names("TFJIT_DISABLE")
+        )
+
     def _has_met_enough(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
         """Count feed shapes; return whether to build the generic variant."""
-        seen, session = self._first_shapes, self.session
+        seen = self._first_shapes
         if not self.may_be_generic or seen is None or shapes in seen:
             return False
         seen.append(shapes)
@@ -209,12 +263,7 @@ class Plan:
             return False
         if len(seen) < FIRST_SHAPES or self._starts_generic:
             return False
-        if (
-            session.jit == "off"
-            or not session.straight_line
-            or len(session.devices.devices) > 1
-            or "generic" in settings.names("TFJIT_DISABLE")
-        ):
+        if not self._allows_generic():
             return False
         from tfjit.runtime.plan import generic_variant  # most plans need none of its modules
 
@@ -223,8 +272,11 @@ class Plan:
         self._starts_generic = True
         return self.survey(shapes).nodes <= generic_variant.MAX_NODES
 
-    def _start_generic(self, at_once: bool) -> None:
-        """Build the generic variant, at once or in the background."""
+    def _start_generic(self, at_once: bool, only_restored: bool = False) -> None:
+        """Build the generic variant, at once or in the background.
+
+        only_restored: take a stored one or none.
+        """
         from tfjit.runtime.plan import generic_variant
 
         seen, session = self._first_shapes or [], self.session
@@ -241,12 +293,15 @@ class Plan:
             return list(seen)
 
         with session.settings():
-            generic_variant.start(self, first_shapes, submit, at_once=at_once)
+            if only_restored:
+                generic_variant.restore(self, seen, submit)
+            else:
+                generic_variant.start(self, first_shapes, submit, at_once=at_once)
 
-    def find_fed_sizes(self, partitions: Sequence[Partition]) -> None:
+    def find_fed_sizes(self, partitions: Sequence[Partition], feed_shapes: Sequence[Shape]) -> None:
         """Look for feeds that decide shapes by their values.
 
-        partitions: of a variant of unknown shapes.
+        partitions: of a variant of unknown shapes, for these feed shapes.
         """
         if self.fed_sizes is not None or self.feed_values or len(partitions) != 1:
             return
@@ -263,6 +318,9 @@ class Plan:
             names = ", ".join(self.feeds[k] for k in found)
             settings.say("executor", "plan %s: shapes depend on the values of %s", self.name, names)
             self.fed_sizes = FedSizes(found)
+            key = self.survey(feed_shapes).fingerprint
+            if key:
+                plan_warm_start.write_fed_sizes(key, found)
 
     def with_feed_values(self, values: Mapping[str, np.ndarray]) -> Plan:
         """Return a new plan for runs that feed these values."""
@@ -302,16 +360,19 @@ class Plan:
         Returns whether runs go through stages from now on. The first stage is built already.
         shapes: of the feeds.
         """
-        with self.generic_lock:
+        with self._split_lock:
             tries, self._tries_split = self._tries_split, False
-        if not tries or not self._may_be_split():
-            return self.stages is not None
+            if tries and self._may_be_split():
+                self._find_stages(shapes)
+        return self.stages is not None
+
+    def _find_stages(self, shapes: Sequence[Shape]) -> None:
         from tfjit.runtime.plan.dynamic_stages import find_splits, recorded_stages
 
         splits = find_splits(self, shapes)
         made = recorded_stages(self, splits) if splits else None
         if made is None:
-            return False
+            return
         key = self.survey(shapes).fingerprint
         if key:
             plan_warm_start.write_splits(key, splits)
@@ -321,7 +382,23 @@ class Plan:
             shapes = [by_name[name] for name in first.feeds]
             first.variant(tuple(shapes)).upgrade()  # type: ignore[arg-type]
         self.stages = made
-        return True
+
+    def _split_for(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Split the plan now if earlier feed shapes had unknown sizes.
+
+        Passes over the whole run for these shapes would take as long, and serve them alone.
+        """
+        awaited = self._tries_split or self._split_lock.locked()
+        if not awaited or self.stages is not None or shapes in self.variants:
+            return
+        if not any(known.dynamic_reason for known in list(self.variants.values())):
+            return
+        try:
+            with self.session.settings():
+                self.split(shapes)
+        # the passes of the variant meet the error again, and report it
+        except Exception as error:
+            log.debug("plan %s is not split: %s", self.name, error)
 
     def _split_at_once(self, shapes: Sequence[Shape]) -> None:
         """Split the plan before its first run.
@@ -342,6 +419,11 @@ class Plan:
             from tfjit.runtime.plan.dynamic_stages import recorded_stages
 
             self.stages = recorded_stages(self, splits)
+        found = plan_warm_start.read_fed_sizes(key) if key else ()
+        if found and max(found) < len(self.feeds) and not self.feed_values:
+            from tfjit.runtime.plan.fed_sizes import FedSizes
+
+            self.fed_sizes = FedSizes(found, are_recorded=True)
 
     def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Build the variant for these feed shapes in the background.
@@ -368,6 +450,7 @@ class Plan:
         """Reset locks in a forked child."""
         release_lock(self._lock)
         release_lock(self.generic_lock)
+        release_lock(self._split_lock)
         for generic in (self.generic, self.pending_generic):
             if generic is not None:
                 generic.after_fork()
@@ -452,23 +535,29 @@ class Plan:
             sized = self.fed_sizes.plan(self, values, tuple([value.shape for value in values]))
             if sized is not None:
                 return sized.run(values, None, pool)
+        elif self._is_new and context is None:
+            return self._first_run(self.check(values), pool)
         if self.stages is not None and context is None and self.stages.are_initialized():
             return self.stages.run(values, pool)
         arrays = self.check(values)
         shapes = tuple([getattr(a, "shape", ()) for a in arrays])
-        if self._is_new and context is None:
-            self._split_at_once(shapes)
-            if self.stages is not None and self.stages.are_initialized():
-                return self.stages.run(arrays, pool)
         if context is None and pool is None:
             results = self._run_generic(shapes, arrays)
             if results is not None:
                 return results
+            self._split_for(shapes)
+            if self.stages is not None and self.stages.are_initialized():
+                return self.stages.run(arrays, pool)
         variant = self.variant(shapes)
         if pool is None or pool.slots is None:
             return variant.run(arrays, context, pool)
         with pool.working():
             return variant.run(arrays, context, pool)
+
+    def _first_run(self, arrays: Sequence[object], pool: ThreadPool | None) -> list[Any]:
+        """Read the records of earlier processes, and run the first step."""
+        self._split_at_once(tuple([getattr(a, "shape", ()) for a in arrays]))
+        return self.run(arrays, None, pool)
 
     def _run_generic(
         self, shapes: tuple[tuple[int, ...], ...], arrays: Sequence[np.ndarray]

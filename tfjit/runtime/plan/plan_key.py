@@ -67,14 +67,15 @@ class PlanKey:
     """Name a plan variant on disk.
 
     name: the hash; "" of a variant that is never stored, with the reason. threads: of the session
-    that may divide a loop's batch. variables: the session's Variables by node. constants: the
-    arrays of constants by node.
+    that may divide a loop's batch. all_sizes: the hash of the run with any feed shapes. variables:
+    the session's Variables by node. constants: the arrays of constants by node.
     """
 
     name: str
     reason: str = ""
     threads: int = 1
     content: str = ""
+    all_sizes: str = ""
     variables: Mapping[str, Variable] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -307,7 +308,6 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
                 HOST,
                 _session(session),
                 (spec.feeds, spec.fetches, spec.targets, sorted(spec.cut), sorted(shields)),
-                types,
                 [(name, _array(value)) for name, value in sorted(spec.feed_values.items())],
                 graph.versions,
                 _nodes(graph, [node.name for node in nodes]),
@@ -328,11 +328,14 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
             }
     except _Excluded as why:
         return PlanKey("", str(why))
-    digest = _hash(content)
+    shared = _hash(content)
+    digest = _hash([shared, types, spec.sampled])
     threads = session.split_threads
     all_threads = session.step_environment(session.devices.default.name).threads
-    name = _hash([digest, code_digest(), _machine(), threads, all_threads])
-    return PlanKey(name, "", threads, digest, variables, constants)
+    place = [code_digest(), _machine(), threads, all_threads]
+    name = _hash([digest, *place])
+    all_sizes = _hash([_hash([shared, [], True]), *place])
+    return PlanKey(name, "", threads, digest, all_sizes, variables, constants)
 
 
 def _hash(content: list[object]) -> str:

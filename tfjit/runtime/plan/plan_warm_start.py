@@ -160,6 +160,25 @@ def write_splits(key: str, splits: Sequence[Iterable[str]]) -> None:
             write_atomically(path, json.dumps([sorted(names) for names in splits]).encode())
 
 
+def read_fed_sizes(key: str) -> tuple[int, ...]:
+    """Return the positions of the feeds that decide a plan's shapes."""
+    path = _path(key, "sizes") if key not in _packed else None
+    if path is None:
+        return ()
+    try:
+        return tuple([int(k) for k in json.loads(path.read_bytes())])
+    except (OSError, ValueError, TypeError):
+        return ()  # missing or damaged
+
+
+def write_fed_sizes(key: str, positions: Sequence[int]) -> None:
+    """Record the feeds that decide a plan's shapes; ignore write errors."""
+    path = _path(key, "sizes") if key not in _packed else None
+    if path is not None:
+        with suppress(OSError):
+            write_atomically(path, json.dumps(list(positions)).encode())
+
+
 __all__ = [
     "MAX_NODES",
     "PlanRecord",
@@ -167,9 +186,11 @@ __all__ = [
     "add_packed",
     "fingerprint",
     "read",
+    "read_fed_sizes",
     "read_splits",
     "record",
     "recorded",
     "write",
+    "write_fed_sizes",
     "write_splits",
 ]

@@ -8,8 +8,9 @@ values of the formulas. The memory of the step is laid out for the largest sizes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported
 from tfjit.runtime.lowering.lowering import native_call
+from tfjit.runtime.schedule.group_division import compiled_otherwise
 from tfjit.runtime.schedule.kernel_selection import MEMBER_BYTES, sources
 from tfjit.runtime.sizes.size_formulas import NotGeneric
 from tfjit.runtime.step.step import Step
@@ -27,10 +29,17 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.registry import NodeSpec
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowering import Instruction, Lowered
     from tfjit.runtime.plan.generic_variant import GenericVariant
+    from tfjit.runtime.sizes.size_formulas import GenericLowered
     from tfjit.runtime.sizes.size_samples import Sizes
     from tfjit.runtime.step.layout import Layout
+
+
+_LEAST_BITS: Final = 2
+_WIDE_BITS: Final = 3
+_WIDE_BYTES: Final = 1 << 24
+"""Bytes of all values, for the greatest sizes, of a wide class."""
 
 
 class NotLoaded(Exception):
@@ -39,6 +48,24 @@ class NotLoaded(Exception):
     def __init__(self, wanted: list[KernelSource]) -> None:
         super().__init__(f"{len(wanted)} kernels")
         self.wanted = wanted
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCalls:
+    """Hold the answers of the builders for the sizes of a class.
+
+    sizes: that the builders ran for. trace: with their decisions. calls: of the instructions by
+    number, with formulas as words. wanted: kernels of groups that run member by member meanwhile.
+    """
+
+    sizes: Sizes
+    trace: SizeTrace
+    calls: Mapping[int, NativeCall]
+    wanted: tuple[KernelSource, ...]
+
+    def sources(self) -> list[KernelSource]:
+        """Return the kernels of the calls."""
+        return sources(self.calls.values())
 
 
 class Binding:
@@ -139,31 +166,33 @@ class _Starts:
 class SizeClass:
     """Serve the sizes for which the builders decide as for `sizes`."""
 
-    def __init__(self, generic: GenericVariant, sizes: Sizes) -> None:
-        """Run the builders. Raises NotGeneric and NotLoaded."""
+    def __init__(
+        self, generic: GenericVariant, sizes: Sizes, traced: TracedCalls | None = None
+    ) -> None:
+        """Make the step of the builders' calls.
+
+        traced: their answers, if they have run before. Raises NotGeneric and NotLoaded.
+        """
+        self.traced = traced = traced or trace_calls(generic, sizes)
         self.sizes = sizes
-        partition = generic.partition
-        bounds = [
-            (max(1 << n.bit_length() - 1, low), min((1 << n.bit_length()) - 1, high))
-            for n, (low, high) in zip(sizes, generic.bounds, strict=True)
-        ]
-        trace = SizeTrace(sizes, bounds)
+        trace, partition = traced.trace, generic.partition
         self._formulas: list[Size | int] = []
-        self.wanted: list[KernelSource] = []  # of groups that run member by member meanwhile
-        calls = self._build_calls(generic, trace)
+        self.wanted = list(traced.wanted)  # of groups that run member by member meanwhile
+        calls = self._pairs(partition)
         shapes = {
             one.value.index: one.shape(trace.symbols)
             for one in partition.values
             if one.shape is not None
         }
-        missing = [one for one in sources(c for c, _ in calls.values()) if not _is_present(one)]
+        missing = [one for one in traced.sources() if not _is_present(one)]
         if missing:
             raise NotLoaded([*missing, *self.wanted])
-        lowered = self._lowered(generic, calls, shapes, tuple(high for _, high in bounds))
+        tops = tuple(trace.bounds(symbol.terms)[1] for symbol in trace.symbols)
+        lowered = self._lowered(generic, calls, shapes, tops)
         self.step = Step(lowered, generic.environment(), generic.plan.name)
         self.free: list[_Instance] = []
         self._require_native(generic, lowered)
-        self._place_words(lowered, calls)
+        self._place_words(generic, lowered, calls)
         self._place_names(shapes)
         self._place_constants(generic, lowered)
         self._formulas += self._starts.finish()
@@ -171,45 +200,21 @@ class SizeClass:
         self._evaluate = trace.finish(self._formulas)
         self._sizes_now = trace.present
 
-    def _build_calls(
-        self, generic: GenericVariant, trace: SizeTrace
-    ) -> dict[int, tuple[NativeCall, NativeCall]]:
-        """Return the calls of each instruction: (for the layout, with formulas)."""
-        found: dict[int, tuple[NativeCall, NativeCall]] = {}
-        for number, one in enumerate(generic.partition.instructions):
-            cooperative_yield.yield_interpreter()
-            node = one.instruction.node
-            if one.spec is None:
-                call = one.instruction.call
-                if call is not None:
-                    call = self._present(generic, one.instruction.spec, call)
-                    found[number] = call, call
-                continue
-            spec: NodeSpec = one.spec(trace.symbols)
-            try:
-                symbolic, why = native_call(generic.backend, spec)
-            except (AttributeError, TypeError, ValueError) as error:
-                # The builder asks more of a size than a formula can say.
-                symbolic, why = None, f"{type(error).__name__}: {error}"
-            if symbolic is None:
-                raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
-            if _has_sized_offset(symbolic):
-                symbolic = _with_unknown_begin(generic, spec) or symbolic
-            symbolic = self._present(generic, spec, symbolic)
-            symbolic = replace(symbolic, launches=tuple(map(_with_numbers, symbolic.launches)))
-            if trace.pinned:
-                raise NotGeneric(f"the builder of {node.name} ({node.op}) needs numbers")
-            found[number] = _at_trace(symbolic, trace), symbolic
-        return found
+    def _pairs(self, partition: GenericLowered) -> dict[int, tuple[NativeCall, NativeCall]]:
+        """Return the calls of each instruction: (for the layout, with formulas).
 
-    def _present(self, generic: GenericVariant, spec: NodeSpec, call: NativeCall) -> NativeCall:
-        """Return the call, or the members' call where only that is present."""
-        missing = [source for source in call.sources() if not _is_present(source)]
-        members = _member_call(generic, spec) if missing else None
-        if members is None:
-            return call
-        self.wanted += [source for source in missing if store.refused(source) is None]
-        return members
+        Equal layers share theirs.
+        """
+        found: dict[int, tuple[NativeCall, NativeCall]] = {}
+        shared: dict[int, tuple[NativeCall, NativeCall]] = {}
+        for number, call in self.traced.calls.items():
+            if partition.instructions[number].spec is None:
+                found[number] = call, call
+                continue
+            if id(call) not in shared:
+                shared[id(call)] = _at_trace(call, self.traced.trace), call
+            found[number] = shared[id(call)]
+        return found
 
     def _lowered(
         self,
@@ -235,7 +240,10 @@ class SizeClass:
                 raise NotGeneric(f"{node.name} ({node.op}) runs in Python")
 
     def _place_words(
-        self, lowered: Lowered, calls: Mapping[int, tuple[NativeCall, NativeCall]]
+        self,
+        generic: GenericVariant,
+        lowered: Lowered,
+        calls: Mapping[int, tuple[NativeCall, NativeCall]],
     ) -> None:
         """Find the words with formulas, and the tables of formulas."""
         numbers = {id(i): number for number, i in enumerate(lowered.instructions)}
@@ -244,7 +252,8 @@ class SizeClass:
         self._table_numbers: list[Size | int] = []
         table_positions: list[int] = []
         chosen: list[tuple[int, Size, list[int]]] = []  # (word, formula of the entry, addresses)
-        self._constants: list[tuple[int, int, int]] = []  # (word, value's index, offset)
+        # (word, value's index, offset)
+        self._constants: list[tuple[int, int, Size | int]] = []
         self._starts = _Starts(self.step.layout)
         varying = {
             id(v) for v in lowered.values if v.root.storage == "const" and v.root.array is not None
@@ -258,9 +267,14 @@ class SizeClass:
                     if isinstance(word, Pointer) and isinstance(word.offset, Size):
                         if self._starts.add(place, word.offset):
                             continue
-                        node = owned.instruction.node
-                        raise NotGeneric(f"{node.name} ({node.op}) reads a part of a constant")
-                    if isinstance(word, Size):
+                        index = _constant_read(owned.instruction, word)
+                        if index in generic.partition.constants:
+                            self._constants.append((place, index, word.offset))
+                        else:  # the same array for all sizes
+                            moved = self.step.layout.words[place] - word.offset.value
+                            self._positions.append(place)
+                            self._formulas.append(word.offset + moved)
+                    elif isinstance(word, Size):
                         self._positions.append(place)
                         self._formulas.append(word)
                     elif isinstance(word, Pointer) and word.number is not None:
@@ -304,6 +318,7 @@ class SizeClass:
         changing = generic.partition.constants
         self._constants = [found for found in self._constants if found[1] in changing]
         self._positions += [place for place, _, _ in self._constants]
+        self._formulas += [offset for _, _, offset in self._constants]
         placed = {index for _, index, _ in self._constants}
         scope = self.step.layout.scope
         for value in lowered.values:
@@ -344,6 +359,11 @@ class SizeClass:
             for start, _, offset in self._tables:
                 values[count] = address + 8 * start + offset
                 count += 1
+        at = self._word_count + len(self._table_numbers)
+        names: dict[str, tuple[int, ...]] = {}
+        for name, shape in self._names:
+            names[name] = tuple(numbers[at : at + len(shape)])
+            at += len(shape)
         if self._constants:
             assert self._graph is not None
             arrays = {
@@ -351,14 +371,10 @@ class SizeClass:
                 for index, name in self._producers.items()
             }
             kept += arrays.values()
-            for _, index, offset in self._constants:
+            for (_, index, _), offset in zip(self._constants, numbers[at:]):
                 values[count] = arrays[index].ctypes.data + offset
                 count += 1
-        at = self._word_count + len(self._table_numbers)
-        names: dict[str, tuple[int, ...]] = {}
-        for name, shape in self._names:
-            names[name] = tuple(numbers[at : at + len(shape)])
-            at += len(shape)
+            at += len(self._constants)
         starts = np.array(numbers[at:], np.int64)
         return Binding(self, sizes, values, names, kept, starts)
 
@@ -375,6 +391,82 @@ class SizeClass:
             return instance.function(arrays, None)
         finally:
             self.free.append(instance)
+
+
+def trace_calls(generic: GenericVariant, sizes: Sizes) -> TracedCalls:
+    """Run the builders for these sizes. Raises NotGeneric."""
+    trace = SizeTrace(sizes, _bounds(generic, sizes))
+    wanted: list[KernelSource] = []
+    found: dict[int, NativeCall] = {}
+    for number, one in enumerate(generic.partition.instructions):
+        cooperative_yield.yield_interpreter()
+        node = one.instruction.node
+        if one.spec is None:
+            if one.instruction.call is not None:
+                found[number] = _present(
+                    generic, one.instruction.spec, one.instruction.call, wanted
+                )
+            continue
+        alike = found.get(one.alike)
+        # an error's text may name the node
+        if alike is not None and not any(launch.errors for launch in alike.launches):
+            found[number] = alike
+            continue
+        spec: NodeSpec = one.spec(trace.symbols)
+        try:
+            call, why = native_call(generic.backend, spec)
+        except (AttributeError, TypeError, ValueError) as error:
+            # The builder asks more of a size than a formula can say.
+            call, why = None, f"{type(error).__name__}: {error}"
+        if call is None:
+            raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
+        if _has_sized_offset(call):
+            call = _with_unknown_begin(generic, spec) or call
+        call = _present(generic, spec, call, wanted)
+        call = replace(call, launches=tuple(map(_with_numbers, call.launches)))
+        if trace.pinned:
+            raise NotGeneric(f"the builder of {node.name} ({node.op}) needs numbers")
+        found[number] = call
+    return TracedCalls(sizes, trace, found, tuple(wanted))
+
+
+def _present(
+    generic: GenericVariant, spec: NodeSpec, call: NativeCall, wanted: list[KernelSource]
+) -> NativeCall:
+    """Return the call, or the members' call where only that is present.
+
+    wanted: gets the missing kernels then.
+    """
+    if spec.op != "_Fused":  # groups have been divided
+        call = compiled_otherwise(call, store.refused)
+    missing = [source for source in call.sources() if not _is_present(source)]
+    members = _member_call(generic, spec) if missing else None
+    if members is None:
+        return call
+    wanted += [source for source in missing if store.refused(source) is None]
+    return members
+
+
+def _bounds(generic: GenericVariant, sizes: Sizes) -> list[tuple[int, int]]:
+    """Return the (least, greatest) size of each symbol in a class.
+
+    The class serves these sizes. The ends span a factor of 8 where memory for the greatest is
+    small, else a factor of 2.
+    """
+    wide, narrow = [], []
+    for n, (low, high) in zip(sizes, generic.bounds, strict=True):
+        exponent = max(n.bit_length() - 1, _LEAST_BITS)
+        exponent -= (exponent - _LEAST_BITS) % _WIDE_BITS
+        start = 1 << exponent if exponent > _LEAST_BITS else low
+        wide.append((max(start, low), min((1 << exponent + _WIDE_BITS) - 1, high)))
+        narrow.append((max(1 << n.bit_length() - 1, low), min((1 << n.bit_length()) - 1, high)))
+    greatest = tuple(high for _, high in wide)
+    total = sum(
+        prod(one.shape(greatest)) * one.value.dtype.size
+        for one in generic.partition.values
+        if one.shape is not None
+    )
+    return wide if total <= _WIDE_BYTES else narrow
 
 
 def _is_present(source: KernelSource) -> bool:
@@ -407,6 +499,17 @@ def _member_call(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
     if any(id(call.constants[k]) in formulas for k in _constants_read(call)):
         return None
     return call if all(map(_is_present, call.sources())) else None
+
+
+def _constant_read(instruction: Instruction, word: Pointer) -> int:
+    """Return the index of the constant that a word points into.
+
+    Raises NotGeneric where it points at something else without a planned place.
+    """
+    if word.kind == "in" and instruction.inputs[word.index].root.storage == "const":
+        return instruction.inputs[word.index].root.index
+    node = instruction.node
+    raise NotGeneric(f"{node.name} ({node.op}) reads a part of its {word.kind}")
 
 
 def _constants_read(call: NativeCall) -> set[int]:
@@ -485,4 +588,4 @@ def _same_launch(call: NativeCall, symbolic: NativeCall, launch: Launch) -> Laun
     return symbolic.launches[number]
 
 
-__all__ = ["Binding", "NotLoaded", "SizeClass"]
+__all__ = ["Binding", "NotLoaded", "SizeClass", "TracedCalls", "trace_calls"]

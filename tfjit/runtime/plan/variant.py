@@ -29,12 +29,15 @@ from tfjit.runtime.plan import first_run, plan_warm_start, stored_plan, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
 from tfjit.runtime.plan.plan_key import PlanKey, plan_key
+from tfjit.runtime.schedule.group_division import divide_refused, refused_instructions
 from tfjit.runtime.schedule.kernel_priority import most_valuable_first
 from tfjit.runtime.schedule.kernel_selection import (
+    CallMemo,
     CallReport,
     add_member_calls,
     all_calls,
     drop_member_calls,
+    finish_selection,
     select_kernels,
     sources,
 )
@@ -66,10 +69,6 @@ def _is_loaded(source: KernelSource) -> bool:
 def _lacks(call: NativeCall) -> bool:
     """Return whether code of a call is missing; load present code."""
     return not store.load_present(call.sources())
-
-
-def _is_refused(call: NativeCall) -> bool:
-    return any(store.refused(source) is not None for source in call.sources())
 
 
 class Variant:
@@ -107,6 +106,7 @@ class Variant:
         self._fingerprint = ""
         self._once = False  # there may be no second run
         self._installed = 0  # kernels that were loaded when the newest step was made
+        self._part_calls: CallMemo | None = None  # of the parts of refused groups
         self._made_ms = 0.0  # processor time of passes, builders and one layout
         self._slow_ms = float("inf")  # the fastest run without compiled code
         session = plan.session
@@ -144,7 +144,7 @@ class Variant:
             return False
         if not stored_plan.are_used():
             return False
-        self._key = plan_key(session, plan.spec(self.feed_shapes))
+        self._key = plan.take_key(self.feed_shapes)
         if self._key.reason:
             log.debug("plan %s is not stored: %s", plan.name, self._key.reason)
         try:
@@ -160,7 +160,7 @@ class Variant:
                     self._compile()
                 elif missing:
                     self._load_present()
-                    missing = bool(self._missing())
+                    missing = self._may_improve()
                 arrived = self._arrived()
                 step = self._make_step()
         # the passes meet a fault of the plan's own again, and report it
@@ -185,6 +185,8 @@ class Variant:
         key, session = self._key, self.plan.session
         if key is None or not key.name or self.lowered is None or self.calls is None:
             return False
+        if self.lowered.divided:  # the next process may compile more
+            return False
         if session.closed or (self._stored is None and len(self.partitions) != 1):
             return False
         with self._building, collection_paused():
@@ -197,7 +199,7 @@ class Variant:
             # so that no process reads it in vain
             stored_plan.from_bytes(memoryview(data), again, self.lowered.backend)
             # a closed session takes its graphs apart
-            return not session.closed and stored_plan.write(again, data)
+            return not session.closed and stored_plan.write(again.name, data)
 
     def packed(self, name_of: Callable[[KernelSource], str]) -> tuple[str, bytes] | None:
         """Return the plan's name and contents for a pack, or None.
@@ -326,7 +328,7 @@ class Variant:
             log.debug("plan %s: %s", self.plan.name, error)
             return False
         self._installed = arrived
-        if self._missing():
+        if self._may_improve():
             self.step = step  # not `inline`: its first run starts the upgrade
         else:
             self._take(step)
@@ -344,7 +346,8 @@ class Variant:
         assert self.lowered is not None
         self.select_kernels()
         store.compile(sources(all_calls(self.lowered)), refusals=True)
-        store.compile(sources(add_member_calls(self.lowered, _lacks)), refusals=True)
+        while missing := self._divide_refused():
+            store.compile(missing, refusals=True)
 
     @property
     def built_ms(self) -> float:
@@ -459,7 +462,38 @@ class Variant:
         """Return the kernels that may still arrive, the most valuable first."""
         assert self.lowered is not None
         wanted = most_valuable_first(self.lowered, _is_loaded)
-        return [source for source in wanted if not store.settled([source])]
+        return [source for source in wanted if not store.are_final([source])]
+
+    def _may_improve(self) -> bool:
+        """Return whether kernels may arrive, or others may replace refused ones."""
+        assert self.lowered is not None
+        return bool(self._missing()) or bool(refused_instructions(self.lowered, store))
+
+    def _divide_refused(self) -> list[KernelSource]:
+        """Divide refused groups; return the kernels of parts to wait for.
+
+        With none to wait for, `lowered` holds the parts.
+        """
+        lowered = self.lowered
+        assert lowered is not None
+        if not refused_instructions(lowered, store):
+            return []
+        if self._part_calls is None:
+            self._part_calls = CallMemo(lowered.backend)
+        made, missing = divide_refused(lowered, self._part_calls, store)
+        if made is not lowered:
+            self.calls = finish_selection(made, self.plan.session.split_threads)
+            self.lowered, self._part_calls, self._installed = made, None, -1
+            if settings.flag("TFJIT_VERIFY"):
+                from tfjit.runtime.lowering.verifier import verify_lowered
+
+                verify_lowered(made)
+            for group in made.divided:
+                settings.say(
+                    "kernels", "plan %s: %s is divided: %s", self.plan.name, group.node, group.parts
+                )
+            return [source for source in sources(all_calls(made)) if not store.are_final([source])]
+        return missing
 
     def _optimize(self) -> None:
         """Run the passes and lower the result."""
@@ -507,7 +541,7 @@ class Variant:
         """Find fed sizes; split the plan at nodes of unknown output sizes."""
         try:
             if not self.plan.session.closed:
-                self.plan.find_fed_sizes(self.partitions)
+                self.plan.find_fed_sizes(self.partitions, self.feed_shapes)
                 self.plan.split(self.feed_shapes)
         except BaseException as error:
             self._fail(error)
@@ -522,7 +556,7 @@ class Variant:
                 return
             self._optimize()
             if self.lowered is None:
-                self.plan.find_fed_sizes(self.partitions)
+                self.plan.find_fed_sizes(self.partitions, self.feed_shapes)
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
                 self.compile_done.set()
                 return
@@ -639,7 +673,7 @@ class Variant:
 
     def _advance(self, missing: list[KernelSource], count: int) -> None:
         """Install a step of arrived kernels; wait for `count` missing ones."""
-        missing = [source for source in missing if not store.settled([source])]
+        missing = [source for source in missing if not store.are_final([source])]
         try:
             if not missing:
                 self._finish()
@@ -653,15 +687,10 @@ class Variant:
         self._when_ready(missing[:count], Variant._advance, missing[count:], 2 * count)
 
     def _finish(self) -> None:
-        """Install the last step, after the members of refused groups."""
+        """Install the last step, with parts in the place of refused groups."""
         assert self.lowered is not None
-        store.load_present(sources(add_member_calls(self.lowered, _lacks)))
-        refused = [
-            i.unfused
-            for i in self.lowered.instructions
-            if i.unfused is not None and i.call is not None and _is_refused(i.call)
-        ]
-        missing = [source for source in sources(refused) if not store.settled([source])]
+        with self._timed():
+            missing = self._divide_refused()
         if missing:
             store.request(missing)
             self._advance(missing, len(missing))
@@ -713,11 +742,15 @@ class Variant:
         self.compile_done.set()
 
     def refused(self) -> list[tuple[str, str]]:
-        """Return (node, reason) of each instruction whose compilation was refused.
+        """Return (node, reason) of each refused compilation.
 
-        Its reference kernel serves such an instruction.
+        The parts of a divided group serve it. A node that is not divided is compiled in
+        another way, or stays on its reference.
         """
-        found = []
+        found = [
+            (one.node, f"{one.reason}; {one.remedy}")
+            for one in (self.lowered.divided if self.lowered is not None else ())
+        ]
         for instruction in self.lowered.instructions if self.lowered is not None else ():
             for source in instruction.call.sources() if instruction.call is not None else ():
                 why = store.refused(source)

@@ -7,7 +7,7 @@ by the table executor at a few nanoseconds each. So a plan has kernels compiled 
 the members' launches in order).
 
 Any group without a loaded kernel may run member by member meanwhile (`add_member_calls`). A group
-with a refused kernel does so for good.
+with a refused kernel is divided (group_division.py).
 """
 
 from __future__ import annotations
@@ -95,6 +95,11 @@ def select_kernels(lowered: Lowered, threads: int = 1) -> CallReport:
                 instruction.call = instruction.unfused
             if instruction.call is None:
                 instruction.call, instruction.reason = memo.call(instruction.spec, group)
+    return finish_selection(lowered, threads)
+
+
+def finish_selection(lowered: Lowered, threads: int) -> CallReport:
+    """Set `splits`, the divisions that pay on some threads; count the calls."""
     lowered.splits = find_splits(lowered, threads)
     return _report(lowered)
 
@@ -190,9 +195,8 @@ class CallMemo:
 
     def call(self, spec: NodeSpec, group: FusedGroup | None) -> tuple[NativeCall | None, str]:
         """Return (call, "") or (None, reason). group: that of a `_Fused` node."""
-        key = _spec_key(spec) if group is None else _group_key("own", group, spec)
         try:
-            return self._found(key, lambda: self._built(spec)), ""
+            return self._found(call_key(spec, group), lambda: self._built(spec)), ""
         except Unsupported as unsupported:
             return None, str(unsupported)
 
@@ -217,6 +221,14 @@ class CallMemo:
             if key is not None and not any(launch.errors for launch in found.launches):
                 self._calls[key] = found
         return found
+
+
+def call_key(spec: NodeSpec, group: FusedGroup | None) -> Hashable:
+    """Return the key of an instruction's own call, or None.
+
+    There is none with large known inputs. group: that of a `_Fused` node.
+    """
+    return _spec_key(spec) if group is None else _group_key("own", group, spec)
 
 
 def _spec_key(spec: NodeSpec) -> Hashable:
@@ -296,7 +308,9 @@ __all__ = [
     "CallReport",
     "add_member_calls",
     "all_calls",
+    "call_key",
     "drop_member_calls",
+    "finish_selection",
     "gain_ns",
     "group_of",
     "is_small",

@@ -7,7 +7,8 @@ computed again from the run's graph, by the nodes that made it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +19,7 @@ from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, FusedGroup
 from tfjit.kernels.registry import NodeSpec
 from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.schedule.kernel_selection import call_key, group_of
 
 Symbols = Sequence[Any]  # an int for each symbol, or a Size while builders are traced
 _DIVISORS: Final = (2, 4, 8, 16, 32)
@@ -35,6 +37,10 @@ class NotGeneric(Exception):
 
 class OtherStructure(NotGeneric):
     """Signal that the passes give other nodes for other sizes."""
+
+
+class NoFormula(NotGeneric):
+    """Signal that no formula gives a number for all samples."""
 
 
 class Ambiguous(NotGeneric):
@@ -66,6 +72,8 @@ class Formula:
             total = total // self.divisor
         return total * self.scale
 
+    __call__ = at
+
 
 def fit(values: Sequence[int], samples: Sequence[tuple[int, ...]]) -> Formula:
     """Return the formula with these values for the samples.
@@ -91,7 +99,7 @@ def _fit(values: tuple[int, ...], samples: tuple[tuple[int, ...], ...]) -> Formu
             return found
     if len(samples) < len(candidates) + 2:
         raise Ambiguous(f"too few samples for products: {list(values)} for {list(samples)}")
-    raise NotGeneric(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
+    raise NoFormula(f"no formula gives {list(values)} for sizes {[list(s) for s in samples]}")
 
 
 def _linear(
@@ -145,6 +153,79 @@ def _quotient(values: Sequence[int], sizes: Sequence[int], symbol: int) -> Formu
 
 
 Made = Callable[[Symbols], Any]
+"""Make an item for other sizes. They are objects that can be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Make a mapping: some of its values depend on sizes."""
+
+    first: Mapping[object, object]
+    parts: Mapping[object, Made | None]
+
+    def __call__(self, symbols: Symbols) -> dict[object, object]:
+        return {
+            key: self.first[key] if part is None else part(symbols)
+            for key, part in self.parts.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """Make a tuple or list: some of its items depend on sizes."""
+
+    first: Sequence[object]
+    parts: Sequence[Made | None]
+
+    def __call__(self, symbols: Symbols) -> Any:
+        kind: Any = type(self.first)
+        make = kind._make if hasattr(kind, "_make") else kind
+        return make(
+            [x if part is None else part(symbols) for x, part in zip(self.first, self.parts)]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Integers:
+    """Make an array of integers.
+
+    Its dtype is object where an element is no number.
+    """
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    elements: Made
+
+    def __call__(self, symbols: Symbols) -> np.ndarray:
+        numbers = self.elements(symbols)
+        exact = all(isinstance(n, int) for n in numbers)
+        array = np.empty(len(numbers), self.dtype if exact else object)
+        array[:] = numbers
+        return array.reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Make a dataclass: some of its fields depend on sizes."""
+
+    first: Any
+    parts: Mapping[str, Made]
+
+    def __call__(self, symbols: Symbols) -> Any:
+        changes = {name: part(symbols) for name, part in self.parts.items()}
+        if isinstance(self.first, FusedGroup):
+            return replace(self.first, _anchor=self.first.anchor, **changes)
+        return replace(self.first, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Constantly:
+    """Return one value for all sizes."""
+
+    value: object
+
+    def __call__(self, symbols: Symbols) -> object:
+        return self.value
 
 
 def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str) -> Made | None:
@@ -168,24 +249,18 @@ def merged(items: Sequence[Any], samples: Sequence[tuple[int, ...]], title: str)
         parts = {key: merged([i[key] for i in items], samples, title) for key in first}
         if not any(parts.values()):
             return None
-        return lambda symbols: {
-            key: first[key] if part is None else part(symbols) for key, part in parts.items()
-        }
+        return _Entries(first, parts)
     if isinstance(first, (tuple, list)):
         if any(len(item) != len(first) for item in items):
             raise NotGeneric(f"{title}: another number of parts for other sizes")
         made = [merged(column, samples, title) for column in zip(*items)]
         if not any(made):
             return None
-        kind: Any = type(first)
-        make = kind._make if hasattr(kind, "_make") else kind
-        return lambda symbols: make(
-            [x if part is None else part(symbols) for x, part in zip(first, made)]
-        )
+        return _Items(first, made)
     if all(item == first for item in items):
         return None
     if isinstance(first, int) and not isinstance(first, bool):
-        return fit(items, samples).at
+        return fit(items, samples)
     raise NotGeneric(f"{title}: {first!r} is another for other sizes")
 
 
@@ -208,14 +283,7 @@ def _merged_arrays(
     elements = merged([tuple(a.reshape(-1).tolist()) for a in arrays], samples, title)
     assert elements is not None
 
-    def made(symbols: Symbols) -> np.ndarray:
-        numbers = elements(symbols)
-        exact = all(isinstance(n, int) for n in numbers)
-        array = np.empty(len(numbers), first.dtype if exact else object)
-        array[:] = numbers
-        return array.reshape(first.shape)
-
-    return made
+    return _Integers(first.dtype, first.shape, elements)
 
 
 def _same_array(a: np.ndarray, b: np.ndarray) -> bool:
@@ -239,20 +307,10 @@ def _merged_fields(
         if part is not None:
             parts[field.name] = part
         elif column[0] is not getattr(first, field.name):
-            parts[field.name] = _constantly(column[0])
+            parts[field.name] = _Constantly(column[0])
     if not parts:
         return None
-    if isinstance(first, FusedGroup):
-        return lambda symbols: replace(
-            first,
-            _anchor=first.anchor,
-            **{name: part(symbols) for name, part in parts.items()},
-        )
-    return lambda symbols: replace(first, **{name: part(symbols) for name, part in parts.items()})
-
-
-def _constantly(value: Any) -> Made:
-    return lambda symbols: value
+    return _Fields(first, parts)
 
 
 _SHAPE_OPERANDS: Final = {
@@ -326,11 +384,13 @@ class GenericValue:
 class GenericInstruction:
     """An instruction of the partition.
 
-    spec: None if all sizes have one.
+    spec: None if all sizes have one. alike: the number of the first instruction with the same
+    formulas, the layer of an earlier cell; its own number if there is none.
     """
 
     instruction: Instruction
     spec: Made | None
+    alike: int
 
 
 class GenericLowered:
@@ -353,9 +413,13 @@ class GenericLowered:
             for values in zip(*(one.values for one in lowered))
         ]
         self.instructions = []
-        for same in zip(*(one.instructions for one in lowered)):
-            spec = merged([i.spec for i in same], samples, same[0].node.name)
-            self.instructions.append(GenericInstruction(same[0], spec))
+        firsts: dict[Hashable, int] = {}
+        for number, same in enumerate(zip(*(one.instructions for one in lowered))):
+            specs = [i.spec for i in same]
+            spec = merged(specs, samples, same[0].node.name)
+            key = _call_keys(specs) if spec is not None else None
+            alike = number if key is None else firsts.setdefault(key, number)
+            self.instructions.append(GenericInstruction(same[0], spec, alike))
         read = {v.root.index for i in first.instructions for v in i.inputs}
         read |= {v.root.index for v in first.fetches}
         self.constants: dict[int, list[np.ndarray]] = {}
@@ -364,6 +428,12 @@ class GenericLowered:
             differ = any(not _same_array(a, arrays[0]) for a in arrays)
             if values[0].index in read and differ:
                 self.constants[values[0].index] = arrays
+
+    def without_samples(self) -> GenericLowered:
+        """Return the partition without the arrays of the samples, which were checked."""
+        made = copy(self)
+        made.constants = {index: [] for index in self.constants}
+        return made
 
     def at(
         self, symbols: Sequence[int], constants: Mapping[int, np.ndarray]
@@ -406,6 +476,19 @@ class GenericLowered:
         return lowered, made
 
 
+def _call_keys(specs: Sequence[NodeSpec]) -> Hashable:
+    """Return the key of an instruction's calls for all samples, or None.
+
+    Known inputs that depend on sizes are no part of it: the builder does not see them.
+    """
+    known = _fixed_constants(specs[0].op, [spec.constants for spec in specs])
+    keys = tuple(
+        call_key(replace(spec, constants=constants), group_of(spec))
+        for spec, constants in zip(specs, known, strict=True)
+    )
+    return None if None in keys else keys
+
+
 def require_one_structure(lowered: Sequence[Lowered]) -> None:
     """Raise NotGeneric unless partitions have the same nodes, values and order."""
     structures = [_structure(one) for one in lowered]
@@ -441,6 +524,7 @@ __all__ = [
     "Ambiguous",
     "Formula",
     "GenericLowered",
+    "NoFormula",
     "NotGeneric",
     "OtherStructure",
     "Symbols",

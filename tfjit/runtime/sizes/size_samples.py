@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Final
 
 from tfjit.runtime.sizes.size_formulas import NotGeneric
 
-LEAST: Final = (3, 5, 7, 11)
-"""Least sample of each symbol.
+LEAST: Final = 3
+"""Least sample of a symbol.
 
 Sizes of 0 and 1 broadcast in other ways, and empty arrays have no launches.
 """
@@ -100,18 +101,19 @@ class SymbolicShapes:
     def ranges(self) -> list[tuple[Sizes, Sizes]]:
         """Return (low, high) ends of ranges, the preferred range first.
 
-        The preferred one is wider than the sizes seen by a factor at either end. The last ones
-        are halves of theirs, on a scale of factors.
+        The preferred one goes down to LEAST, as the last batch of an epoch may. The next ones are
+        wider than the sizes seen by a factor at either end. The last ones are halves of theirs, on
+        a scale of factors.
         """
         seen = list(zip(*self.seen))
-        least, greatest = [min(column) for column in seen], [max(column) for column in seen]
-        low = odd([max(n, LEAST[k]) for k, n in enumerate(least)], 0)
-        high = odd([max(n, low[k] + 8) for k, n in enumerate(greatest)], 1)
-        wide_low = odd([max(n // WIDER, LEAST[k]) for k, n in enumerate(low)], 0)
-        wide_high = odd([max(n * WIDER, _COMMON) for n in high], 1)
-        found = [(a, b) for b in (wide_high, high) for a in (wide_low, low)]
+        low = tuple(odd(min(column), 0) for column in seen)
+        high = distinct([max(max(column), n + 8) for column, n in zip(seen, low)], 1)
+        wide_low = tuple(odd(n // WIDER, 0) for n in low)
+        wide_high = distinct([max(n * WIDER, _COMMON) for n in high], 1)
+        lows = dict.fromkeys([(LEAST,) * self.count, wide_low, low])
+        found = [(a, b) for b in (wide_high, high) for a in lows]
         for _ in range(_NARROWER):
-            low = odd([math.isqrt(a * b) for a, b in zip(low, high)], 0)
+            low = tuple(odd(math.isqrt(a * b), 0) for a, b in zip(low, high))
             found.append((low, high))
         return list(dict.fromkeys(found))
 
@@ -126,7 +128,7 @@ class SymbolicShapes:
             sample: list[int] = []
             for k, column in enumerate(zip(*corners)):
                 middle = (min(column) + max(column)) // 2
-                n = max(middle + (j * (2 * k + 1) + k) % wanted - wanted // 2, LEAST[k])
+                n = max(middle + (j * (2 * k + 1) + k) % wanted - wanted // 2, LEAST)
                 n += (n % 2) * (wanted == 1)  # the corners are odd
                 while n in avoided or n in sample:
                     n += 4
@@ -156,29 +158,39 @@ def _rank(shape: object) -> object:
     return len(shape) if isinstance(shape, tuple) else shape
 
 
-def odd(sizes: Sequence[int], up: int) -> Sizes:
-    """Return odd sizes near these, all different: sizes of layers are even.
+def odd(n: int, up: int) -> int:
+    """Return an odd size near n, from LEAST on.
 
-    A sample that equals a size of the graph may show facts about that size only.
+    Sizes of layers are even. A sample that equals a size of the graph may show facts about that
+    size only.
     """
+    return max(n | 1 if up else (n - 1) | 1, LEAST)
+
+
+def distinct(sizes: Sequence[int], up: int) -> Sizes:
+    """Return odd sizes near these, all different."""
     found: list[int] = []
-    for k, n in enumerate(sizes):
-        n = max(n | 1 if up else (n - 1) | 1, LEAST[k])
-        while n in found:
-            n += 2 if up or n - 2 < LEAST[k] else -2
-        found.append(n)
+    for size in sizes:
+        near = odd(size, up)
+        smaller = () if up else range(near, LEAST - 1, -2)
+        found.append(
+            next(n for n in itertools.chain(smaller, itertools.count(near, 2)) if n not in found)
+        )
     return tuple(found)
 
 
-def mixed(low: Sizes, high: Sizes) -> list[Sizes]:
-    """Return the corners at which one symbol is small or large alone."""
-    if len(low) == 1:
-        return []
-    found = []
-    for k in range(len(low)):
-        found.append((*low[:k], high[k], *low[k + 1 :]))
-        found.append((*high[:k], low[k], *high[k + 1 :]))
+def corners(low: Sizes, high: Sizes) -> list[Sizes]:
+    """Return samples at the ends of a range.
+
+    The sizes of a sample differ. Each symbol is once small and once large alone.
+    """
+    apart = distinct(low, 0)
+    found = [high, apart]
+    if len(low) > 1:
+        for k in range(len(low)):
+            found.append((*high[:k], low[k], *high[k + 1 :]))
+            found.append((*apart[:k], high[k], *apart[k + 1 :]))
     return list(dict.fromkeys(found))
 
 
-__all__ = ["LEAST", "Shapes", "Sizes", "SymbolicShapes", "mixed", "odd"]
+__all__ = ["LEAST", "Shapes", "Sizes", "SymbolicShapes", "corners", "distinct", "odd"]

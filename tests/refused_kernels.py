@@ -1,0 +1,50 @@
+"""Let the kernel store refuse chosen kernels, for tests of refusals alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.source import KernelSource
+
+
+@contextmanager
+def refusing(is_bad: Callable[[KernelSource], bool]) -> Iterator[list[KernelSource]]:
+    """Refuse the kernels that are bad, loaded ones included; yield those that were asked for.
+
+    The refusals are forgotten at the end.
+    """
+    refused: list[KernelSource] = []
+    loaded, present = dict(store._loaded), store._load_from_disk
+    load_or_queue, load_named = store._load_or_queue, store.load_named
+    for source in filter(is_bad, loaded):
+        del store._loaded[source]
+
+    def planted_load_or_queue(sources: list[KernelSource]) -> None:
+        for source in filter(is_bad, sources):
+            refused.append(source)
+            store._refuse(source, "planted")
+        load_or_queue([source for source in sources if not is_bad(source)])
+
+    def planted_load_named(
+        kernels: Iterable[tuple[KernelSource, str]], ir_names: Mapping[str, str]
+    ) -> None:
+        load_named([one for one in kernels if not is_bad(one[0])], ir_names)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_load_or_queue", planted_load_or_queue)
+        patch.setattr(store, "load_named", planted_load_named)
+        patch.setattr(
+            store,
+            "_load_from_disk",
+            lambda source, key: not is_bad(source) and present(source, key),
+        )
+        try:
+            yield refused
+        finally:
+            for source in refused:
+                store._refused.pop(source, None)
+    store._loaded.update(loaded)
