@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 Constant = int | tuple[int, int]
-"""A constant value's index, or (position of a call, number of its constant)."""
+"""A constant's index, or its call's position and its number."""
 
 
 @dataclass(slots=True)
