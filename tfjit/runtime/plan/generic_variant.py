@@ -378,7 +378,10 @@ class GenericVariant:
         return binding
 
     def _stored_for(self, sizes: Sizes) -> TracedCalls | None:
-        """Return the stored calls for these sizes, unless a kernel of theirs is refused."""
+        """Return the stored calls for these sizes.
+
+        None where a kernel of theirs is refused.
+        """
         for covers, traced in self._stored:
             if covers(*sizes) is not None:
                 refused = any(store.refused(source) for source in traced.sources())
@@ -603,6 +606,8 @@ def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
     stored = stored_generic.read(plan)
     if stored is None:
         return False
+    if any(store.refused(source) for traced in stored.classes for source in traced.sources()):
+        return False  # its groups are divided again
     made: GenericVariant | None = None
     try:
         made = GenericVariant(plan, stored.met, submit)
@@ -622,7 +627,10 @@ def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
 
 
 def _is_compiled_otherwise(traced: TracedCalls) -> bool:
-    """Return whether a kernel has been refused once: the next process may compile it."""
+    """Return whether kernels have been refused once.
+
+    The next process may compile them.
+    """
     return any(source.attempt for source in traced.sources())
 
 
