@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tfjit
+from tests.refused_kernels import refusing
 from tfjit.runtime.plan import generic_variant, size_class, stored_plan
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
@@ -42,6 +43,13 @@ def mask() -> None:
     allowed = tfjit.cast(tfjit.range(n)[:, None] >= tfjit.range(n), tfjit.float32)
     shares = tfjit.nn.softmax(scores * allowed - 1e9 * (1 - allowed))
     tfjit.add(tfjit.matmul(shares, x), tfjit.reduce_sum(x[: n - 1], 0), name="out")
+
+
+def chain() -> None:
+    """A group whose kernel may be refused."""
+    x = tfjit.placeholder(tfjit.float32, [None, 6], name="x")
+    shares = tfjit.nn.softmax(tfjit.tanh(x) * 2.0)
+    tfjit.reduce_sum(tfjit.sqrt(shares + 1.0), 1, name="out")
 
 
 def graph_of(build: Callable[[], None]) -> tfjit.Graph:
@@ -179,3 +187,25 @@ def test_a_session_with_other_settings_does_not_read_it(monkeypatch: pytest.Monk
         start(session)
         session.run("out:0", feed(12))
         assert plan_of(session).generic is None
+
+
+def test_refused_groups_are_divided_again_and_not_stored(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, sizes = graph_of(chain), [33, 14, 90, 40]
+    expected = values_without_store(graph, sizes, monkeypatch)
+    store_of(graph)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with (
+        refusing(lambda source: "softmax" in source.title and "sqrt" in source.title) as refused,
+        tfjit.Session(graph=graph) as session,
+    ):
+        for _ in range(2):
+            for n, value in zip(sizes, expected, strict=True):
+                np.testing.assert_allclose(session.run("out:0", feed(n)), value, 1e-4, 1e-5)
+                assert session.wait_until_compiled(200)
+        generic = plan_of(session).generic
+        assert refused and generic is not None and generic.ready and generic.is_divided
+        assert not generic._storage.store()
+    name = generic._storage._key.all_sizes
+    assert (folder / f"{name}.stored").read_bytes() == before[f"{name}.stored"]

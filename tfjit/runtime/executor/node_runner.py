@@ -288,9 +288,9 @@ class _Reshaped(NodeRunner):
 
 
 def _reshape_target(node: Node, constants: Mapping[int, np.ndarray]) -> tuple[int, ...] | None:
-    """Return the constant shape of a Reshape, or None.
+    """Return the constant shape of a Reshape.
 
-    None is for a shape that NumPy reads otherwise.
+    None where NumPy reads it otherwise.
     """
     target = constants.get(1) if node.op == "Reshape" else None
     if target is None or target.ndim != 1 or (target < -1).any() or (target == 0).any():

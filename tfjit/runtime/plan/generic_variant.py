@@ -304,7 +304,7 @@ class GenericVariant:
         store.when_ready([source for known in self.classes for source in known.wanted], go_on)
 
     def make_more(self, start: int = 0) -> None:
-        """Make a size class around the sizes seen; queue this job again.
+        """Make a further size class around the sizes seen, and queue this job again.
 
         One class a job: other upgrades and forks wait for a job's end. A plan of several symbols
         has too many classes. start: the least size to look at.
@@ -380,7 +380,7 @@ class GenericVariant:
     def _stored_for(self, sizes: Sizes) -> TracedCalls | None:
         """Return the stored calls for these sizes.
 
-        None where one of their kernels is refused.
+        None where a kernel of theirs is refused.
         """
         for covers, traced in self._stored:
             if covers(*sizes) is not None:
@@ -606,6 +606,8 @@ def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
     stored = stored_generic.read(plan)
     if stored is None:
         return False
+    if any(store.refused(source) for traced in stored.classes for source in traced.sources()):
+        return False  # its groups are divided again
     made: GenericVariant | None = None
     try:
         made = GenericVariant(plan, stored.met, submit)
@@ -625,9 +627,9 @@ def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
 
 
 def _is_compiled_otherwise(traced: TracedCalls) -> bool:
-    """Return whether a kernel has been refused once.
+    """Return whether kernels have been refused once.
 
-    The next process may compile it.
+    The next process may compile them.
     """
     return any(source.attempt for source in traced.sources())
 

@@ -153,10 +153,7 @@ def _quotient(values: Sequence[int], sizes: Sequence[int], symbol: int) -> Formu
 
 
 Made = Callable[[Symbols], Any]
-"""Make an item for other sizes.
-
-    They are objects that can be stored.
-    """
+"""Make an item for other sizes; such objects can be stored."""
 
 
 @dataclass(frozen=True, slots=True)
