@@ -136,6 +136,11 @@ MODELS = {
         lambda rng, s: {"x:0": _normal(rng, *s, 32)},
         [(16, t) for t in range(5, 30)],
     ),
+    "texts": Model(  # both sizes vary
+        _attention,
+        lambda rng, s: {"x:0": _normal(rng, *s, 32)},
+        [(n, t) for n in range(8, 40) for t in range(5, 37)],
+    ),
     "lists": Model(
         _lists,
         _list_feeds,

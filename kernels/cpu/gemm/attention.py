@@ -34,6 +34,7 @@ from tfjit.kernels.cpu.template.iteration_space import (
     c_strides,
     identity_map,
 )
+from tfjit.kernels.cpu.template.offset_table import offset_table
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Member, Ref
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported, Word
@@ -496,7 +497,7 @@ def attention_call(group: FusedGroup) -> NativeCall:
 
     call = CallBuilder()
     heads, blocks = prod(batch), -(-queries // lanes)
-    table = list(zip(*(_offsets(batch, strides[:-2]) for strides in _strides(plan))))
+    table = offset_table(call, batch, [strides[:-2] for strides in _strides(plan)])
     key_rows = cover(keys, row_limit(tile, plan.key.strides[-2], key_transposed))
     value_rows = cover(plan.width, row_limit(tile, value.strides[-2], value_transposed))
     part = depth_blocks(1, keys)[0][3]
@@ -517,7 +518,7 @@ def attention_call(group: FusedGroup) -> NativeCall:
         keys,
         plan.depth,
         plan.width,
-        call.table(table),
+        table,
         call.table([0]),
     ]
     words += [call.temp(scratch * chunks), scratch, part]
@@ -580,14 +581,6 @@ def _strides(plan: Attention) -> list[tuple[int, ...]]:
         plan.out,
         *(o.strides for o in plan.operands),
     ]
-
-
-def _offsets(batch: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return the byte offset of every matrix of a batch."""
-    found = [0]
-    for n, stride in zip(batch, strides):
-        found = [start + k * stride for start in found for k in range(n)]
-    return found
 
 
 def _cost_ns(tile: Tile, plan: Attention, vectors: int, units: int) -> float:

@@ -51,7 +51,8 @@ from tfjit.kernels.cpu.template.epilogue import (
     epilogue_words,
     run_rows,
 )
-from tfjit.kernels.ir.symbolic_size import maximum, minimum, predicted
+from tfjit.kernels.cpu.template.offset_table import offset_table
+from tfjit.kernels.ir.symbolic_size import is_symbolic, maximum, minimum, predicted
 from tfjit.kernels.registry import (
     Launch,
     NativeCall,
@@ -82,6 +83,8 @@ class MatMulSpec:
     """`matrices` products of a [m, k] and b [k, n].
 
     a_offsets, b_numbers: for each product, the byte at which its a begins and the number of its b.
+    strided: in place of both for a number of products that is a formula: (the number, bytes from
+    one a to the next, from one b's number to the next's).
     a_row, a_step: bytes from one row of a to the next, and from one term of its sum to the next;
     one of them is an element. segments: the sum's terms come in runs of k, which begin that many
     bytes from a.
@@ -95,6 +98,12 @@ class MatMulSpec:
     a_offsets: tuple[int, ...] = (0,)
     b_numbers: tuple[int, ...] = (0,)
     segments: tuple[int, ...] = (0,)
+    strided: tuple[int, int, int] | None = None
+
+    @property
+    def matrices(self) -> int:
+        """Return the number of products."""
+        return len(self.a_offsets) if self.strided is None else self.strided[0]
 
 
 _WORDS: Final = (
@@ -169,7 +178,7 @@ def add_product(
     if plan.form == "panels":
         limit = min(row_limit(tile, spec.a_row, transposed), row_limit(tile, spec.n * size))
     rows = cover(spec.m, limit, even=True)
-    matrices = len(spec.a_offsets)
+    matrices = spec.matrices
     parts = depth_blocks(len(spec.segments), spec.k)
     # the terms of the longest part
     depth = maximum(1, parts[0][1] * parts[0][3])
@@ -201,14 +210,7 @@ def add_product(
     matrix_bytes = plan.depth * spec.n * size if plan.form == "in place" else plan.nbytes
     words: tuple[Word, ...] = (
         matrices,
-        call.table(
-            flat(
-                [
-                    (a_offset, number * matrix_bytes)
-                    for a_offset, number in zip(spec.a_offsets, spec.b_numbers)
-                ]
-            )
-        ),
+        _matrix_table(call, spec, matrix_bytes),
         *(rows.count, rows.height, rows.tall, block, int(share_columns), spec.m),
         *plan.micro_kernels(rows, transposed),
         *(a, spec.a_row, spec.a_step if transposed else spec.a_row),
@@ -230,6 +232,18 @@ def add_product(
         ),
     )
     call.launch(Launch(matmul_source(tile, text), words, chunks=chunks, cost_ns=cost))
+
+
+def _matrix_table(call: CallBuilder, spec: MatMulSpec, matrix_bytes: int) -> Pointer:
+    """Return the table of the products' places: (a offset, b offset) each.
+
+    matrix_bytes: of one packed b.
+    """
+    if spec.strided is None:
+        places = zip(spec.a_offsets, spec.b_numbers)
+        return call.table(flat([(offset, number * matrix_bytes) for offset, number in places]))
+    count, a_stride, b_step = spec.strided
+    return offset_table(call, [count], [[a_stride], [b_step * matrix_bytes]])
 
 
 def operand_pointers(
@@ -271,7 +285,8 @@ def batch_matmul_call(
     if k != k_y:
         raise ValueError(f"inner sizes differ: {x.shape} and {y.shape}")
     adj_x = adj_x and m > 1  # A single column is laid out as a row is, and B in place needs rows.
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    strided = _strided_batch(x.shape[:-2], y.shape[:-2])
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if strided is None else (strided[0],)
     products = math.prod(batch) * m * n
     if products == 0:
         return call.finish()
@@ -285,8 +300,19 @@ def batch_matmul_call(
             np.arange(math.prod(shape), dtype=np.int64).reshape(shape), batch
         ).reshape(-1)
 
-    x_numbers, y_numbers = numbers(x.shape[:-2]), numbers(y.shape[:-2])
-    if not adj_x and x_numbers.size > 1 and y.size == k * n and x_numbers.size * m * k == x.size:
+    x_numbers = y_numbers = np.zeros(1, np.int64)
+    if strided is not None:
+        if not adj_x and strided[2] == 0:  # one B: the batch adds rows to one product
+            m, strided = m * strided[0], None
+    else:
+        x_numbers, y_numbers = numbers(x.shape[:-2]), numbers(y.shape[:-2])
+    if (
+        strided is None
+        and not adj_x
+        and x_numbers.size > 1
+        and y.size == k * n
+        and x_numbers.size * m * k == x.size
+    ):
         # with one B for every matrix, the batch adds rows to one product
         m, x_numbers, y_numbers = m * x_numbers.size, x_numbers[:1], y_numbers[:1]
     value = (constants or {}).get(1)
@@ -313,7 +339,7 @@ def batch_matmul_call(
         packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
     a, (a_row, a_step) = Pointer("in", 0), (k * size, size) if not adj_x else (size, m * size)
     deep = predicted(k) >= _TRANSPOSE_DEPTH and predicted(n) >= _TRANSPOSE_COLUMNS
-    if adj_x and x_numbers.size == 1 and deep:
+    if adj_x and x_numbers.size == 1 and strided is None and deep:
         a, a_row = transpose_at_run_time(call, a, k, m, size)
         a_step = size
     x_bytes = m * k * size if x_numbers.size > 1 else 0
@@ -325,9 +351,28 @@ def batch_matmul_call(
         a_step,
         tuple(int(i) * x_bytes for i in x_numbers),
         tuple(int(i) for i in y_numbers),
+        strided=None if strided is None else (strided[0], strided[1] * m * k * size, strided[2]),
     )
     add_product(call, spec, plan, packed, table, text, a, operand_pointers(inputs))
     return call.finish(traffic(inputs, text, products), 2 * products * k)
+
+
+def _strided_batch(
+    x_batch: tuple[int, ...], y_batch: tuple[int, ...]
+) -> tuple[int, int, int] | None:
+    """Return the number of products and the steps in x and y for sizes that are formulas.
+
+    None for known sizes, and for batches of which parts repeat.
+    """
+    if not any(map(is_symbolic, (*x_batch, *y_batch))):
+        return None
+    if len(x_batch) == len(y_batch) and all(p == q for p, q in zip(x_batch, y_batch)):
+        return math.prod(x_batch), 1, 1
+    if all(not is_symbolic(n) and n == 1 for n in y_batch):
+        return math.prod(x_batch), 1, 0
+    if all(not is_symbolic(n) and n == 1 for n in x_batch):
+        return math.prod(y_batch), 0, 1
+    return None
 
 
 _SWAPPED: Final[Mapping[Pattern, Pattern]] = {

@@ -424,6 +424,32 @@ def test_attention_with_masks_of_the_size_gets_its_own_kernel() -> None:
     assert not known.wanted and any("attention" in title for title in titles)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_batches_and_lengths_that_vary_share_code(fused: bool) -> None:
+    """The places of a batch's matrices are found at the step, with attention and without."""
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, None, 8])
+        n, length = tf.shape(x)[0], tf.shape(x)[1]
+        heads = tf.transpose(tf.reshape(x, [n, length, 2, 4]), [0, 2, 1, 3])
+        scores = tf.matmul(heads, heads, transpose_b=True) * 0.3
+        shares = tf.nn.softmax(scores) if fused else scores
+        y = tf.reshape(tf.transpose(tf.matmul(shares, heads), [0, 2, 1, 3]), [n, length, 8])
+        z = tf.reduce_sum(tf.matmul(x, x, transpose_a=True), [1, 2])
+    rng = np.random.default_rng(0)
+    with tf1.Session(graph=graph) as oracle, tfjit.Session(graph=graph) as session:
+        for k in range(40):
+            shape = (3 + 5 * k % 14, 10 + 7 * k % 23, 8)
+            feeds = {x: rng.standard_normal(shape, "f4")}
+            for found, expected in zip(session.run([y, z], feeds), oracle.run([y, z], feeds)):
+                np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+            (plan,) = session._runtime_session._plans.values()
+            if k < 20:  # the first sizes are learned from
+                assert session.wait_until_compiled(120)
+                known = len(plan.variants)
+        assert plan.generic is not None and plan.generic.ready
+        assert len(plan.variants) == known
+
+
 def _layers(x: Any, count: int) -> Any:
     """Equal layers with weights of their own, and a mask of the size between them."""
     n = tf.shape(x)[0]
