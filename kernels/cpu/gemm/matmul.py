@@ -360,9 +360,9 @@ def batch_matmul_call(
 def _strided_batch(
     x_batch: tuple[int, ...], y_batch: tuple[int, ...]
 ) -> tuple[int, int, int] | None:
-    """Return the number of products and the steps in x and y for sizes that are formulas.
+    """Return the number of products, and the steps in x and y.
 
-    None for known sizes, and for batches of which parts repeat.
+    For sizes that are formulas; None for known sizes, and for batches of which parts repeat.
     """
     if not any(map(is_symbolic, (*x_batch, *y_batch))):
         return None

@@ -17,9 +17,9 @@ from tfjit.kernels.source import KernelSource, Source
 def offset_table(
     call: CallBuilder, dims: Sequence[int], columns: Sequence[Sequence[int]]
 ) -> Pointer:
-    """Return a table with a row for each index into `dims`, the last index first.
+    """Return a table with a row for each index into `dims`.
 
-    columns: of each column, the bytes from one index to the next along each dim. A row holds the
+    The last index is the fastest. columns: of each column, the bytes from one index to the next along each dim. A row holds the
     sums of index times bytes. A table of unknown length is written by a launch, which is added to
     the call.
     """
