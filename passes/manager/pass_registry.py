@@ -149,7 +149,7 @@ PASSES: Final[dict[str, PassInfo]] = {
             when=_has_regions,
         ),
         PassInfo("fuse", "fusion.fuse", "remap"),
-        PassInfo("offload", "offload.outline_offloaded", required=True),
+        PassInfo("offload", "offload.outline_offloaded", at_l0=True),
     )
 }
 

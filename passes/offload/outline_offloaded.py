@@ -90,7 +90,8 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
     Before: v @GPU -> Assign @GPU -> AssignAdd @GPU; v -> Print @CPU
     After: v -> AssignAdd behind Assign; v -> Identity @GPU -> Print
     """
-    read: dict[str, str] = {}
+    # (variable, node that passed it on, nodes that the reader waits for) -> Identity
+    read: dict[tuple[str, ...], str] = {}
     for name in graph.topological_order():
         if name in (SOURCE, SINK):
             continue
@@ -107,21 +108,23 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
                 graph.add_control_edge(src, name)
             if node.assigned_device in devices or node.input_dtypes[index].is_ref:
                 continue
-            if variable not in read or src != variable:
+            waits = graph.control_inputs(name)
+            key = (variable, src, *waits)
+            if key not in read:
                 like = graph.node(variable)
                 made = graph.add_node_op(
                     graph.new_name(f"{variable}/read"),
                     "Identity",
                     [(variable, 0)],
                     {"T": dtype.base_dtype},
-                    control_inputs=graph.control_inputs(name),
+                    control_inputs=waits,
                     like=like,
                     output_shapes=(like.output_shapes[0],),
                 )
-                read[variable] = made.name
+                read[key] = made.name
                 if src != variable:
                     graph.add_control_edge(src, made.name)
-            graph.replace_input(name, index, read[variable], 0)
+            graph.replace_input(name, index, read[key], 0)
 
 
 def _is_host_number(node: Node) -> bool:
@@ -159,9 +162,11 @@ def _levels(
 
 def _reason_against(graph: DataflowGraph, nodes: Sequence[Node]) -> str:
     """Return the reason against moving a group; "" for none."""
+    if any(_uses_variable(graph, node) for node in nodes):
+        return ""
     if all(node.is_view for node in nodes):
         return "they only pass values on"
-    if any(_names_device(node) or _uses_variable(graph, node) for node in nodes):
+    if any(map(_names_device, nodes)):
         return ""
     moved = flops = 0
     for node in nodes:
@@ -248,7 +253,12 @@ def _outline(
         for edge in graph.edges_out_of(name)
         if not edge.is_control and edge.src_output == output and edge.dst not in inside
     ]
-    waits = [src for name in members for src in graph.control_inputs(name) if src not in inside]
+    waits = [
+        src
+        for name in (*copies, *members)
+        for src in graph.control_inputs(name)
+        if src not in inside and src not in copies
+    ]
     followers = [
         dst for name in members for dst in graph.control_consumers(name) if dst not in inside
     ]

@@ -263,8 +263,9 @@ def test_random_graphs(rows: list[tuple[int, int, int]]) -> None:
             elif kind == 3:
                 made.append(tf.cond(tf.reduce_sum(a) > 0.0, lambda a=a: a + 1.0, lambda b=b: b))
             elif kind == 4:
-                total = tf.reduce_sum(b)
-                step = tf.reduce_sum(a)
+                # the sum of a value of unknown rank has no known rank either
+                total = tf.reshape(tf.reduce_sum(b), [])
+                step = tf.reshape(tf.reduce_sum(a), [])
                 made.append(tf.while_loop(lambda y: y < 3.0, lambda y, d=step: y + d, [total]))
             else:
                 made.append(tf.reduce_sum(a) + b)

@@ -120,6 +120,36 @@ def test_variables_live_on_the_device(resource: bool) -> None:
             np.testing.assert_array_equal(found, X)
 
 
+def test_the_host_reads_before_and_after_an_assignment() -> None:
+    """Each reader of a reference gets the value at its place in the order."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5])
+        with tf.device("/device:GPU:0"):
+            v = tf.get_variable("v", initializer=X)
+        reference = v.op.outputs[0]
+
+        def read() -> Any:
+            with tf.device("/device:CPU:0"):
+                return tf.py_func(lambda value: value + 1, [reference], tf.float32)
+
+        before = read()
+        with tf.control_dependencies([before]), tf.device("/device:GPU:0"):
+            changed = tf.assign(v, x * 3)
+        with tf.control_dependencies([changed]):
+            after = read()
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        expected = X
+        for step in range(3):
+            value = X + step
+            first, second = session.run([before, after], {x: value})
+            np.testing.assert_allclose(first, expected + 1, rtol=1e-6)
+            np.testing.assert_allclose(second, value * 3 + 1, rtol=1e-6)
+            expected = value * 3
+            assert session.wait_until_compiled(60)
+
+
 def test_sessions_list_the_device() -> None:
     with tf.Session(graph=tf.Graph()) as session:
         listed = [(d.name, d.device_type) for d in session.list_devices()]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
@@ -20,11 +21,26 @@ from tfjit.runtime.plan.function_plan import ArgumentType, BodyPlan, edge_value,
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
+    from tfjit.framework.types.shape import Shape
     from tfjit.passes.ir.dataflow_graph import Node
+    from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.plan.host import PlanHost
 
 MAX_PROGRAMS: Final = 64
 """Programs of one node, one for each tuple of argument shapes."""
+
+
+class _HostPlan(BodyPlan):
+    """A plan of offloaded nodes that offloads none of them."""
+
+    def build(
+        self, feed_shapes: Sequence[Shape], quick: bool = False, sampled: bool = False
+    ) -> tuple[list[Partition], PipelineReport]:
+        from tfjit.passes.pipeline import build_body
+
+        options = self.session.pass_options()
+        options = replace(options, disabled=options.disabled | {"offload"})
+        return build_body(self.function, given(feed_shapes), options)
 
 
 class OffloadKernel:
@@ -132,7 +148,7 @@ class OffloadKernel:
         with self._lock:
             if self._host_plan is None:
                 function = hosted(self.offloaded.function, session.devices.default.name)
-                self._host_plan = BodyPlan(session, function)
+                self._host_plan = _HostPlan(session, function)
         return self._host_plan.body(types).call(values, ctx.step)
 
 
