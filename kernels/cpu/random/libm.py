@@ -8,6 +8,9 @@ routines, which glibc 2.28 and later use.
 
 from __future__ import annotations
 
+import ctypes
+import functools
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -79,6 +82,24 @@ _SIN_POLY: Final = tuple(
     float.fromhex(s)
     for s in ("-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13")
 )
+
+
+@functools.cache
+def _function(name: str) -> Callable[[float], float]:
+    """Return a function of floats of the C library, which the process has loaded."""
+    found = getattr(ctypes.CDLL(None), name)
+    found.argtypes, found.restype = [ctypes.c_float], ctypes.c_float
+    return found
+
+
+def log1pf(x: np.float32) -> np.float32:
+    """Return the C library's log1pf. NumPy's own depends on the CPU."""
+    return np.float32(_function("log1pf")(float(x)))
+
+
+def expm1f(x: np.float32) -> np.float32:
+    """Return the C library's expm1f. NumPy's own depends on the CPU."""
+    return np.float32(_function("expm1f")(float(x)))
 
 
 def logf(x: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.random import philox
+from tfjit.kernels.cpu.random.libm import expm1f, log1pf
 from tfjit.kernels.random_stream import BLOCKS_PER_CANDIDATE
 from tfjit.kernels.registry import NodeSpec, initial_state, reference
 
@@ -202,7 +203,7 @@ def _stream(node: NodeSpec) -> np.ndarray:
 def _expected(probability: float, count: int, tries: int) -> np.float32:
     """Return a class's expected count among `count` candidates from `tries` draws."""
     p = np.float32(probability)
-    return p * np.float32(count) if tries == count else -np.expm1(np.float32(tries) * np.log1p(-p))
+    return p * np.float32(count) if tries == count else -expm1f(np.float32(tries) * log1pf(-p))
 
 
 def _true_classes(node: NodeSpec, value: Any) -> np.ndarray:
