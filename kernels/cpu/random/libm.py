@@ -86,19 +86,25 @@ _SIN_POLY: Final = tuple(
 
 @functools.cache
 def _function(name: str) -> Callable[[float], float]:
-    """Return a function of floats of the C library, which the process has loaded."""
+    """Return a function of floats of the C library."""
     found = getattr(ctypes.CDLL(None), name)
     found.argtypes, found.restype = [ctypes.c_float], ctypes.c_float
     return found
 
 
 def log1pf(x: np.float32) -> np.float32:
-    """Return the C library's log1pf. NumPy's own depends on the CPU."""
+    """Return the C library's log1pf.
+
+    NumPy's own depends on the CPU.
+    """
     return np.float32(_function("log1pf")(float(x)))
 
 
 def expm1f(x: np.float32) -> np.float32:
-    """Return the C library's expm1f. NumPy's own depends on the CPU."""
+    """Return the C library's expm1f.
+
+    NumPy's own depends on the CPU.
+    """
     return np.float32(_function("expm1f")(float(x)))
 
 
