@@ -9,7 +9,7 @@ from pathlib import Path
 from tfjit.kernels.source import KernelSource
 
 ROOT = Path(__file__).parents[2]
-LAUNCHES = ROOT / "kernels" / "cuda" / "launches.py"
+LAUNCHES = ROOT / "kernels" / "cuda" / "template" / "launches.py"
 SOURCES = ("source", "launches.source")
 
 
@@ -40,7 +40,7 @@ def test_every_writer_names_its_module() -> None:
 
 def test_every_writer_of_a_cuda_kernel_names_its_module() -> None:
     unnamed = []
-    for path in LAUNCHES.parent.rglob("*.py"):
+    for path in LAUNCHES.parent.parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in SOURCES:
                 given = [*node.args, *(keyword.value for keyword in node.keywords)]

@@ -146,7 +146,7 @@ def test_archives_and_records_are_the_hosts(twin: HostTwin, tmp_path: Path) -> N
     store.record()
     store.load([for_twin(3), scale_by(3)])
     assert store.recorded()[0] == [scale_by(3)]
-    assert store.settled([for_twin(3)])
+    assert store.are_final([for_twin(3)])
     assert store._packs.key(for_twin(3)) == "" == store._precompiled.key(for_twin(3))
 
 
