@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tfjit.framework.types import dtypes as d
+from tfjit.kernels.cpu.data_movement.crop import crop_source
 from tfjit.kernels.cpu.data_movement.gather import gather_source, one_hot_source
 from tfjit.kernels.cpu.data_movement.range_and_band import band_source, range_source
 from tfjit.kernels.cpu.data_movement.scatter import (
@@ -44,6 +45,8 @@ def movement_sources() -> Iterator[KernelSource]:
         yield range_source(dtype)
     for size in (4, 8):
         yield band_source(size)
+    for name in ("float32", "uint8"):
+        yield crop_source(name)
     yield repeat_source()
     yield move_source()
     for (kind, size), sign in itertools.product(

@@ -95,6 +95,14 @@ def kernel(args, chunk, nchunks):
 """
 
 
+def crop_source(name: str) -> KernelSource:
+    """Return the kernel for images of a dtype. Raises Unsupported."""
+    kind = _POINTERS.get(name)
+    if kind is None:
+        raise Unsupported(f"crops of {name}")
+    return KernelSource(_TEXT.format(kind=kind, name=name), title="crops", module=__name__)
+
+
 @native("CropAndResize")
 def _crop_and_resize(spec: NodeSpec) -> NativeCall:
     image, boxes, index, _ = spec.inputs
@@ -104,9 +112,6 @@ def _crop_and_resize(spec: NodeSpec) -> NativeCall:
     if 3 not in spec.constants:
         raise Unsupported("the size of the crops is not known while planning")
     size = np.asarray(spec.constants[3]).reshape(-1).tolist()
-    kind = _POINTERS.get(image.dtype.name)
-    if kind is None:
-        raise Unsupported(f"crops of {image.dtype.name}")
     shapes = (len(image.shape), len(boxes.shape), len(index.shape), len(size))
     if shapes != (4, 2, 1, 2) or boxes.shape[1] != 4 or min(size) <= 0:
         raise Unsupported("shapes do not fit: the reference tells")
@@ -119,11 +124,8 @@ def _crop_and_resize(spec: NodeSpec) -> NativeCall:
     )
     units = index.shape[0] * size[0]
     cost = cost_model.FIXED_NS + _PIXEL_NS * out.size + cost_model.traffic_ns(out.nbytes)
-    source = KernelSource(
-        _TEXT.format(kind=kind, name=image.dtype.name), title="crops", module=__name__
-    )
     launch = Launch(
-        source,
+        crop_source(image.dtype.name),
         words,
         chunks=cost_model.chunks_for(cost, units),
         cost_ns=cost,
