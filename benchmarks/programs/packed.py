@@ -7,7 +7,7 @@ names in a session over the pack.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +38,15 @@ def _initializes(names: Any) -> bool:
     return isinstance(names, str) and ":" not in names and names.startswith("init")
 
 
+def _fed(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (tensor, value) of feeds; a SparseTensor has three."""
+    for key, value in (feed_dict or {}).items():
+        if hasattr(key, "dense_shape"):
+            yield from zip((key.indices, key.values, key.dense_shape), value, strict=True)
+        else:
+            yield key, value
+
+
 class PackingSession:
     """A session of tfjit that notes the runs to be packed."""
 
@@ -66,7 +75,7 @@ class PackingSession:
             builder.add_meta_graph_and_variables(self._session, ["serve"])
             builder.save()
         feeds = {}
-        for key, value in (feed_dict or {}).items():
+        for key, value in _fed(feed_dict):
             tensor = graph.as_graph_element(key)
             feeds[tensor.name] = np.asarray(value, tensor.dtype.as_numpy_dtype)
         flat = tuple(_flat(names))
@@ -107,7 +116,7 @@ class PackedSession:
         names = self._names(fetches)
         if _initializes(names):
             return None
-        feeds = {key.name: value for key, value in (feed_dict or {}).items()}
+        feeds = {key.name: value for key, value in _fed(feed_dict)}
         return self.inner.run(names, feeds)
 
 

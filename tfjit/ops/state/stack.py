@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import nothing, scalar, unknown, vector_of_two
+from tfjit.ops.core.shape_rules import nothing, unknown, vector_of_two
 
 register_op(
     "Stack",
@@ -50,5 +50,5 @@ register_op(
     outputs=("handle: resource",),
     attrs=("elem_type: type", "stack_name: string = ''"),
     stateful=True,
-    shape=scalar,
+    shape=vector_of_two,
 )
