@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from tfjit.kernels.cpu.template.cost_model import FIXED_NS, chunks_for, traffic_ns
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
+from tfjit.kernels.registry import (
+    Launch,
+    NativeCall,
+    NodeSpec,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+    native,
+)
 from tfjit.kernels.source import KernelSource, Source
 
 KINDS: Final = {"float32": "f32", "float64": "f64"}
@@ -273,26 +282,39 @@ def has_square_root(update: Update, node: NodeSpec, after_gradient: int = 0) -> 
     return power is not None and float(power) == -0.5
 
 
-def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
+def variable_kind(update: Update, node: NodeSpec) -> str:
+    """Return the kind of an update's variable, of `KINDS`.
+
+    Raises Unsupported for other dtypes, and for inputs that have another shape than the variable.
+    """
+    var = node.inputs[0]
+    kind = KINDS.get(var.dtype.name)
+    if kind is None:
+        raise Unsupported(f"{node.op} of {var.dtype.name} has no compiled form")
+    for role, tensor in zip(update.inputs.split(), node.inputs, strict=True):
+        whole = role.startswith("*") or role.endswith("[]")
+        if tensor.shape != (var.shape if whole else ()):
+            raise Unsupported(
+                f"{node.op}: {role.strip('*[]#')} has shape {list(tensor.shape)}, the variable "
+                f"{list(var.shape)}"
+            )
+    return kind
+
+
+def bytes_moved(update: Update, var: TensorSpec) -> int:
+    """Return the bytes that an update reads and writes."""
     roles = update.inputs.split()
     written = sum(1 for role in roles if role.startswith("*"))
+    return var.nbytes * (2 * written + sum(1 for role in roles if role.endswith("[]")))
 
+
+def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
     def build(node: NodeSpec) -> NativeCall:
-        var = node.inputs[0]
-        kind = KINDS.get(var.dtype.name)
-        if kind is None:
-            raise Unsupported(f"{node.op} of {var.dtype.name} has no compiled form")
-        for role, tensor in zip(roles, node.inputs, strict=True):
-            whole = role.startswith("*") or role.endswith("[]")
-            if tensor.shape != (var.shape if whole else ()):
-                raise Unsupported(
-                    f"{node.op}: {role.strip('*[]#')} has shape {list(tensor.shape)}, the variable "
-                    f"{list(var.shape)}"
-                )
+        var, kind = node.inputs[0], variable_kind(update, node)
         flag, square_root = has_flag(update, node), has_square_root(update, node)
         source = update_source(name, update, kind, flag, square_root)
-        words: tuple[Word, ...] = (var.size, *(Pointer("in", i) for i in range(len(roles))))
-        moved = var.nbytes * (2 * written + sum(1 for r in roles if r.endswith("[]")))
+        words: tuple[Word, ...] = (var.size, *(Pointer("in", i) for i in range(len(node.inputs))))
+        moved = bytes_moved(update, var)
         cost = FIXED_NS + traffic_ns(moved) + 0.3 * var.size * (1 if kind == "f32" else 2)
         launch = Launch(
             source, words, chunks=chunks_for(cost, max(1, var.size // _MIN_CHUNK)), cost_ns=cost

@@ -136,21 +136,30 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
     return KernelSource(s.text(), title=f"{name} {dtype.name}", module=__name__)
 
 
+def searched_extents(spec: NodeSpec) -> tuple[int, int, int]:
+    """Return the elements before, along and behind the searched axis.
+
+    Of an ArgMax or ArgMin. Raises Unsupported for an unknown or an empty axis.
+    """
+    if 1 not in spec.constants:
+        raise Unsupported("the axis is not known while planning")
+    shape = spec.inputs[0].shape
+    axis = int(np.asarray(spec.constants[1]).reshape(-1)[0]) % max(len(shape), 1)
+    length = shape[axis] if shape else 1
+    if length == 0:
+        # the reference raises the error as TensorFlow does
+        raise Unsupported(f"Reduction axis {axis} is empty in shape {list(shape)}")
+    return prod(shape[:axis]), length, prod(shape[axis + 1 :])
+
+
 @native("ArgMax", "ArgMin")
 def _arg(spec: NodeSpec) -> NativeCall:
     x, y = spec.inputs[0], spec.outputs[0]
-    if 1 not in spec.constants:
-        raise Unsupported("the axis is not known while planning")
     if x.dtype.is_complex or not typed_pointers.is_supported(x.dtype):
         raise Unsupported(f"{spec.op} of {x.dtype.name}")
-    axis = int(np.asarray(spec.constants[1]).reshape(-1)[0]) % max(len(x.shape), 1)
-    length = x.shape[axis] if x.shape else 1
-    if length == 0:
-        # the reference raises the error as TensorFlow does
-        raise Unsupported(f"Reduction axis {axis} is empty in shape {list(x.shape)}")
+    outer, length, inner = searched_extents(spec)
     if y.size == 0:
         return NativeCall(())
-    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     along_inner, short = inner == 1, length <= SHORT
     each = 0.3 if not along_inner else 0.8 if short else 0.15
     cost = (

@@ -152,6 +152,26 @@ def reduce_plan(group: FusedGroup) -> ReducePlan:
     )
 
 
+def reduced_strides(space: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """Return strides of the result along the reduced shape's dims.
+
+    They count elements, and are 0 along reduced dims.
+    """
+    strides = [0] * len(space)
+    step = 1
+    for k in range(len(space) - 1, -1, -1):
+        if k not in axes and space[k] != 1:
+            strides[k] = step
+            step *= max(space[k], 1)
+    return tuple(strides)
+
+
+def unreduced_strides(group: FusedGroup, output: int, space: Sequence[int]) -> tuple[int, ...]:
+    """Return an output's strides along the reduced shape's dims, in bytes."""
+    size = group.tensor(group.outputs[output]).dtype.size
+    return tuple(0 if n == 1 else b for n, b in zip(space, c_strides(space, size)))
+
+
 def _needed(
     group: FusedGroup, heads: Sequence[int], late: set[int], shape: tuple[int, ...]
 ) -> list[int]:

@@ -18,7 +18,7 @@ from typing import Final
 
 from tfjit.kernels.cpu.elementwise.loop_text import CONTIGUOUS, HOISTED, STRIDED, inner_pattern
 from tfjit.kernels.cpu.reduction import reducers
-from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan
+from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan, reduced_strides, unreduced_strides
 from tfjit.kernels.cpu.reduction.reduce_text import (
     COMBINED,
     SCRATCH,
@@ -29,7 +29,7 @@ from tfjit.kernels.cpu.reduction.reduce_text import (
 from tfjit.kernels.cpu.reduction.reducers import is_row_reduction, reduced_axes
 from tfjit.kernels.cpu.reduction.row_reduction import rows_call
 from tfjit.kernels.cpu.template import cost_model
-from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, collapse, single
+from tfjit.kernels.cpu.template.iteration_space import Operand, collapse, single
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.ir.symbolic_size import is_symbolic
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
@@ -56,10 +56,12 @@ def reduce_call(group: FusedGroup) -> NativeCall:
         raise Unsupported("the norm of integers")
     central = any(head.central for head in heads)
     space = plan.before.shape
-    kept_strides = _kept_strides(space, plan.axes)
+    kept_strides = reduced_strides(space, plan.axes)
     sides = [
         Operand(
-            group.outputs[k], group.tensor(group.outputs[k]).dtype, _full_strides(group, k, space)
+            group.outputs[k],
+            group.tensor(group.outputs[k]).dtype,
+            unreduced_strides(group, k, space),
         )
         for k in plan.sides
     ]
@@ -195,25 +197,6 @@ def _cut(
         return 1, 1
     wanted = -(-chunks // outer)
     return max(1, min(wanted, rows if layout.outer_reduced else dims[-1] // 1024)), 1
-
-
-def _kept_strides(space: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Return strides of the result along the reduced shape's dims.
-
-    They are 0 along reduced dims.
-    """
-    strides = [0] * len(space)
-    step = 1
-    for k in range(len(space) - 1, -1, -1):
-        if k not in axes and space[k] != 1:
-            strides[k] = step
-            step *= max(space[k], 1)
-    return tuple(strides)
-
-
-def _full_strides(group: FusedGroup, output: int, space: Sequence[int]) -> tuple[int, ...]:
-    size = group.tensor(group.outputs[output]).dtype.size
-    return tuple(0 if n == 1 else b for n, b in zip(space, c_strides(space, size)))
 
 
 def _standalone(spec: NodeSpec) -> NativeCall:

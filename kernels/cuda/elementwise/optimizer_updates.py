@@ -9,21 +9,22 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tfjit.kernels.cpu.elementwise.optimizer_updates import (
-    KINDS,
     UPDATES,
     Update,
     array_names,
     body_lines,
+    bytes_moved,
     has_flag,
     has_square_root,
     input_names,
+    variable_kind,
     write_scalars,
     written_names,
 )
 from tfjit.kernels.cuda.template.kernel_text import KernelText
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
-from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
 
 _WIDTHS: Final = {"f32": 4, "f64": 2}
 
@@ -87,27 +88,13 @@ def _write_elements(
 
 
 def _builder(name: str, update: Update) -> Callable[[NodeSpec], NativeCall]:
-    roles = update.inputs.split()
-    written = sum(1 for role in roles if role.startswith("*"))
-
     def build(node: NodeSpec) -> NativeCall:
-        var = node.inputs[0]
-        kind = KINDS.get(var.dtype.name)
-        if kind is None:
-            raise Unsupported(f"{node.op} of {var.dtype.name} has no compiled form")
-        for role, tensor in zip(roles, node.inputs, strict=True):
-            whole = role.startswith("*") or role.endswith("[]")
-            if tensor.shape != (var.shape if whole else ()):
-                raise Unsupported(
-                    f"{node.op}: {role.strip('*[]#')} has shape {list(tensor.shape)}, the variable "
-                    f"{list(var.shape)}"
-                )
+        var, kind = node.inputs[0], variable_kind(update, node)
         if var.size == 0:
             return NativeCall(())
         flag, square_root = has_flag(update, node), has_square_root(update, node)
         launch = update_launch(name, update, kind, var.size, flag, square_root)
-        moved = var.nbytes * (2 * written + sum(1 for r in roles if r.endswith("[]")))
-        return NativeCall((launch,), bytes_moved=moved, flops=8 * var.size)
+        return NativeCall((launch,), bytes_moved=bytes_moved(update, var), flops=8 * var.size)
 
     return build
 

@@ -5,14 +5,12 @@ NaN never wins; the first of equal values does.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Final
-
-import numpy as np
 
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
+from tfjit.kernels.cpu.reduction.argmax import searched_extents
 from tfjit.kernels.cuda.reduction.steps import WARP
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
@@ -137,18 +135,11 @@ def _columns_launch(
 @device_native("ArgMax", "ArgMin")
 def _arg(spec: NodeSpec) -> NativeCall:
     x, y = spec.inputs[0], spec.outputs[0]
-    if 1 not in spec.constants:
-        raise Unsupported("the axis is not known while planning")
     if x.dtype.is_complex or not element_kinds.is_supported(x.dtype):
         raise Unsupported(f"{spec.op} of {x.dtype.name}")
-    axis = int(np.asarray(spec.constants[1]).reshape(-1)[0]) % max(len(x.shape), 1)
-    length = x.shape[axis] if x.shape else 1
-    if length == 0:
-        # the reference raises the error as TensorFlow does
-        raise Unsupported(f"Reduction axis {axis} is empty in shape {list(x.shape)}")
+    outer, length, inner = searched_extents(spec)
     if y.size == 0:
         return NativeCall(())
-    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     largest, title = spec.op == "ArgMax", f"{spec.op.lower()} {x.dtype.name}"
     if inner == 1:
         launch = _rows_launch(largest, x.dtype, y.dtype, outer, length, title)

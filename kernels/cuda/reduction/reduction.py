@@ -14,7 +14,13 @@ from typing import Final
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.cpu.reduction import reducers
-from tfjit.kernels.cpu.reduction.reduce_plan import Head, ReducePlan, reduce_plan
+from tfjit.kernels.cpu.reduction.reduce_plan import (
+    Head,
+    ReducePlan,
+    reduce_plan,
+    reduced_strides,
+    unreduced_strides,
+)
 from tfjit.kernels.cpu.reduction.reducers import reduced_axes
 from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, collapse, single
 from tfjit.kernels.cuda.elementwise.loop import require_device_forms
@@ -64,9 +70,13 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     plan = reduce_plan(group)
     check_plan(plan)
     space = plan.before.shape
-    kept_strides = _kept_strides(space, plan.axes)
+    kept_strides = reduced_strides(space, plan.axes)
     sides = [
-        Operand(group.outputs[k], group.tensor(group.outputs[k]).dtype, _full(group, k, space))
+        Operand(
+            group.outputs[k],
+            group.tensor(group.outputs[k]).dtype,
+            unreduced_strides(group, k, space),
+        )
         for k in plan.sides
     ]
     operands = [*plan.before.operands, *sides]
@@ -224,25 +234,6 @@ def _after(group: FusedGroup, plan: ReducePlan) -> After:
     )
     outputs = tuple((Pointer("out", k), group.tensor(group.outputs[k]).dtype) for k in plan.finals)
     return After(plan.after.program, operands, outputs)
-
-
-def _kept_strides(space: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Return the result's strides along the reduced shape's dims.
-
-    They are 0 along reduced dims.
-    """
-    strides = [0] * len(space)
-    step = 1
-    for k in range(len(space) - 1, -1, -1):
-        if k not in axes and space[k] != 1:
-            strides[k] = step
-            step *= max(space[k], 1)
-    return tuple(strides)
-
-
-def _full(group: FusedGroup, output: int, space: Sequence[int]) -> tuple[int, ...]:
-    size = group.tensor(group.outputs[output]).dtype.size
-    return tuple(0 if n == 1 else b for n, b in zip(space, c_strides(space, size)))
 
 
 def _extent(own: Sequence[int], dims: Sequence[int]) -> int:
