@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from tfjit.framework.errors import OpError
 from tfjit.framework.gc_pause import collection_paused
-from tfjit.passes.analysis.shape_inference import ArgumentInfo
+from tfjit.passes.analysis.shape_inference import ArgumentInfo, copy_with_arguments
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
-from tfjit.passes.ir.function_library import Function, indexed
+from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.ir.subgraph import extract
 from tfjit.passes.manager.pass_context import DeviceInfo, Pass, PassContext, PassOptions
@@ -202,7 +202,7 @@ def build_body(
     """
     with collection_paused():
         ctx = PassContext(options=options or PassOptions())
-        graph = _given_body(function, given)
+        graph = copy_with_arguments(function, given)
         passes = _items(ctx.options.passes, GRAPH_PASSES)
         return _finish(
             graph,
@@ -224,18 +224,9 @@ def shaped_body(
     given: as `build_body` takes it.
     """
     ctx = PassContext(options=options or PassOptions())
-    graph = _given_body(function, given)
+    graph = copy_with_arguments(function, given)
     inlined = [Step("inline_functions"), Step("functionalize"), Step("infer_shapes")]
     ctx.manager.run_pipeline(inlined, graph, ctx)
-    return graph
-
-
-def _given_body(function: Function, given: Sequence[ArgumentInfo]) -> DataflowGraph:
-    graph = function.graph.copy()
-    graph.functions = function.graph.functions.child()
-    graph.graph["given"] = {
-        node.name: given[index] for index, node in indexed(graph, "_Arg").items()
-    }
     return graph
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tfjit.kernels.cuda.device import architecture, devices
+from tfjit.kernels.cuda.device import architecture
 from tfjit.kernels.ir import backend as backends
 from tfjit.kernels.jit.targets import find_target
 
@@ -35,5 +35,4 @@ def _forget() -> None:
     architecture.is_simulated.cache_clear()
     architecture.architecture.cache_clear()
     find_target.cache_clear()
-    devices._opened.clear()
     backends._LOADED.pop("GPU", None)

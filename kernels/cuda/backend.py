@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
-from tfjit.kernels.cuda.device import device_facts
+from tfjit.kernels.cuda.device import devices
 from tfjit.kernels.cuda.device.visible_devices import VisibleDevice, visible_devices
 from tfjit.kernels.cuda.placed_ops import HOST_COMPUTED
 from tfjit.kernels.cuda.template import registry
@@ -57,7 +57,7 @@ class CudaBackend(Backend):
         """
         if config is not None and config.device_count.get(self.device_type, 1) <= 0:
             return 0
-        physical = device_facts.physical_memory()
+        physical = devices.physical_memory()
         if not physical and not _asks_for_devices(config):
             return 0
         found = visible_devices(config, physical)
@@ -81,9 +81,7 @@ class CudaBackend(Backend):
             found = self._accelerators.get(number)
             if found is None:
                 device = self._devices[number]
-                from tfjit.kernels.cuda.device.devices import open_device
-
-                found = open_device(device.physical)
+                found = devices.open_device(device.physical)
                 found.memory_limit = device.memory_limit
                 self._accelerators[number] = found
             return found
@@ -92,7 +90,7 @@ class CudaBackend(Backend):
         return self._devices[number].memory_limit
 
     def describe(self, number: int) -> str:
-        return f"device: {number}, {device_facts.description(self._devices[number].physical)}"
+        return f"device: {number}, {devices.description(self._devices[number].physical)}"
 
     def has_kernel(self, op: str, dtypes: Sequence[DType]) -> bool:
         return op in HOST_COMPUTED or registry.find_builder(op) is not None

@@ -24,7 +24,7 @@ from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate
 from tfjit.passes.analysis.list_shapes import ListShape, element_read, list_made
 from tfjit.passes.ir.constant_value import constant_value
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.function_library import Function
+from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.manager.pass_registry import SHAPES
 
@@ -119,6 +119,19 @@ def infer_loop(
             replace(old, shape=None, variable=None, items=None) if old != new else old
             for old, new in zip(wide, wider, strict=True)
         ]
+
+
+def copy_with_arguments(function: Function, given: Sequence[ArgumentInfo]) -> DataflowGraph:
+    """Return a copy of a function's graph with known arguments.
+
+    `infer_shapes` starts from them. given: in the order of the arguments.
+    """
+    graph = function.graph.copy()
+    graph.functions = function.graph.functions.child()
+    graph.graph["given"] = {
+        node.name: given[index] for index, node in indexed(graph, "_Arg").items()
+    }
+    return graph
 
 
 def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 class OffloadedGraph:
     """The nodes of an `_Offload` node, as a function.
 
-    device: the accelerator's full name. reason: for people.
+    device: the accelerator's full name.
     """
 
     function: Function
     device: str
-    reason: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER, VARIABLE
 from tfjit.framework.types.device_spec import DeviceSpec, parse
-from tfjit.passes.analysis.shape_inference import ArgumentInfo
+from tfjit.passes.analysis.shape_inference import ArgumentInfo, copy_with_arguments
 from tfjit.passes.control_flow.outline import BodyBuilder
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
-from tfjit.passes.ir.function_library import Function, indexed
+from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.offloaded_graph import OffloadedGraph
 from tfjit.passes.manager.pass_context import PassContext
 
@@ -262,15 +262,6 @@ def _outline(
     followers = [
         dst for name in members for dst in graph.control_consumers(name) if dst not in inside
     ]
-    references = [
-        (edge.dst, edge.dst_input, name, edge.src_output)
-        for name in members
-        for edge in graph.edges_out_of(name)
-        if not edge.is_control
-        and edge.dst not in inside
-        and graph.node(name).output_dtypes[edge.src_output].is_ref
-    ]
-    sources = {name: _variable_behind(graph, name) for _, _, name, _ in references}
     origin = tuple(dict.fromkeys(user for name in members for user in graph.node(name).origin))
     shapes_out = tuple(graph.node(name).output_shapes[output] for name, output in results)
     to_sink = any(SINK in graph._succ[name] for name in members)
@@ -288,9 +279,6 @@ def _outline(
     )
     for index, dst, dst_input in uses:
         graph.add_data_edge(made.name, index, dst, dst_input)
-    for dst, dst_input, name, _ in references:
-        graph.add_data_edge(sources[name], 0, dst, dst_input)
-        graph.add_control_edge(made.name, dst)
     for dst in dict.fromkeys(followers):
         graph.add_control_edge(made.name, dst)
     if to_sink:
@@ -316,11 +304,7 @@ def offloaded_body(
 
     given: the arguments' shapes. ctx: a new context of the accelerator's device.
     """
-    graph = function.graph.copy()
-    graph.functions = function.graph.functions.child()
-    graph.graph["given"] = {
-        node.name: given[index] for index, node in indexed(graph, "_Arg").items()
-    }
+    graph = copy_with_arguments(function, given)
     ctx.run(graph, "infer_shapes", "fold_constants", "simplify", "infer_shapes", "prune", "fuse")
     return graph
 

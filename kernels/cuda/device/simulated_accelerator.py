@@ -30,6 +30,7 @@ from tfjit.kernels.ir.accelerator import (
     KernelLaunch,
 )
 
+MEMORY_BYTES: Final = 1 << 30
 _GUARD: Final = 0xA5
 
 
@@ -54,7 +55,7 @@ class SimulatedAccelerator(Accelerator):
     number = 0
     name = "simulated GPU"
 
-    def __init__(self, memory_bytes: int = 1 << 30) -> None:
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         """Make a device that has `memory_bytes`."""
         self.memory_bytes = memory_bytes
         self.memory = MemoryLimit("the simulated GPU", memory_bytes)
@@ -200,4 +201,4 @@ class _Program(CommandProgram):
         self._commands = ()
 
 
-__all__ = ["SimulatedAccelerator"]
+__all__ = ["MEMORY_BYTES", "SimulatedAccelerator"]

@@ -87,20 +87,6 @@ def launch(handle: int, words: Sequence[int], grid: Extent, block: Extent) -> No
     Raises InternalError, which names the thread at fault.
     """
     function, title = _functions[handle]
-    run_grid(function, words, grid, block, title)
-
-
-def run_grid(
-    function: Callable[..., None],
-    words: Sequence[int],
-    grid: Extent,
-    block: Extent,
-    title: str = "a kernel",
-) -> None:
-    """Run a Python function as every thread of a grid.
-
-    Raises as `launch`.
-    """
     with _launching:
         here.block_extent, here.grid_extent = block, grid
         for z, y, x in itertools.product(*(range(extent) for extent in reversed(grid))):
@@ -257,4 +243,4 @@ def shared(nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return block.shared[at]
 
 
-__all__ = ["Position", "barrier", "exchange", "here", "launch", "load", "run_grid", "shared"]
+__all__ = ["Position", "barrier", "exchange", "here", "launch", "load", "shared"]

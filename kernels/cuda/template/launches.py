@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tfjit.kernels.registry import Launch, NativeCall, Word
+from tfjit.kernels.registry import Launch
 from tfjit.kernels.source import KernelSource
 
 TARGET: Final = "cuda"
@@ -40,17 +40,4 @@ def grid_for(units: int, threads: int = THREADS, limit: int = MAX_BLOCKS) -> Ext
     return (max(1, min(-(-units // threads), limit)), 1, 1)
 
 
-def launch(kernel: KernelSource, words: tuple[Word, ...], units: int) -> CudaLaunch:
-    """Return a launch of a grid-stride loop over `units`."""
-    return CudaLaunch(kernel, words, grid=grid_for(units))
-
-
-def single_call(one: CudaLaunch, bytes_moved: int = 0, flops: int = 0) -> NativeCall:
-    """Return the call of one launch."""
-    return NativeCall((one,), bytes_moved=bytes_moved, flops=flops)
-
-
-__all__ = [
-    "MAX_BLOCKS", "TARGET", "THREADS", "CudaLaunch", "Extent", "grid_for", "launch",
-    "single_call", "source",
-]  # fmt: skip
+__all__ = ["MAX_BLOCKS", "TARGET", "THREADS", "CudaLaunch", "Extent", "grid_for", "source"]

@@ -17,7 +17,6 @@ from tfjit.kernels.cuda.device.simulator import (
     barrier,
     exchange,
     here,
-    run_grid,  # noqa: F401 (tests ask for it here)
     shared,
 )
 from tfjit.kernels.cuda.template.intrinsic_names import NAMES

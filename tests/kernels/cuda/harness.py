@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import linecache
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,31 +11,19 @@ from typing import Any
 import numpy as np
 
 from tests.kernels.launching import tensor
-from tfjit.kernels.cuda.device.simulator import run_grid
+from tfjit.kernels.cuda.device import simulator
 from tfjit.kernels.cuda.template.launches import CudaLaunch
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec
 
 ALIGNED = 256
-_TWINS = {
-    "tfjit.kernels.cuda.template.intrinsics": "tfjit.kernels.cuda.template.simulated_intrinsics",
-    "tfjit.kernels.cuda.template import device_math": "tfjit.kernels.cuda.template import simulated_math",
-    "tfjit.kernels.cuda.gemm.tile_intrinsics": "tfjit.kernels.cuda.gemm.simulated_tile_intrinsics",
-}
-_functions: dict[str, Any] = {}
+_handles: dict[str, int] = {}
 
 
-def simulated(text: str) -> Any:
-    """The kernel of a text over host memory."""
-    if text not in _functions:
-        source = text
-        for name, twin in _TWINS.items():
-            source = source.replace(name, twin)
-        name = f"<kernel {len(_functions)}>"
-        linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-        scope: dict[str, Any] = {}
-        exec(compile(source, name, "exec"), scope)
-        _functions[text] = scope["kernel"]
-    return _functions[text]
+def simulated(text: str) -> int:
+    """The handle of a text's kernel over host memory."""
+    if text not in _handles:
+        _handles[text] = simulator.load(text, ["kernel"], "of a test")["kernel"]
+    return _handles[text]
 
 
 def aligned(nbytes: int, value: int = 0xFF) -> np.ndarray:
@@ -75,7 +62,7 @@ def run_call(
         ]
         assert len(words) == launch.source.arity
         assert all(type(w) is int for w in words), words
-        run_grid(simulated(launch.source.text), words, launch.grid, launch.block)
+        simulator.launch(simulated(launch.source.text), words, launch.grid, launch.block)
     return results, given
 
 

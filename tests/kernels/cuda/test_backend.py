@@ -28,6 +28,14 @@ def test_devices_of_sessions(backend: CudaBackend) -> None:
     assert backend.accelerator(0) is backend.accelerator(0)
 
 
+def test_each_virtual_device_has_its_memory_limit(backend: CudaBackend) -> None:
+    limits = GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[64, 128])
+    options = GPUOptions(experimental=GPUOptions.Experimental(virtual_devices=[limits]))
+    assert backend.device_count(ConfigProto(gpu_options=options)) == 2
+    found = [backend.accelerator(number).memory_limit for number in range(2)]
+    assert found == [64 << 20, 128 << 20]
+
+
 def test_one_number_is_one_card_in_a_process(backend: CudaBackend) -> None:
     backend.device_count(None)
     backend._devices[0] = VisibleDevice(1, 0)

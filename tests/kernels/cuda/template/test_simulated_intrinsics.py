@@ -22,7 +22,7 @@ def kernel(*lines: str, arguments: str = "a, b") -> str:
 
 def run(text: str, *arrays: np.ndarray, blocks: int = 1, threads: int = 1) -> None:
     words = [a.ctypes.data for a in arrays]
-    simulator.run_grid(simulated(text), words, (blocks, 1, 1), (threads, 1, 1))
+    simulator.launch(simulated(text), words, (blocks, 1, 1), (threads, 1, 1))
 
 
 def test_the_device_and_the_simulator_have_the_same_names() -> None:
