@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numba.cuda  # noqa: F401  (reads the variable once: compilers stay usable in this process)
+
 from tfjit.kernels.cuda.device import architecture
 from tfjit.kernels.ir import backend as backends
 from tfjit.kernels.jit.targets import find_target
