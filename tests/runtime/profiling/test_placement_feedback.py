@@ -61,9 +61,14 @@ def watched(world: World, clock: NodeClock) -> tfjit.Session:
     return clock.session  # type: ignore[no-any-return]
 
 
-def values(world: World, session: Any, steps: int) -> list[np.ndarray]:
+def values(world: World, session: tfjit.Session, steps: int) -> list[np.ndarray]:
     session.run(world.v.initializer)
-    return [session.run(world.y, {world.x: np.arange(4, dtype="f4") + i}) for i in range(steps)]
+    found = []
+    for i in range(steps):
+        found.append(session.run(world.y, {world.x: np.arange(4, dtype="f4") + i}))
+        # steps before the background has settled the plan's form do not count
+        assert session.wait_until_compiled(60)
+    return found
 
 
 def placed(session: Any) -> dict[str, str]:

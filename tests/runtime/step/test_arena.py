@@ -174,6 +174,7 @@ def test_the_budget_holds_and_counts_shared_arrays_for_nobody(
 
 def test_variants_in_use_outlive_those_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "eager")
+    monkeypatch.setenv("TFJIT_DISABLE", "generic")  # each size has a variant of its own
     monkeypatch.setenv("TFJIT_PLAN_MEMORY", "1")
     graph, x, y = network()
     batch = np.random.default_rng(2).standard_normal((100, 64), "f4")
