@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -156,6 +156,18 @@ def test_a_later_session_is_split_from_the_first_run() -> None:
     for mine, other in zip(run(tfjit, masked, feeds, is_split), expected, strict=True):
         for a, b in zip(mine, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_later_session_with_other_feed_shapes_is_split_too() -> None:
+    def drawn_for(sizes: Sequence[int]) -> list[dict[str, np.ndarray]]:
+        return [{"x": RNG.standard_normal((n, 4)).astype("f4")} for n in sizes]
+
+    run(tfjit, growing, drawn_for([5, 9]), lambda session, step: None)
+
+    def is_split(session: Any, step: int) -> None:
+        assert plan_of(session).stages is not None
+
+    run(tfjit, growing, drawn_for([11, 3]), is_split)
 
 
 def test_sizes_that_repeat_are_compiled() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tfjit.runtime.plan import stored_plan
 from tfjit.runtime.plan.function_plan import BodyPlan
 from tfjit.runtime.plan.generic_variant import GenericVariant
+from tfjit.runtime.plan.plan import Plan
 
 tf1 = tensorflow.compat.v1
 RNG = np.random.default_rng(7)
@@ -124,6 +127,46 @@ def test_one_generic_variant_serves_all_sizes_and_prompts(
     feeds = [feeds_of(*sizes) for sizes in ((5, 16), (9, 16), (9, 16), (9, 16))]
     assert check(graph, fetches, feeds) == (True, False)
     assert len(served) > count + 20
+
+
+def test_a_stored_generic_variant_serves_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFJIT_STORED_PLANS", "1")
+    monkeypatch.setattr(stored_plan, "path_of", lambda key: tmp_path / f"{key}.stored")
+    monkeypatch.setattr(Plan, "may_be_stored", False)  # the body's alone
+    graph, fetches = graph_of([0, 1, 2, 3])
+    first, second = feeds_of(5, 16), feeds_of(8, 12)
+    with tfjit.Session(graph=graph) as session:
+        for _ in range(2):
+            expected = session.run(fetches, first), session.run(fetches, second)
+            assert session.wait_until_compiled(100)
+        (plan,) = body_plans(session)
+        assert plan.generic is not None and plan.generic._storage.store()
+    build = GenericVariant.build
+
+    def of_no_body(self: GenericVariant) -> None:
+        assert not isinstance(self.plan, BodyPlan)
+        build(self)
+
+    monkeypatch.setattr(GenericVariant, "build", of_no_body)
+    served: list[object] = []
+    run = GenericVariant.run
+
+    def counted(self: GenericVariant, shapes: Any, arrays: Any) -> Any:
+        results = run(self, shapes, arrays)
+        served.extend(results or ())
+        return results
+
+    monkeypatch.setattr(GenericVariant, "run", counted)
+    with tfjit.Session(graph=graph) as session:
+        found = [session.run(fetches, first)]
+        (plan,) = body_plans(session)
+        assert plan.generic is not None and served
+        found.append(session.run(fetches, second))
+    for mine, other in zip(found, expected, strict=True):
+        for a, b in zip(mine, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("length", "trips"), [(0, 6), (1, 5), (5, 0), (0, 0), (6, 1)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
+from tfjit.runtime.plan import stored_plan
 from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.plan.plan_key import PlanKey, body_key
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.tensor_lists import TensorList
 from tfjit.runtime.resources.variables_and_resources import Variable
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
 
 log = logging.getLogger("tfjit.plan")
+
+_RESTORES: Final = 4
+"""Iterations that look for a stored variant: the first sizes may be too small for it."""
 
 # Type of one argument in the key of a body's variant: a shape, maybe partly known; the variable
 # itself; a ListShape; None for other objects.
@@ -180,7 +185,10 @@ class BodyPlan(Plan):
     may_be_stored = False
     max_variants = 256  # a loop over changing shapes needs one variant per iteration
 
-    def __init__(self, session: PlanHost, function: Function) -> None:
+    def __init__(self, session: PlanHost, function: Function, digest: str = "") -> None:
+        """Make the plan of a body. digest: of all that decides it, "" if there is none."""
+        self._digest = digest
+        self._restores = _RESTORES if digest else 0
         # number of requests for types that have no variant
         self._seen: dict[tuple[ArgumentType, ...], int] = {}
         self._prepared: set[tuple[ArgumentType, ...]] = set()
@@ -239,10 +247,30 @@ class BodyPlan(Plan):
             graph.dissolve()
         return graphs[0], shapes
 
+    def key_of_all_sizes(self) -> PlanKey:
+        return (
+            body_key(self.session, self.function.graph, self._digest)
+            if self._digest
+            else PlanKey("")
+        )
+
+    def _restore_generic(self, shapes: tuple[ArgumentType, ...]) -> bool:
+        with self.session.settings():
+            is_stored = self._allows_generic() and stored_plan.is_stored(
+                self.key_of_all_sizes().all_sizes
+            )
+        self._restores = self._restores - 1 if is_stored else 0
+        return is_stored and self._take_stored_generic(shapes)
+
     def run_generic(
         self, types: tuple[ArgumentType, ...], values: Sequence[np.ndarray]
     ) -> list[np.ndarray] | None:
-        """Return the generic variant's results; None for types without service."""
+        """Return the generic variant's results; None for types without service.
+
+        The first calls take the variant from the disk, if an earlier process has stored it.
+        """
+        if self._restores and self._restore_generic(types):
+            self._restores = 0
         generic = self.generic
         return generic.run(types, values) if generic is not None and generic.ready else None
 

@@ -206,6 +206,15 @@ class Plan:
             return found[1]
         return plan_key(self.session, self.spec(shapes))
 
+    def key_of_all_sizes(self) -> PlanKey:
+        """Return the key of the generic variant on disk.
+
+        It has no `all_sizes` where none is ever stored.
+        """
+        if not self.may_be_stored:
+            return PlanKey("")
+        return plan_key(self.session, replace(self.spec_of_any_shapes(), sampled=True))
+
     def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Start the generic variant once the plan has met enough feed shapes."""
         if self._has_met_enough(shapes):
@@ -236,6 +245,10 @@ class Plan:
             self._key = shapes, key
             if stored_plan.is_stored(key.name) or not stored_plan.is_stored(key.all_sizes):
                 return False
+        return self._take_stored_generic(shapes)
+
+    def _take_stored_generic(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
+        """Take the stored generic variant; return whether it serves these feed shapes."""
         self._first_shapes = [shapes]
         self._start_generic(at_once=True, only_restored=True)
         self._starts_generic = self.generic is not None
@@ -318,7 +331,7 @@ class Plan:
             names = ", ".join(self.feeds[k] for k in found)
             settings.say("executor", "plan %s: shapes depend on the values of %s", self.name, names)
             self.fed_sizes = FedSizes(found)
-            key = self.survey(feed_shapes).fingerprint
+            key = self._fingerprint_of_any_shapes()
             if key:
                 plan_warm_start.write_fed_sizes(key, found)
 
@@ -373,7 +386,7 @@ class Plan:
         made = recorded_stages(self, splits) if splits else None
         if made is None:
             return
-        key = self.survey(shapes).fingerprint
+        key = self._fingerprint_of_any_shapes()
         if key:
             plan_warm_start.write_splits(key, splits)
         first = made.plans[0]
@@ -400,7 +413,11 @@ class Plan:
         except Exception as error:
             log.debug("plan %s is not split: %s", self.name, error)
 
-    def _split_at_once(self, shapes: Sequence[Shape]) -> None:
+    def _fingerprint_of_any_shapes(self) -> str:
+        """Return the name of records that serve all feed shapes, or ""."""
+        return self.session.survey(self.spec_of_any_shapes()).fingerprint
+
+    def _split_at_once(self) -> None:
         """Split the plan before its first run.
 
         Split at ops that are declared to be sized by values, or where an earlier process did.
@@ -413,7 +430,7 @@ class Plan:
             from tfjit.runtime.plan.dynamic_stages import declared_stages
 
             self.stages = declared_stages(self)
-        key = self.survey(shapes).fingerprint if self.stages is None else ""
+        key = self._fingerprint_of_any_shapes() if self.stages is None else ""
         splits = plan_warm_start.read_splits(key) if key else []
         if splits:
             from tfjit.runtime.plan.dynamic_stages import recorded_stages
@@ -556,7 +573,7 @@ class Plan:
 
     def _first_run(self, arrays: Sequence[object], pool: ThreadPool | None) -> list[Any]:
         """Read the records of earlier processes, and run the first step."""
-        self._split_at_once(tuple([getattr(a, "shape", ()) for a in arrays]))
+        self._split_at_once()
         return self.run(arrays, None, pool)
 
     def _run_generic(

@@ -213,6 +213,22 @@ def _variables(session: PlanHost, nodes: Iterable[Node]) -> dict[str, Variable]:
         raise _Excluded(error.message) from None
 
 
+def _shapes(variables: Mapping[str, Variable]) -> list[object]:
+    """Return the declared and present shapes of variables by node."""
+    return [
+        (name, variable.shape, None if variable.value is None else variable.value.shape)
+        for name, variable in variables.items()
+    ]
+
+
+def _constants(nodes: Iterable[Node]) -> dict[str, np.ndarray]:
+    return {
+        node.name: node.attrs["value"]
+        for node in nodes
+        if node.op == "Const" and type(node.attrs["value"]) is np.ndarray
+    }
+
+
 def _session(session: PlanHost) -> list[object]:
     """Return the options of a session. Raises _Excluded."""
     for name in _EXCLUDING:
@@ -312,30 +328,41 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
                 graph.versions,
                 _nodes(graph, [node.name for node in nodes]),
                 _functions(graph, nodes),
-                [
-                    (
-                        name,
-                        variable.shape,
-                        None if variable.value is None else variable.value.shape,
-                    )
-                    for name, variable in variables.items()
-                ],
+                _shapes(variables),
             ]
-            constants = {
-                node.name: node.attrs["value"]
-                for node in nodes
-                if node.op == "Const" and type(node.attrs["value"]) is np.ndarray
-            }
+            constants = _constants(nodes)
     except _Excluded as why:
         return PlanKey("", str(why))
     shared = _hash(content)
     digest = _hash([shared, types, spec.sampled])
-    threads = session.split_threads
-    all_threads = session.step_environment(session.devices.default.name).threads
-    place = [code_digest(), _machine(), threads, all_threads]
+    place = _place(session)
     name = _hash([digest, *place])
     all_sizes = _hash([_hash([shared, [], True]), *place])
-    return PlanKey(name, "", threads, digest, all_sizes, variables, constants)
+    return PlanKey(name, "", session.split_threads, digest, all_sizes, variables, constants)
+
+
+def body_key(session: PlanHost, graph: DataflowGraph, digest: str) -> PlanKey:
+    """Return the key of a loop body's plan for any sizes.
+
+    graph, digest: of the body. The key has no name, since no variant of a body is stored, and a
+    reason where the plan depends on more than the key can cover.
+    """
+    nodes = list(graph.op_nodes())
+    try:
+        for op in {node.op for node in nodes}:
+            _check_op(op)
+        variables = _variables(session, nodes)
+        content = [_FORMAT, HOST, _session(session), digest, _shapes(variables)]
+    except _Excluded as why:
+        return PlanKey("", str(why))
+    threads, all_sizes = session.split_threads, _hash([_hash(content), *_place(session)])
+    return PlanKey("", "", threads, "", all_sizes, variables, _constants(nodes))
+
+
+def _place(session: PlanHost) -> list[object]:
+    """Return the code, the machine and the threads of a session."""
+    all_threads = session.step_environment(session.devices.default.name).threads
+    return [code_digest(), _machine(), session.split_threads, all_threads]
 
 
 def _hash(content: list[object]) -> str:
@@ -343,4 +370,4 @@ def _hash(content: list[object]) -> str:
     return hashlib.sha256(marshal.dumps(content, 2)).hexdigest()[:48]
 
 
-__all__ = ["MAX_NODES", "PlanKey", "plan_key"]
+__all__ = ["MAX_NODES", "PlanKey", "body_key", "plan_key"]

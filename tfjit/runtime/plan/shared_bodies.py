@@ -45,7 +45,7 @@ class SharedBodies:
                 function.graph.dissolve(functions=False)
                 plan = leases[0].plan
             else:
-                plan = BodyPlan(session, _independent(function))
+                plan = BodyPlan(session, _independent(function), key)
             leases.append(BodyLease(self, key, plan))
             return leases[-1]
 

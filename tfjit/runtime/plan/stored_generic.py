@@ -12,7 +12,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tfjit.framework import settings
@@ -20,7 +20,7 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.plan import plan_file, stored_plan
 from tfjit.runtime.plan.plan_file import DAMAGED, NotStorable
-from tfjit.runtime.plan.plan_key import PlanKey, plan_key
+from tfjit.runtime.plan.plan_key import PlanKey
 
 if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
@@ -120,9 +120,7 @@ def _key(plan: Plan) -> PlanKey:
 
     It has no name where none is ever stored.
     """
-    if not plan.may_be_stored or not stored_plan.are_used():
-        return PlanKey("")
-    return plan_key(plan.session, replace(plan.spec_of_any_shapes(), sampled=True))
+    return plan.key_of_all_sizes() if stored_plan.are_used() else PlanKey("")
 
 
 def _write(session: PlanHost, key: PlanKey, found: StoredGeneric) -> bool:

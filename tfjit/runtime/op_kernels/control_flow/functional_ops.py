@@ -32,6 +32,7 @@ from tfjit.runtime.kernel_api.op_kernel import (
     kernel_maker,
 )
 from tfjit.runtime.plan.function_plan import (
+    ArgumentType,
     BodyPlan,
     BodyVariant,
     cancelled,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.function_library import Function
     from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.plan.shared_bodies import BodyLease
+
+Types = tuple[ArgumentType, ...]
 
 LEVELS_A_THREAD: Final = 20
 """Nested calls on one thread.
@@ -113,7 +116,8 @@ class _While(FunctionKernel):
 
     def __init__(self, node: Node) -> None:
         super().__init__(node, (node.attrs["cond"], node.attrs["body"]))
-        self._loops: dict[tuple[Any, ...], tuple[BodyVariant, BodyVariant, bool]] = {}
+        # (condition, plan of an iteration, its types in every iteration) by the types at entry
+        self._loops: dict[Types, tuple[BodyVariant, BodyPlan, Types]] = {}
 
     def __call__(self, ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
         values = [edge_value(value) for value in inputs]
@@ -122,22 +126,19 @@ class _While(FunctionKernel):
         loop = self._loops.get(types)
         if loop is None:
             loop = self._loops[types] = self._loop(context.host, types)
-        cond, step, varies = loop
+        cond, plan, wide = loop
         if truth(cond.call(values, context)[0]):
             values = (
-                self._iterate_by_shape(step, values, context)
-                if varies
-                else self._iterate(step, values, context)
+                self._iterate(plan.body(wide), values, context)
+                if wide == types
+                else self._iterate_by_shape(plan, wide, values, context)
             )
         return self._results(ctx, values, inputs)
 
-    def _loop(
-        self, session: PlanHost, types: tuple[Any, ...]
-    ) -> tuple[BodyVariant, BodyVariant, bool]:
-        """Return (condition, iteration, True if shapes change).
+    def _loop(self, session: PlanHost, types: Types) -> tuple[BodyVariant, BodyPlan, Types]:
+        """Return (condition, plan of an iteration, its types in every iteration).
 
-        They are made for the types that the variables have in every iteration, given those they
-        enter with.
+        types: those that enter the loop.
         """
         from tfjit.passes.analysis.shape_inference import infer_loop
         from tfjit.passes.control_flow.rotate_loop import loop_step
@@ -150,24 +151,27 @@ class _While(FunctionKernel):
             "iteration",
             lambda: session.bodies.lease(session, loop_step(cond, body)),
         )
-        return self._plan(session, self._refs[0]).body(wide), lease.plan.body(wide), wide != types
+        return self._plan(session, self._refs[0]).body(wide), lease.plan, wide
 
     def _iterate_by_shape(
-        self, variant: BodyVariant, values: list[Any], context: StepContext
+        self,
+        plan: BodyPlan,
+        wide: Types,
+        values: list[Any],
+        context: StepContext,
     ) -> list[Any]:
         """Run the loop for variables whose shapes change.
 
-        variant: for any shapes.
+        wide: the types of the variant that serves where no other does. It is built then, which
+        takes passes over the body.
         """
-        plan = variant.plan
-        assert isinstance(plan, BodyPlan)
         while True:
             if context.cancellation.cancelled:
                 raise cancelled()
             types = types_of(values)
             results = plan.run_generic(types, values) if context.collector is None else None
             if results is None:
-                results = (plan.known(types) or variant).call(values, context)
+                results = (plan.known(types) or plan.body(wide)).call(values, context)
             values = results
             if not truth(values.pop()):
                 return values
