@@ -161,8 +161,9 @@ class NativeCall:
 class BoundedCall:
     """The compiled form of a node sized by values.
 
-    launch: runs as one chunk, and leaves the number of rows in use as its detail. outputs: dtypes
-    and largest shapes. counted: the outputs of which only the rows in use count, by number.
+    launch: runs as one chunk, and leaves the number of rows in use as its detail; a negative one
+    for input values that are an error, which the reference reports. outputs: dtypes and largest
+    shapes. counted: the outputs of which only the rows in use count, by number.
     temp_bytes: sizes of scratch buffers.
     """
 

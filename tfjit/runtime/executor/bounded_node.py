@@ -61,6 +61,8 @@ class BoundedNode(ReferencedNode):
             entries = store.lookup(source)
             assert entries is not None
         found = _run(call, entries[call.launch.entry], arrays)
+        if found is None:
+            return super()._compute(context, arrays)
         if not self._env.step_environment(self._device.name).compares:
             return found
         wanted = super()._compute(context, arrays)
@@ -117,8 +119,10 @@ class BoundedNode(ReferencedNode):
         return call
 
 
-def _run(call: BoundedCall, address: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the outputs of a bounded call."""
+def _run(
+    call: BoundedCall, address: int, arrays: Sequence[np.ndarray]
+) -> list[np.ndarray] | None:
+    """Return the outputs of a bounded call; None for values that are an error."""
     buffers = {
         "in": [np.asarray(array, order="C") for array in arrays],
         "out": [np.empty(t.shape, t.dtype.as_numpy_dtype) for t in call.outputs],
@@ -131,6 +135,8 @@ def _run(call: BoundedCall, address: int, arrays: Sequence[np.ndarray]) -> list[
     block = (ctypes.c_int64 * (2 + len(words)))(0, 0, *words)
     flushed(_Kernel(address))(ctypes.addressof(block), 0, 1)
     rows = block[1]
+    if rows < 0:
+        return None
     return [_cut(out, rows) if k in call.counted else out for k, out in enumerate(buffers["out"])]
 
 
