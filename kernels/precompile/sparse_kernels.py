@@ -12,6 +12,7 @@ from tfjit.kernels.cpu.data_movement.where import where_source
 from tfjit.kernels.cpu.elementwise.sparse_math import values_with_dense_source
 from tfjit.kernels.cpu.gemm.sparse_math import product_source
 from tfjit.kernels.cpu.random.candidate_sampling import SAMPLERS, sampler_source
+from tfjit.kernels.cpu.reduction.box_suppression import suppression_source
 from tfjit.kernels.source import KernelSource
 
 _MASKS: Final = ((d.bool, 1), (d.bool, 2), (d.bool, 3), (d.int32, 1), (d.int64, 1), (d.float32, 1))
@@ -26,6 +27,7 @@ def sparse_sources() -> Iterator[KernelSource]:
         yield unique_source(kind, "i64", False)
     for dtype, rank in _MASKS:
         yield where_source(dtype, rank)
+    yield suppression_source(2)
     for adjoint in (False, True):
         yield product_source(d.float32, "i64", adjoint)
     yield values_with_dense_source("Mul", d.float32, 2)

@@ -125,13 +125,20 @@ def kernel(args, chunk, nchunks):
 _LEAST: Final = int(np.float64(np.finfo(np.float32).min).view(np.int64))
 
 
-def suppression_source(threshold: str, least: str) -> KernelSource:
-    """Write the kernel.
+def suppression_source(limits: int) -> KernelSource:
+    """Write the kernel for a number of limits that are inputs.
 
-    threshold, least: expressions of the two limits. Words: boxes, their corners and scores, the
-    greatest number of chosen ones, the two limits, indices of chosen boxes, heap, and five arrays
-    of corners and areas. The detail is the number of chosen boxes, -1 for limits that are an error.
+    Words: boxes, their corners and scores, the greatest number of chosen ones, overlap threshold
+    and least score (the addresses of inputs, or the bits of float64 values), indices of chosen
+    boxes, heap, and five arrays of corners and areas. The detail is the number of chosen boxes, -1
+    for limits that are an error.
     """
+    threshold, least = (
+        f"ld(ptr_f32(word(args, {6 + k})), 0)"
+        if k < limits
+        else f"float32(f64_word(args, {6 + k}))"
+        for k in range(2)
+    )
     text = _TEXT.format(threshold=threshold, least=least)
     return KernelSource(text, title="non-max suppression", module=__name__)
 
@@ -144,21 +151,14 @@ def _suppression(spec: NodeSpec) -> BoundedCall:
         raise Unsupported(f"boxes of {boxes.dtype.name} and shape {boxes.shape}")
     if any(t.shape != () or t.dtype is not d.float32 for t in limits) or size.shape != ():
         raise Unsupported("shapes do not fit: the reference tells")
-    words: list[Word] = [count, Pointer("in", 0), Pointer("in", 1), Pointer("in", 2)]
-    texts = []
     given = int(np.float64(np.float32(spec.attrs.get("iou_threshold", 0.0))).view(np.int64))
-    for k, missing in enumerate((given, _LEAST)):
-        is_input = k < len(limits)
-        words.append(Pointer("in", 3 + k) if is_input else missing)
-        texts.append(
-            f"ld(ptr_f32(word(args, {6 + k})), 0)"
-            if is_input
-            else f"float32(f64_word(args, {6 + k}))"
-        )
+    words: list[Word] = [count, Pointer("in", 0), Pointer("in", 1), Pointer("in", 2)]
+    words += [Pointer("in", 3 + k) for k in range(len(limits))]
+    words += [given, _LEAST][len(limits) :]
     words += [Pointer("out", 0), Pointer("temp", 0), Pointer("temp", 1)]
     cost = cost_model.FIXED_NS + _BOX_NS * count
     return BoundedCall(
-        Launch(suppression_source(*texts), tuple(words), cost_ns=cost),
+        Launch(suppression_source(len(limits)), tuple(words), cost_ns=cost),
         (TensorSpec(d.int32, (count,)),),
         counted=(0,),
         temp_bytes=(8 * count + 8, 20 * count),
