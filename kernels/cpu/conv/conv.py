@@ -58,13 +58,27 @@ _SPLIT_ROWS_FROM: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """One axis of a convolution that computes every `stride`-th output.
+
+    Tap t of its window is tap first + t * step of a packed filter with `size` taps. Its output o is
+    position start + o * stride of `length`.
+    """
+
+    size: int
+    first: int
+    step: int
+    start: int
+    stride: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConvSpec:
     """A convolution of an image batch.
 
     x is [batch, rows.length, cols.length, channels], the filter [rows.size, cols.size, channels /
-    groups, out_channels]. spread: (rows, columns) puts spread - 1 rows and columns of zeros between
-    those of the input, as the gradient of a strided convolution needs; the windows then count
-    positions of that spread image.
+    groups, out_channels]. phases: of rows and columns, for a part of the filter and of the outputs.
     """
 
     batch: int
@@ -73,25 +87,15 @@ class ConvSpec:
     channels: int
     out_channels: int
     groups: int = 1
-    spread: tuple[int, int] = (1, 1)
-
-    @property
-    def height(self) -> int:
-        """Return the rows of x in memory."""
-        return (self.rows.length - 1) // self.spread[0] + 1
-
-    @property
-    def width(self) -> int:
-        """Return the columns of x in memory."""
-        return (self.cols.length - 1) // self.spread[1] + 1
+    phases: tuple[Phase, Phase] | None = None
 
 
 _WORDS: Final = (
     "units", "out_height", "tiles", "height", "tall", "band_rows", "share_columns", "out_width",
     "tall_wide", "low_wide", "tall_narrow", "low_narrow",
     "x", "image_bytes", "in_height", "row_bytes_x", "pixel_bytes", "row_stride", "stride_h", "before", "extent",
-    "copies", "band", "band_bytes", "pitch", "left", "skip", "copy", "right", "spread_h", "spread_w",
-    "b", "panels", "panel_table", "parts", "part_table",
+    "copies", "band", "band_bytes", "pitch", "left", "skip", "copy", "right",
+    "b", "panels", "panel_table", "parts", "part_table", "c_start", "c_pixel", "c_line", "c_image",
 )  # fmt: skip
 
 
@@ -110,9 +114,9 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
         text.write_setup(s, write_words(s, *_WORDS))
         write_chunk_bounds(s, tile, "units")
         s.line("stride_a = row_stride")
+        s.line("stride_c = c_pixel")
         s.line("band += chunk * band_bytes")
         s.line("a_line = stride_h * pitch")
-        s.line("c_line = out_width * stride_c")
         s.line("tile_first = 0")
         s.line("tile_last = tiles")
         with s.block("while unit < last_unit:"):
@@ -128,7 +132,10 @@ def conv_source(tile: Tile, text: EpilogueText) -> KernelSource:
                 s.line("a_band = x_image + start * row_bytes_x + skip")
             s.line("row_first = unit * out_width")
             s.line("row_last = (unit + count) * out_width")
-            text.write_block_start(s)
+            if text.home is None:
+                s.line("c_at = c")
+            else:
+                s.line("c_at = c + c_start + image * c_image + top * c_line")
             s.line("a_at = a_band")
             s.line("b_at = b")
             write_panels_of_lines(s)
@@ -146,40 +153,23 @@ def _write_band(s: Source) -> None:
         s.line("at = band + q * pitch")
         s.line("ih = start + q")
         s.line("inside = ih >= 0 and ih < in_height")
-        with s.block("if inside and spread_h != 1:"):
-            s.line("inside = ih % spread_h == 0")
-            s.line("ih = ih // spread_h")
         with s.block("if not inside:"):
             s.line("fill_bytes(at, 0, pitch)")
-        with s.block("elif spread_w == 1:"):
+        with s.block("else:"):
             with s.block("if left != 0:"):
                 s.line("fill_bytes(at, 0, left)")
             s.line("copy_bytes(at + left, x_image + ih * row_bytes_x + skip, copy)")
             with s.block("if right != 0:"):
                 s.line("fill_bytes(at + left + copy, 0, right)")
-        with s.block("else:"):
-            # left, skip and right hold columns of the spread image here: first position, first
-            # column read, columns
-            s.line("fill_bytes(at, 0, pitch)")
-            with s.block("for column in range(copy):"):
-                s.line("target = at + (left + column * spread_w) * pixel_bytes")
-                s.line(
-                    "copy_bytes(target, x_image + ih * row_bytes_x + (skip + column) * "
-                    "pixel_bytes, pixel_bytes)"
-                )
 
 
 def _column_words(spec: ConvSpec, pixel: int) -> tuple[int, int, int, int]:
     """Return (left, skip, copy, right) of a padded row: see `_write_band`."""
     cols = spec.cols
     first, last = max(0, -cols.before), min(cols.length, cols.padded - cols.before)
-    if spec.spread[1] == 1:
-        copied = max(0, last - first)
-        left = min(max(0, cols.before), cols.padded)
-        return left * pixel, first * pixel, copied * pixel, (cols.padded - left - copied) * pixel
-    start = -(-first // spec.spread[1])
-    stop = (last - 1) // spec.spread[1] + 1 if last > 0 else 0
-    return cols.before + start * spec.spread[1], start, max(0, stop - start), 0
+    copied = max(0, last - first)
+    left = min(max(0, cols.before), cols.padded)
+    return left * pixel, first * pixel, copied * pixel, (cols.padded - left - copied) * pixel
 
 
 def segments_of(spec: ConvSpec, pixel: int, pitch: int, size: int) -> tuple[list[int], int]:
@@ -197,6 +187,36 @@ def segments_of(spec: ConvSpec, pixel: int, pitch: int, size: int) -> tuple[list
         for kh in range(spec.rows.size)
         for kw in range(spec.cols.size)
     ], group_channels
+
+
+def _parts_of_phase(
+    spec: ConvSpec, phases: tuple[Phase, Phase], pitch: int, pixel: int
+) -> tuple[list[tuple[int, int, int, int]], list[int], int]:
+    """Return (parts, offsets, terms of a tap) of a convolution with some taps of a filter.
+
+    Each tap is a part of the sum, as the rows of its neighbours in the packed filter are other
+    phases'. The offsets are those of all taps of the packed filter.
+    """
+    rows, cols = phases
+    terms = spec.channels // spec.groups
+    blocks, offsets = [], [0] * (rows.size * cols.size)
+    for h in range(spec.rows.size):
+        for w in range(spec.cols.size):
+            tap = (rows.first + h * rows.step) * cols.size + cols.first + w * cols.step
+            offsets[tap] = h * spec.rows.dilation * pitch + w * spec.cols.dilation * pixel
+            blocks += [(tap, *block[1:]) for block in depth_blocks(1, terms)]
+    return blocks, offsets, terms
+
+
+def _output_words(spec: ConvSpec, size: int) -> tuple[int, int, int, int]:
+    """Return the first output's byte offset, and the bytes of a pixel, a line and an image."""
+    pixel = spec.out_channels * size
+    if spec.phases is None:
+        return 0, pixel, spec.cols.out * pixel, spec.rows.out * spec.cols.out * pixel
+    rows, cols = spec.phases
+    line = cols.length * pixel
+    start = rows.start * line + cols.start * pixel
+    return start, cols.stride * pixel, rows.stride * line, rows.length * line
 
 
 def add_convolution(
@@ -218,12 +238,14 @@ def add_convolution(
     rows, cols = spec.rows, spec.cols
     pixel = spec.channels * size
     # windows that never leave the image read it in place
-    copies = any(w.before != 0 or w.padded > w.length for w in (rows, cols)) or spec.spread != (
-        1,
-        1,
-    )
+    copies = any(w.before != 0 or w.padded > w.length for w in (rows, cols))
     pitch = cols.padded * pixel if copies else cols.length * pixel
-    segments, k = segments_of(spec, pixel, pitch, size)
+    if spec.phases is None:
+        segments, k = segments_of(spec, pixel, pitch, size)
+        parts, share = depth_blocks(len(segments), k), 1.0
+    else:
+        parts, segments, k = _parts_of_phase(spec, spec.phases, pitch, pixel)
+        share = rows.size * cols.size / len(segments)
     row_tiles = cover(cols.out, plan.max_height)
     units = spec.batch * rows.out
     products = units * cols.out
@@ -234,7 +256,7 @@ def add_convolution(
     read_bytes = units * rows.stride * pitch if copies else 0
     cost = (
         cost_model.FIXED_NS
-        + product_ns(tile, units * row_tiles.count, row_tiles.height, plan)
+        + share * product_ns(tile, units * row_tiles.count, row_tiles.height, plan)
         + epilogue_ns(text.epilogue, products * spec.out_channels)
         + 0.03 * read_bytes
     )
@@ -242,7 +264,6 @@ def add_convolution(
     share_columns = share_columns and chunks > 1
     band_bytes = -(-((band_rows - 1) * rows.stride + rows.extent) * pitch // 64) * 64
     band: Word = call.temp(band_bytes * chunks) if copies else 0
-    parts = depth_blocks(len(segments), k)
     left, skip, copied, right = _column_words(spec, pixel)
     words: tuple[Word, ...] = (
         *(
@@ -256,10 +277,11 @@ def add_convolution(
             cols.out,
         ),
         *plan.micro_kernels(row_tiles),
-        *(x, spec.height * spec.width * pixel, rows.length, spec.width * pixel, pixel),
+        *(x, rows.length * cols.length * pixel, rows.length, cols.length * pixel, pixel),
         *(cols.stride * pixel, rows.stride, rows.before, rows.extent),
-        *(int(copies), band, band_bytes, pitch, left, skip, copied, right, *spec.spread),
+        *(int(copies), band, band_bytes, pitch, left, skip, copied, right),
         *(packed, len(plan.panels), table, len(parts), part_table(call, parts, segments, k, size)),
+        *_output_words(spec, size),
         *epilogue_words(
             call,
             text,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Final
 
 import numpy as np
 
 from tfjit.kernels.cpu.conv import winograd
 from tfjit.kernels.cpu.conv.channelwise import add_channelwise, backward_map
-from tfjit.kernels.cpu.conv.conv import ConvSpec, add_convolution, native_layout
+from tfjit.kernels.cpu.conv.conv import ConvSpec, Phase, add_convolution, native_layout
 from tfjit.kernels.cpu.conv.filter_grad import (
     FilterGradSpec,
     add_filter_gradient,
@@ -54,17 +55,12 @@ def _require(dtype_of: TensorSpec, *others: TensorSpec) -> Tile:
 
 def zero_call(nbytes: int) -> NativeCall:
     """Return a call that fills output 0 with zeros."""
-    return NativeCall(
-        (
-            Launch(
-                zero_source(),
-                (Pointer("out", 0), nbytes),
-                cost_ns=cost_model.FIXED_NS + 0.02 * nbytes,
-            ),
-        )
-        if nbytes
-        else ()
-    )
+    return NativeCall((_zero_launch(nbytes),) if nbytes else ())
+
+
+def _zero_launch(nbytes: int) -> Launch:
+    cost = cost_model.FIXED_NS + 0.02 * nbytes
+    return Launch(zero_source(), (Pointer("out", 0), nbytes), cost_ns=cost)
 
 
 @functools.cache
@@ -80,22 +76,47 @@ def zero_source() -> KernelSource:
     return KernelSource(s.text(), title="zeros", module=__name__)
 
 
-def mirrored(window: Window) -> Window:
-    """Return the window of the input gradient.
+def input_phases(window: Window) -> list[tuple[Window, Phase] | None]:
+    """Return the windows of the input gradient, one for each phase of the stride.
 
-    It runs over the spread-out gradient of `window`'s outputs, with the filter rotated by 180
-    degrees.
+    Input i is in phase i % stride. Its gradient sums, over taps t with a stride's multiple in i +
+    before - t * dilation, gradients of the outputs at that multiple: a window over the gradient of
+    the outputs, with the filter rotated by 180 degrees. None: no tap reads the phase. Phases
+    without inputs are left out.
     """
-    length = (window.out - 1) * window.stride + 1
-    before = window.extent - 1 - window.before
-    return Window(
-        length,
-        window.size,
-        1,
-        window.dilation,
-        before,
-        window.length - 1 + window.extent - before - length,
-    )
+    common = math.gcd(window.stride, window.dilation)
+    step, dilation = window.stride // common, window.dilation // common
+    phases: list[tuple[Window, Phase] | None] = []
+    for start in range(window.stride):
+        if start >= window.length:
+            break
+        reach = start + window.before
+        taps = range(min(step, window.size))
+        first = next((t for t in taps if (reach - t * window.dilation) % window.stride == 0), None)
+        if first is None:
+            phases.append(None)
+            continue
+        size = (window.size - 1 - first) // step + 1
+        before = (size - 1) * dilation - (reach - first * window.dilation) // window.stride
+        count = -(-(window.length - start) // window.stride)
+        after = count - 1 + (size - 1) * dilation + 1 - window.out - before
+        last = first + (size - 1) * step
+        phases.append(
+            (
+                Window(window.out, size, 1, dilation, before, after),
+                Phase(
+                    window.size, window.size - 1 - last, step, start, window.stride, window.length
+                ),
+            )
+        )
+    return phases
+
+
+def mirrored(window: Window) -> Window:
+    """Return the window of the input gradient of a window without strides."""
+    (found,) = input_phases(window)
+    assert found is not None
+    return found[0]
 
 
 @native("Conv2DBackpropInput")
@@ -107,8 +128,9 @@ def _input_gradient(node: NodeSpec) -> NativeCall:
 def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int]) -> NativeCall:
     """Return the input gradient as a convolution of out_backprop.
 
-    Its filter is rotated by 180 degrees, with its channels swapped; strides spread the gradient
-    with zeros. filter_shape: [k_h, k_w, channels of a group, out_c].
+    Its filter is rotated by 180 degrees, with its channels swapped. With strides, inputs at one
+    phase of them have taps of their own: each pair of phases is a convolution that writes every
+    stride-th pixel. filter_shape: [k_h, k_w, channels of a group, out_c].
     """
     _, w, dy = node.inputs
     dx = node.outputs[0]
@@ -157,18 +179,24 @@ def _dense_input_gradient(node: NodeSpec, filter_shape: tuple[int, int, int, int
             taps, -tap, share, size, column, start=(taps - 1) * tap, group_shift=shift
         )
         packed = pack_at_run_time(call, plan, table, Pointer("in", 1), layout)
-    spec = ConvSpec(
-        batch,
-        mirrored(rows),
-        mirrored(cols),
-        out_c,
-        channels,
-        groups,
-        spread=(rows.stride, cols.stride),
-    )
-    add_convolution(
-        call, spec, plan, packed, table, epilogue_text(None, dy.dtype), Pointer("in", 2), ()
-    )
+    pairs = [(r, c) for r in input_phases(rows) for c in input_phases(cols)]
+    if any(r is None or c is None for r, c in pairs):
+        call.launch(_zero_launch(dx.nbytes))
+    text = epilogue_text(None, dy.dtype)
+    for r, c in pairs:
+        if r is None or c is None:
+            continue
+        one_phase = rows.stride == cols.stride == 1
+        spec = ConvSpec(
+            batch,
+            r[0],
+            c[0],
+            out_c,
+            channels,
+            groups,
+            phases=None if one_phase else (r[1], c[1]),
+        )
+        add_convolution(call, spec, plan, packed, table, text, Pointer("in", 2), ())
     return call.finish(dy.nbytes + w.nbytes + dx.nbytes, 2 * dy.size * taps * in_c)
 
 

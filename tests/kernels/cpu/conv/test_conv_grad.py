@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.kernels import native_nn, nn_cases
 from tests.kernels.native_runner import NativeRunner
 from tests.kernels.nn_cases import Case, node_spec
-from tfjit.kernels.cpu.conv.conv_grad import mirrored
+from tfjit.kernels.cpu.conv.conv_grad import input_phases
 from tfjit.kernels.cpu.conv.window import Window
 from tfjit.kernels.registry import find_native, find_reference
 
@@ -114,11 +116,36 @@ def test_gradient_of_an_empty_batch_is_zero() -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_mirrored_window_gives_every_input() -> None:
-    for window in (
-        Window(9, 3, 1, 1, 1, 1),
-        Window(10, 3, 2, 1, 0, 1),
-        Window(11, 2, 3, 2, 1, 0),
-        Window(8, 1, 2),
-    ):
-        assert mirrored(window).out == window.length
+@settings(max_examples=200, deadline=None)
+@given(
+    length=st.integers(1, 20),
+    size=st.integers(1, 7),
+    stride=st.integers(1, 5),
+    dilation=st.integers(1, 4),
+    before=st.integers(0, 6),
+    after=st.integers(0, 6),
+)
+def test_phases_sum_what_each_input_went_into(
+    length: int, size: int, stride: int, dilation: int, before: int, after: int
+) -> None:
+    window = Window(length, size, stride, dilation, before, after)
+    wanted: list[set[tuple[int, int]]] = [set() for _ in range(length)]
+    for o in range(window.out):
+        for t in range(size):
+            i = o * stride + t * dilation - before
+            if 0 <= i < length:
+                wanted[i].add((o, t))
+    found: list[set[tuple[int, int]]] = [set() for _ in range(length)]
+    for start, phase in enumerate(input_phases(window)):
+        if phase is None:
+            assert not any(wanted[start::stride])
+            continue
+        inner, where = phase
+        assert inner.length == window.out and where.length == length
+        assert inner.out == len(wanted[start::stride])
+        for j in range(inner.out):
+            for m in range(inner.size):
+                o, tap = j + m * inner.dilation - inner.before, where.first + m * where.step
+                if 0 <= o < window.out:
+                    found[where.start + j * where.stride].add((o, size - 1 - tap))
+    assert found == wanted
