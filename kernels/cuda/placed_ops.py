@@ -25,15 +25,10 @@ HOST_COMPUTED: Final = frozenset(
         *("StatelessRandomGetKeyCounter", "StatelessRandomGetAlg", "StatefulUniform"),
         *("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniformInt"),
         # places and choices
-        *("GatherNd", "ScatterNd", "ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub"),
-        *("ResourceGatherNd", "ResourceScatterNdUpdate", "ResourceScatterNdAdd"),
-        *("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "Where", "TopKV2", "TopK"),
-        *("DynamicStitch", "ParallelDynamicStitch", "DynamicPartition", "Unique", "UniqueV2"),
-        *("SegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"),
-        *("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "Bucketize"),
-        *("ReverseSequence", "InplaceUpdate", "InplaceAdd", "InplaceSub", "Bincount"),
-        *("ScatterMul", "ScatterDiv", "ScatterMin", "ScatterMax", "ResourceScatterMul"),
-        *("ResourceScatterDiv", "ResourceScatterMin", "ResourceScatterMax"),
+        *("Where", "TopKV2", "TopK", "DynamicStitch", "ParallelDynamicStitch", "DynamicPartition"),
+        *("Unique", "UniqueV2", "SegmentSum", "SparseSegmentSum", "SparseSegmentMean"),
+        *("SparseSegmentSqrtN", "Bucketize", "ReverseSequence", "Bincount"),
+        *("InplaceUpdate", "InplaceAdd", "InplaceSub"),
         *("SparseApplyAdagrad", "ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2"),
         *("ResourceSparseApplyMomentum", "ResourceSparseApplyKerasMomentum"),
         # matrices
@@ -65,7 +60,7 @@ HOST_COMPUTED: Final = frozenset(
         *("TensorListStack", "TensorListFromTensor", "TensorListLength", "TensorListElementShape"),
         *("TensorListGather", "TensorListScatter", "TensorListScatterV2", "TensorListConcatV2"),
         *("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "GetSessionHandleV2"),
-        *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable", "BroadcastTo"),
+        *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable"),
     }
 )
 

@@ -228,8 +228,13 @@ _SCATTERED: Final = {
 
 
 def combined(kind: str, dtype: DType) -> str:
-    """Return the expression of target value `t` after an update by `v`."""
+    """Return the expression of target value `t` after an update by `v`.
+
+    Raises Unsupported for the extreme of complex numbers.
+    """
     op, text = _SCATTERED[kind]
+    if dtype.is_complex and text not in ("", "v"):
+        raise Unsupported(f"{kind} of {dtype.name}")
     return expressions.emit_op(op, ("t", "v"), (dtype, dtype), dtype) if op else text
 
 

@@ -113,8 +113,6 @@ def scatter_into_variable(spec: NodeSpec) -> VariableScatter:
         dtype = _MOVED.get(dtype.size, dtype)
     if not typed_pointers.is_supported(dtype) or updates.dtype is not variable.dtype:
         raise Unsupported(f"{updates.dtype.name} into {variable.dtype.name}")
-    if kind in ("Max", "Min") and dtype.is_complex:
-        raise Unsupported(f"{kind} of {dtype.name}")
     one_value = not vectors and updates.shape == ()
     places = indices.shape[:-1] if vectors else indices.shape
     depth = int(indices.shape[-1]) if vectors else 1

@@ -15,6 +15,7 @@ _FAMILIES: Final = (
     "conv.pooling",
     "data_movement.gather",
     "data_movement.movement",
+    "data_movement.scatter",
     "elementwise.assign",
     "elementwise.loop",
     "elementwise.optimizer_updates",

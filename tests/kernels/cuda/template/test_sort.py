@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.harness import run_call
-from tests.kernels.cuda.linked import resources
+from tests.kernels.cuda.linked import resources_for
 from tests.kernels.launching import tensor
 from tfjit.kernels.cuda.template import sort
 from tfjit.kernels.cuda.template.kernel_text import KernelText
@@ -96,8 +96,7 @@ def test_no_registers_are_spilled() -> None:
             3, 5000, 5000, Elements(kind), Places(5000), "of a test", __name__, wide=kind == "i64"
         )
         sources += [launch.source for launch in made.launches]
-    for architecture in ("sm_80", "sm_90", "sm_100"):
-        for found in resources(sources, architecture):
-            # a block of 1024 threads has 64 registers a thread
-            assert found.local_bytes == 0 and found.registers <= 64
-            assert found.shared_bytes < 48 * 1024
+    for found in resources_for(sources):
+        # a block of 1024 threads has 64 registers a thread
+        assert found.local_bytes == 0 and found.registers <= 64
+        assert found.shared_bytes < 48 * 1024
