@@ -29,8 +29,6 @@ HOST_COMPUTED: Final = frozenset(
         *("Unique", "UniqueV2", "SegmentSum", "SparseSegmentSum", "SparseSegmentMean"),
         *("SparseSegmentSqrtN", "Bucketize", "ReverseSequence", "Bincount"),
         *("InplaceUpdate", "InplaceAdd", "InplaceSub"),
-        *("SparseApplyAdagrad", "ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2"),
-        *("ResourceSparseApplyMomentum", "ResourceSparseApplyKerasMomentum"),
         # matrices
         *("MatrixBandPart", "MatrixDiag", "MatrixDiagPart", "MatrixDiagV3", "MatrixDiagPartV3"),
         *("MatrixSetDiag", "MatrixSetDiagV3", "MatrixInverse", "MatrixDeterminant", "Cholesky"),

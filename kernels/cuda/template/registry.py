@@ -19,6 +19,7 @@ _FAMILIES: Final = (
     "elementwise.assign",
     "elementwise.loop",
     "elementwise.optimizer_updates",
+    "elementwise.sparse_updates",
     "fused",
     "gemm.matmul",
     "reduction.argmax",

@@ -131,8 +131,8 @@ def _updates_launch(
         text.split("u", "number", "column", "inner")
         text.line("record = ld(order_p, number)")
         text.line("row = record >> 32")
-        text.line("before = ld(order_p, select(number > 0, number - 1, 0)) >> 32")
-        with text.block("if row < rows and (number == 0 or before != row):"):
+        text.line("previous = ld(order_p, select(number > 0, number - 1, 0)) >> 32")
+        with text.block("if row < rows and (number == 0 or previous != row):"):
             text.line("at = row * inner + column")
             update.write_load(text)
             with text.block("while number < count and record >> 32 == row:"):
