@@ -25,7 +25,7 @@ HOST_COMPUTED: Final = frozenset(
         *("StatelessRandomGetKeyCounter", "StatelessRandomGetAlg", "StatefulUniform"),
         *("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniformInt"),
         # places and choices
-        *("Where", "TopKV2", "TopK", "DynamicStitch", "ParallelDynamicStitch", "DynamicPartition"),
+        *("Where", "DynamicStitch", "ParallelDynamicStitch", "DynamicPartition"),
         *("Unique", "UniqueV2", "SegmentSum", "SparseSegmentSum", "SparseSegmentMean"),
         *("SparseSegmentSqrtN", "Bucketize", "ReverseSequence", "Bincount"),
         *("InplaceUpdate", "InplaceAdd", "InplaceSub"),
@@ -40,7 +40,7 @@ HOST_COMPUTED: Final = frozenset(
         *("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MaxPool3D", "AvgPool3D"),
         *("ResizeBilinear", "ResizeBilinearGrad", "ResizeNearestNeighbor"),
         *("ResizeNearestNeighborGrad", "CropAndResize", "AdjustContrastv2", "AdjustHue"),
-        *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D", "InTopK", "InTopKV2"),
+        *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D"),
         *(
             "MaxPoolGradGrad",
             "MaxPoolWithArgmax",

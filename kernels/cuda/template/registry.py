@@ -26,6 +26,7 @@ _FAMILIES: Final = (
     "reduction.reduction",
     "reduction.row_reduction",
     "reduction.scan",
+    "reduction.top_k",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []

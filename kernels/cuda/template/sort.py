@@ -37,7 +37,7 @@ class Ends(Protocol):
         """Append the lines for one element.
 
         At the start they set `key`, an integer, from `row` and `place`; smaller keys come first. At
-        the end they use `row`, `rank`, `key` and `place`.
+        the end they use `row`, `rank` and `place`.
         """
 
 
@@ -75,7 +75,7 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """Use results: the parts of records."""
+    """Use results: the places of records."""
 
     end: Ends
     wide: bool
@@ -84,7 +84,6 @@ class _Results:
         self.end.write_head(text)
 
     def write_element(self, text: KernelText) -> None:
-        text.line(f"key = {'w' if self.wide else 'w >> 32'}")
         text.line(f"place = {'o' if self.wide else f'w & {PLACE}'}")
         self.end.write_element(text)
 
