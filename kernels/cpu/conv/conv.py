@@ -14,7 +14,7 @@ import numpy as np
 
 from tfjit.kernels.cpu.conv import winograd
 from tfjit.kernels.cpu.conv.nchw import either_layout
-from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
+from tfjit.kernels.cpu.conv.window import Layout, Window, channels_last, node_layout
 from tfjit.kernels.cpu.gemm.macro_kernel import (
     part_table,
     write_chunk_bounds,
@@ -344,13 +344,7 @@ def native_layout(node: NodeSpec) -> Layout:
 
     Raises Unsupported for other layouts.
     """
-    try:
-        layout = layout_of(node.attrs)
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
-    if not layout.channels_last:
-        raise Unsupported("NCHW")
-    return layout
+    return channels_last(node_layout(node))
 
 
 @native("Conv2D")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
+from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
 from tfjit.kernels.cuda.conv.patches import (
     Axis,
     FilterTaps,
@@ -31,17 +31,6 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Un
 
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
-
-
-def node_layout(node: NodeSpec) -> Layout:
-    """Return the layout of a convolution node.
-
-    Raises Unsupported for windows that it cannot have.
-    """
-    try:
-        return layout_of(node.attrs)
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
 
 
 def require_one_dtype(*specs: TensorSpec) -> None:
