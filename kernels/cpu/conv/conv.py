@@ -21,8 +21,9 @@ from tfjit.kernels.cpu.gemm.macro_kernel import (
     write_panels_of_lines,
     write_words,
 )
-from tfjit.kernels.cpu.gemm.matmul import matmul_call, operand_pointers, product_ns, traffic
+from tfjit.kernels.cpu.gemm.matmul import matmul_call, product_ns, traffic
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, tile_of
+from tfjit.kernels.cpu.gemm.operands import operand_pointers
 from tfjit.kernels.cpu.gemm.packing import (
     MatrixLayout,
     PanelPlan,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
+from tfjit.kernels.cpu.gemm.operands import operand_pointers
 from tfjit.kernels.cuda.conv.patches import (
     Axis,
     FilterTaps,
@@ -22,7 +23,7 @@ from tfjit.kernels.cuda.conv.patches import (
     window_words,
 )
 from tfjit.kernels.cuda.gemm.finish_text import finish_of
-from tfjit.kernels.cuda.gemm.matmul import matmul_call, operand_pointers, traffic
+from tfjit.kernels.cuda.gemm.matmul import matmul_call, traffic
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
 from tfjit.kernels.cuda.gemm.slabs import MatrixOperand, widest
 from tfjit.kernels.cuda.gemm.tiles import Plan, accumulator, choose
