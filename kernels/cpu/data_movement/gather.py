@@ -96,9 +96,10 @@ def gather_source(size: int, index_name: str, run: bool) -> KernelSource:
 
 
 def gather_extents(spec: NodeSpec) -> tuple[int, int, int, int, int]:
-    """Return batches, outer, indices of a batch, the limit of indices, inner elements.
+    """Return the extents of a gather along an axis.
 
-    Of a GatherV2, Gather or ResourceGather. Raises Unsupported for an unknown axis, and for an axis
+    They are batches, outer elements, indices of a batch, the limit of indices, inner elements.
+    Raises Unsupported for an unknown axis, and for an axis
     or batch dims that do not fit.
     """
     params, indices = spec.inputs[0], spec.inputs[1]

@@ -202,8 +202,9 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
     chunks = cost_model.chunks_for(cost, total)
     report = 8 * (1 + depth)
     words: tuple[Word, ...] = (
-        total, inner, *limits, Pointer("temp", 0), report, Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)
-    )  # fmt: skip
+        *(total, inner, *limits, Pointer("temp", 0), report),
+        *(Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)),
+    )
     source = gather_nd_source(size, _INDEX[indices.dtype.name], depth, inner >= 48)
     errors = {
         1: (
@@ -385,9 +386,10 @@ def filled_launch(out: TensorSpec, value: Pointer) -> Launch:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Describe a scatter into one value or into a copy of a tensor.
+    """Describe a scatter into a filled or copied tensor.
 
-    kind: of `combined`. depth: of index vectors. constants: the value, none for a copy of input 0.
+    kind: of `combined`. depth: of index vectors. constants: the value of a filled one, none for a
+    copy of input 0.
     """
 
     kind: str

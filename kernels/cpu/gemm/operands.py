@@ -14,10 +14,10 @@ def swapped(node: NodeSpec) -> tuple[bool, bool]:
 
 
 def product_sizes(x: TensorSpec, y: TensorSpec, adj_x: bool, adj_y: bool) -> tuple[int, int, int]:
-    """Return m, k and n of products [..., m, k] x [..., k, n].
+    """Return the sizes m, k and n of products.
 
-    adj_x, adj_y: the last two axes are swapped. Raises Unsupported for two dtypes, ValueError for
-    inner sizes that differ.
+    x is [..., m, k], y [..., k, n]. adj_x, adj_y: the last two axes are swapped. Raises
+    Unsupported for two dtypes, ValueError for inner sizes that differ.
     """
     if y.dtype is not x.dtype:
         raise Unsupported(f"product of {x.dtype.name} and {y.dtype.name}")

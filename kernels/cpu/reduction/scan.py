@@ -133,11 +133,11 @@ def rows_source(kind: str, dtype: DType) -> KernelSource:
 
 
 KINDS: Final = {"Cumsum": "sum", "Cumprod": "prod", "CumulativeLogsumexp": "logsumexp"}
-"""What a running total is of, by op type."""
+"""Kinds of running totals, by op type."""
 
 
 def scanned_extents(spec: NodeSpec) -> tuple[int, int, int]:
-    """Return the elements before, along and behind the axis of a running total.
+    """Return the elements before, along and behind the scanned axis.
 
     Raises Unsupported for an unknown axis, one out of range, and types without the total.
     """

@@ -44,7 +44,7 @@ def _launch(s: Source, words: tuple[Word, ...], units: int, title: str) -> CudaL
 
 
 def widest_words(size: int, inner: int) -> tuple[int, int]:
-    """Return the bytes and the number of the widest words that fill rows.
+    """Return the bytes and number of the widest words that fill rows.
 
     size, inner: bytes and number of a row's elements. Raises Unsupported for elements that are no
     words.
@@ -56,7 +56,7 @@ def widest_words(size: int, inner: int) -> tuple[int, int]:
 
 
 def refuse_errors(spec: NodeSpec) -> None:
-    """Raise Unsupported where an index out of range has to be an error."""
+    """Raise Unsupported where indices out of range are errors."""
     if spec.attrs.get("bad_indices_policy", b"") == b"ERROR":
         raise Unsupported("errors for indices out of range are the host's")
 

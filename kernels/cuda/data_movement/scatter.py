@@ -77,7 +77,10 @@ class _Combination:
 
 @dataclass(frozen=True, slots=True)
 class _Replacement:
-    """Replace words of a target by those of the last update. size: bytes of a word."""
+    """Replace words of a target by those of the last update.
+
+    size: bytes of a word. one_value: a single update serves all rows.
+    """
 
     size: int
     target: Pointer
@@ -163,7 +166,10 @@ def _into_variable(spec: NodeSpec) -> NativeCall:
 
 
 def _into_copy(spec: NodeSpec, scatter: Scatter, limits: Sequence[int]) -> NativeCall:
-    """Return the call of a start and its updates. limits: of the index vectors."""
+    """Return the call of a start and its updates.
+
+    limits: of the index vectors.
+    """
     out = spec.outputs[0]
     index = row_index(spec, scatter.indices.index, limits)
     inner = prod(out.shape[len(limits) :])

@@ -1,4 +1,4 @@
-"""Build optimizer updates of the rows that a sparse gradient names, for GPUs.
+"""Build optimizer updates by sparse gradients for GPUs.
 
 The rules are those of the dense updates. A row that comes several times is updated as often, in the
 order of the indices, as on the host. An index out of range is skipped, as on TensorFlow's GPUs.

@@ -1,4 +1,4 @@
-"""Build TopK and InTopK for GPUs: the largest elements of rows, in order.
+"""Build TopK and InTopK for GPUs: the largest elements of rows.
 
 The order is the host's: by the same integer keys, in which NaN comes above all other values, and
 equal elements by their place. The rows are sorted as `sort` describes, tile by tile.
@@ -23,12 +23,15 @@ from tfjit.kernels.cuda.template.sort import sort_rows
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _LONG: Final = 1024
-"""Scores of a row from which on a whole block counts the better ones."""
+"""Scores of a row from which on a block counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """Sort elements by falling keys. lines: set the key of an element `x`."""
+    """Sort elements by falling keys.
+
+    lines: set the key of an element `x`.
+    """
 
     dtype: DType
     length: int

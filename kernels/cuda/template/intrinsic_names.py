@@ -27,6 +27,6 @@ NAMES: Final = (
     "blocks", "div_u32", "div_u64", "f32_bits", "f64_bits", "fma", "iadd", "iand", "imul",
     "ishr", "ixor", "ld", "ld_ro", "ld_ro_vec16", "ld_ro_vec2", "ld_ro_vec4", "ld_ro_vec8",
     "ld_shared", "ld_vec16", "ld_vec2", "ld_vec4", "ld_vec8", "rem_u32", "rem_u64", "select",
-    "shuffle_down", "shuffle_xor", "st", "st_shared", "st_vec16", "st_vec2", "st_vec4", "st_vec8", "sync_threads", "thread",
-    "thread_y", "threads", "unit", "units",
+    "shuffle_down", "shuffle_xor", "st", "st_shared", "st_vec16", "st_vec2", "st_vec4", "st_vec8",
+    "sync_threads", "thread", "thread_y", "threads", "unit", "units",
 )  # fmt: skip

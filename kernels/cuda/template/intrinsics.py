@@ -740,5 +740,5 @@ def ixor(tyctx: object, a: Type, b: Type) -> Typed:
 
 @intrinsic
 def ishr(tyctx: object, a: Type, b: Type) -> Typed:
-    """Return a >> b in the type of a, which keeps the sign."""
+    """Return a >> b in the type of a, with its sign."""
     return _integer_operation(a, "ashr")

@@ -1,4 +1,4 @@
-"""Visit the rows that an index tensor names, updates of one row in their order.
+"""Visit the rows that indices name, updates of a row in order.
 
 The index vectors are sorted by row, equal rows in the order of the indices. Then one thread applies
 all updates of an element, one after the other: the result is that of a loop over the indices, and
@@ -98,9 +98,10 @@ def row_index(spec: NodeSpec, number: int, limits: Sequence[int]) -> RowIndex:
 def ordered_updates(
     index: RowIndex, inner: int, update: RowUpdate, what: str, module: str
 ) -> tuple[tuple[CudaLaunch, ...], tuple[int, ...]]:
-    """Return the launches that update rows in the order of the indices, and temp_bytes.
+    """Return the launches that update rows, and the bytes of temporaries.
 
-    inner: elements of a row. Raises Unsupported for too many rows.
+    inner: elements of a row. what: the update, for comment and title. Raises
+    Unsupported for too many rows.
     """
     if index.rows > _MAX_ROWS:
         raise Unsupported(f"{index.rows} rows")

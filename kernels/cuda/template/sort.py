@@ -23,12 +23,15 @@ _LEAST: Final = 32
 _MAX_THREADS: Final = 1024
 _MAX_LENGTH: Final = 1 << 31
 PLACE: Final = 0xFFFFFFFF
-"""The bits of a narrow record that hold the place; those above hold the key."""
+"""The bits of a narrow record that hold the place.
+
+Those above hold the key.
+"""
 _LAST: Final = (1 << 63) - 1
 
 
 class Ends(Protocol):
-    """Write one end of a sort: the load of its keys, or the use of its results."""
+    """Write one end of a sort: loads of keys, uses of results."""
 
     def write_head(self, text: KernelText) -> None:
         """Append the lines before all loops: arguments and pointers."""
@@ -199,7 +202,7 @@ def _tiles_launch(
     rows: int, length: int, keep: int, tile: int, start: Ends, end: Ends, wide: bool, what: str,
     module: str,
 ) -> CudaLaunch:  # fmt: skip
-    """Return the launch that sorts each tile, and uses its first `keep` elements."""
+    """Return the launch that sorts tiles and uses their first elements."""
     threads = min(_MAX_THREADS, max(_LEAST, tile // 2))
     parts = -(-length // tile)
     text = KernelText(fits_32_bits([rows * parts]))
