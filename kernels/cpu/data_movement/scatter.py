@@ -403,7 +403,7 @@ class Scatter:
 def scatter_into_copy(spec: NodeSpec) -> Scatter:
     """Return the parts of a ScatterNd or TensorScatter op.
 
-    Raises Unsupported where shapes do not fit, and where there are no elements.
+    Raises Unsupported for sums of bool, where shapes do not fit, and where there are no elements.
     """
     plain = spec.op == "ScatterNd"
     at = Pointer("in", 0 if plain else 1), Pointer("in", 1 if plain else 2)
@@ -416,8 +416,10 @@ def scatter_into_copy(spec: NodeSpec) -> Scatter:
         or not indices.size
     ):
         raise Unsupported("shapes do not fit")
-    kind = "Add" if plain else spec.op.removeprefix("TensorScatter")
+    kind = "Add" if spec.op.startswith("ScatterNd") else spec.op.removeprefix("TensorScatter")
     if out.dtype is d.bool:
+        if spec.op == "ScatterNdNonAliasingAdd":
+            raise Unsupported("sums of bool")
         kind = "Update"
     constants = (np.zeros(1, np.dtype(out.dtype.as_numpy_dtype)),) if plain else ()
     moved = (1 if plain else 2) * out.nbytes + 3 * updates.nbytes + indices.nbytes
@@ -437,6 +439,7 @@ def start_launch(spec: NodeSpec, scatter: Scatter) -> Launch:
 
 @native(
     "ScatterNd",
+    "ScatterNdNonAliasingAdd",
     "TensorScatterAdd",
     "TensorScatterSub",
     "TensorScatterMax",

@@ -106,6 +106,8 @@ def _zero(size: int) -> str:
 def _gather_nd(spec: NodeSpec) -> NativeCall:
     refuse_errors(spec)
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+    if not out.size:
+        return NativeCall(())
     _, limits, inner = gather_nd_extents(spec)
     index = row_index(spec, 1, limits)
     size, inner = widest_words(params.dtype.size, inner)

@@ -190,6 +190,7 @@ def _into_copy(spec: NodeSpec, scatter: Scatter, limits: Sequence[int]) -> Nativ
 
 @device_native(
     "ScatterNd",
+    "ScatterNdNonAliasingAdd",
     "TensorScatterAdd",
     "TensorScatterSub",
     "TensorScatterMax",
@@ -206,4 +207,6 @@ def _scatter_nd(spec: NodeSpec) -> NativeCall:
     "UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"
 )
 def _unsorted_segment(spec: NodeSpec) -> NativeCall:
+    if not spec.outputs[0].size:
+        return NativeCall(())
     return _into_copy(spec, segment_scatter(spec), spec.outputs[0].shape[:1])

@@ -1,13 +1,16 @@
-"""Build TopK and InTopK for GPUs: the largest elements of rows.
+"""Build TopK, NthElement and InTopK for GPUs.
 
-The order is the host's: by the same integer keys, in which NaN comes above all other values, and
+The order of elements is the host's: by the same integer keys, in which NaN comes above all other values, and
 equal elements by their place. The rows are sorted as `sort` describes, tile by tile.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Final
+
+import numpy as np
 
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
@@ -17,7 +20,7 @@ from tfjit.kernels.cuda.reduction import steps
 from tfjit.kernels.cuda.reduction.steps import WARP
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.kernel_text import KernelText
-from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.launches import MAX_BLOCKS, THREADS, CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.cuda.template.sort import sort_rows
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
@@ -27,15 +30,12 @@ _LONG: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Largest:
-    """Sort elements by falling keys.
-
-    lines: set the key of an element `x`.
-    """
+class _Elements:
+    """Sort elements by rising or falling keys."""
 
     dtype: DType
     length: int
-    lines: tuple[str, ...]
+    falling: bool
 
     def write_head(self, text: KernelText) -> None:
         text.line(f"x_p = {element_kinds.pointer(self.dtype, text.argument('x', _X))}")
@@ -44,9 +44,10 @@ class _Largest:
     def write_element(self, text: KernelText) -> None:
         element = "ld_ro(x_p, row * row_length + place)"
         text.line(f"x = {expressions.loaded(self.dtype, element)}")
-        for line in self.lines:
+        for line in key_lines(self.dtype):
             text.line(line)
-        text.line(f"key = ixor(key, int{64 if self.dtype in WIDE else 32}(-1))")
+        if self.falling:
+            text.line(f"key = ixor(key, int{64 if self.dtype in WIDE else 32}(-1))")
 
 
 _X: Final = Pointer("in", 0)
@@ -79,17 +80,53 @@ class _Results:
 def _top_k(spec: NodeSpec) -> NativeCall:
     x, values, places = spec.inputs[0], *spec.outputs
     rows, length, k = top_k_extents(spec)
-    lines = tuple(key_lines(x.dtype))
     if not rows * k:
         return NativeCall(())
-    largest = _Largest(x.dtype, length, lines)
+    elements = _Elements(x.dtype, length, falling=True)
     results = _Results(x.dtype, places.dtype, length, k)
     what = f"largest of {x.dtype.name} by {places.dtype.name}"
-    made = sort_rows(
-        rows, length, k, largest, results, what, __name__, wide=x.dtype in WIDE
-    )  # fmt: skip
+    made = sort_rows(rows, length, k, elements, results, what, __name__, wide=x.dtype in WIDE)
     moved = x.nbytes + values.nbytes + places.nbytes
     return NativeCall(made.launches, temp_bytes=made.temp_bytes, bytes_moved=moved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """Store the element of one rank."""
+
+    dtype: DType
+    length: int
+    rank: int
+
+    def write_head(self, text: KernelText) -> None:
+        x = element_kinds.pointer(self.dtype, text.argument("value_from", _X))
+        text.line(f"from_x = {x}")
+        y = element_kinds.pointer(self.dtype, text.argument("value", Pointer("out", 0)))
+        text.line(f"value_p = {y}")
+        text.argument("x_length", self.length)
+        text.argument("wanted", self.rank)
+
+    def write_element(self, text: KernelText) -> None:
+        with text.block("if rank == wanted:"):
+            text.line("st(value_p, row, ld_ro(from_x, row * x_length + place))")
+
+
+@device_native("NthElement")
+def _nth_element(spec: NodeSpec) -> NativeCall:
+    x = spec.inputs[0]
+    if 1 not in spec.constants:
+        raise Unsupported("n is not known while planning")
+    n = int(np.asarray(spec.constants[1]).reshape(-1)[0])
+    if not x.shape or not 0 <= n < x.shape[-1]:
+        raise Unsupported("n is out of range")
+    rows, length = prod(x.shape[:-1]), x.shape[-1]
+    if not rows:
+        return NativeCall(())
+    elements = _Elements(x.dtype, length, falling=bool(spec.attrs.get("reverse", False)))
+    what, wide = f"one element of {x.dtype.name} by rank", x.dtype in WIDE
+    end = _Element(x.dtype, length, n)
+    made = sort_rows(rows, length, n + 1, elements, end, what, __name__, wide=wide)
+    return NativeCall(made.launches, temp_bytes=made.temp_bytes, bytes_moved=x.nbytes)
 
 
 def _in_top_launch(index: DType, rows: int, length: int, k: int) -> CudaLaunch:
@@ -129,7 +166,7 @@ def _in_top_launch(index: DType, rows: int, length: int, k: int) -> CudaLaunch:
             text.line("sync_threads()")
         text.line("row += blocks()")
     title = f"in top k of {index.name} targets"
-    grid = grid_for(rows, 1)
+    grid = grid_for(rows, 1, MAX_BLOCKS * THREADS // threads)
     return text.launch(f"{title}, {threads} threads a row", title, __name__, grid, (threads, 1, 1))
 
 

@@ -23,6 +23,7 @@ _FAMILIES: Final = (
     "fused",
     "gemm.matmul",
     "reduction.argmax",
+    "reduction.binary_search",
     "reduction.reduction",
     "reduction.row_reduction",
     "reduction.scan",

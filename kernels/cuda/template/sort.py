@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
-from tfjit.kernels.cuda.template.launches import MAX_BLOCKS, CudaLaunch, grid_for
+from tfjit.kernels.cuda.template.launches import MAX_BLOCKS, THREADS, CudaLaunch, grid_for
 from tfjit.kernels.registry import Pointer, Unsupported
 
 TILE: Final = 2048
 """Elements of a row that a block sorts at a time."""
-_LEAST: Final = 32
+_LEAST_THREADS: Final = 32
 _MAX_THREADS: Final = 1024
 _MAX_LENGTH: Final = 1 << 31
 PLACE: Final = 0xFFFFFFFF
@@ -168,7 +168,7 @@ def sort_rows(
         return stored
 
     while True:
-        tile = min(TILE, max(_LEAST, 1 << (length - 1).bit_length()))
+        tile = min(TILE, max(2, 1 << (length - 1).bit_length()))
         parts = -(-length // tile)
         kept = keep if 2 * keep <= tile or parts == 1 else tile
         count = (parts - 1) * kept + min(kept, length - (parts - 1) * tile)
@@ -203,7 +203,7 @@ def _tiles_launch(
     module: str,
 ) -> CudaLaunch:  # fmt: skip
     """Return the launch that sorts tiles and uses their first elements."""
-    threads = min(_MAX_THREADS, max(_LEAST, tile // 2))
+    threads = min(_MAX_THREADS, max(_LEAST_THREADS, tile // 2))
     parts = -(-length // tile)
     text = KernelText(fits_32_bits([rows * parts]))
     text.argument("tiles", rows * parts)
@@ -246,7 +246,8 @@ def _tiles_launch(
             text.line(f"i += {threads}")
         text.line("sync_threads()")
         text.line("t += blocks()")
-    grid = (max(1, min(rows * parts, MAX_BLOCKS)), 1, 1)
+    # small blocks fill a processor in larger numbers
+    grid = grid_for(rows * parts, 1, MAX_BLOCKS * max(1, THREADS // threads))
     title = _title(wide, what)
     return text.launch(f"sort tiles, {title}", f"sort, {title}", module, grid, (threads, 1, 1))
 

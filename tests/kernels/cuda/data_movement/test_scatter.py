@@ -46,6 +46,13 @@ def test_rows_by_vectors(kind: str, prefix: str) -> None:
     check(op, values(4, 3), vectors(6, 4, 3).reshape(2, 3, 2), values(2, 3))
 
 
+def test_sums_by_a_legacy_name() -> None:
+    check("ScatterNdNonAliasingAdd", values(4, 3), vectors(9, 4), values(9, 3))
+    flags = np.array([True, False])
+    with pytest.raises(Unsupported, match="sums of bool"):
+        call_of("ScatterNdNonAliasingAdd", [flags, np.int32([[1]]), flags[:1]], [tensor(flags)])
+
+
 @pytest.mark.parametrize(
     "dtype", ["float64", "float16", "int8", "uint8", "int16", "int64", "uint32", "complex64"]
 )

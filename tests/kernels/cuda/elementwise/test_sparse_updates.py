@@ -32,7 +32,7 @@ def test_rows_that_repeat(name: str, attrs: dict[str, Any]) -> None:
 def test_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their order comes from merged runs."""
     monkeypatch.setattr(sort, "TILE", 8)
-    monkeypatch.setattr(sort, "_LEAST", 4)
+    monkeypatch.setattr(sort, "_LEAST_THREADS", 4)
     index = RNG.integers(0, 4, 40)
     op = "SparseApplyMomentum"
     check(op, *arguments(op, np.dtype(np.float64), (6, 2), index), near=1e-12)

@@ -22,7 +22,7 @@ def test_the_last_replacement_stays(
 ) -> None:
     """With runs of 8 indices that are merged, too."""
     monkeypatch.setattr(sort, "TILE", 8)
-    monkeypatch.setattr(sort, "_LEAST", 4)
+    monkeypatch.setattr(sort, "_LEAST_THREADS", 4)
     rows = RNG.integers(0, limit, count).astype(np.int32)
     x, updates = np.zeros((limit, 3), np.float32), RNG.standard_normal((count, 3)).astype("f4")
     call = check("ResourceScatterUpdate", x, rows, updates)

@@ -54,7 +54,7 @@ def places(x: np.ndarray, keep: int) -> tuple[np.ndarray, int]:
 @pytest.fixture
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sort, "TILE", 8)
-    monkeypatch.setattr(sort, "_LEAST", 4)
+    monkeypatch.setattr(sort, "_LEAST_THREADS", 4)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -90,13 +90,10 @@ def test_rows_that_are_too_long() -> None:
 
 
 def test_no_registers_are_spilled() -> None:
-    sources = []
-    for kind in ("i32", "i64"):
-        made = sort.sort_rows(
-            3, 5000, 5000, Elements(kind), Places(5000), "of a test", __name__, wide=kind == "i64"
-        )
-        sources += [launch.source for launch in made.launches]
-    for found in resources_for(sources):
+    made = sort.sort_rows(3, 5000, 9, Elements("i32"), Places(9), "of a test", __name__)
+    runs = sort.sort_rows(3, 5000, 5000, Elements("i32"), Places(5000), "of a test", __name__)
+    sources = dict.fromkeys(launch.source for launch in (*made.launches, *runs.launches))
+    for found in resources_for(list(sources)):
         # a block of 1024 threads has 64 registers a thread
         assert found.local_bytes == 0 and found.registers <= 64
         assert found.shared_bytes < 48 * 1024
