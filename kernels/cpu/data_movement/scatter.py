@@ -201,10 +201,8 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
     )
     chunks = cost_model.chunks_for(cost, total)
     report = 8 * (1 + depth)
-    words: tuple[Word, ...] = (
-        *(total, inner, *limits, Pointer("temp", 0), report),
-        *(Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)),
-    )
+    ends = Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)
+    words: tuple[Word, ...] = (total, inner, *limits, Pointer("temp", 0), report, *ends)
     source = gather_nd_source(size, _INDEX[indices.dtype.name], depth, inner >= 48)
     errors = {
         1: (

@@ -1,4 +1,4 @@
-"""Build LowerBound and UpperBound for GPUs: the places of values in sorted rows."""
+"""Build LowerBound and UpperBound for GPUs: places in sorted rows."""
 
 from __future__ import annotations
 

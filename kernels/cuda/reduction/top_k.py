@@ -1,7 +1,7 @@
 """Build TopK, NthElement and InTopK for GPUs.
 
-The order of elements is the host's: by the same integer keys, in which NaN comes above all other values, and
-equal elements by their place. The rows are sorted as `sort` describes, tile by tile.
+The order of elements is the host's, by the same integer keys: NaN comes above all other values, and
+equal elements keep their places. The rows are sorted as `sort` describes, tile by tile.
 """
 
 from __future__ import annotations
