@@ -109,7 +109,7 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
     if not out.size:
         return NativeCall(())
     _, limits, inner = gather_nd_extents(spec)
-    index = row_index(spec, 1, limits)
+    index = row_index(spec, 1, limits, len(limits))
     size, inner = widest_words(params.dtype.size, inner)
     count = index.count * inner
     text = KernelText(fits_32_bits([count]))

@@ -1,14 +1,13 @@
 """Build scatters and sums of segments.
 
-An index out of range changes nothing, as on TensorFlow's GPUs. Sums of the types that memory can
-add to are atomic: updates of one element are added in any order. All other updates have the order
-of the indices, as on the host. No update is checked for zero: a quotient of floats may be infinite,
-and integers are divided on the host alone.
+An index out of range changes nothing, as on TensorFlow's GPUs. Sums and extremes of the types that
+memory can combine are atomic: updates of one element have any order, which sums of floats may show.
+All other updates have the order of the indices, as on the host. No update is checked for zero: a
+quotient of floats may be infinite, and integers are divided on the host alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final, cast
@@ -33,8 +32,12 @@ from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.cuda.template.row_order import RowIndex, ordered_updates, row_index
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
-_SUMMED: Final = frozenset({"float32", "float64", "int32", "int64"})
-"""Types with atomic additions."""
+_ATOMIC_TYPES: Final = frozenset({"float32", "float64", "int32", "int64"})
+_ATOMIC: Final = {
+    "Add": "atomic_add", "Sub": "atomic_add", "Max": "atomic_max", "Min": "atomic_min",
+    "SegmentMax": "atomic_max", "SegmentMin": "atomic_min",
+}  # fmt: skip
+"""Atomic forms of combinations."""
 
 Launches = tuple[tuple[CudaLaunch, ...], tuple[int, ...]]
 """Launches, and the bytes of their temporary memory."""
@@ -52,6 +55,15 @@ class _Combination:
     target: Pointer
     updates: Pointer
     one_value: bool
+    replaces: bool = False
+
+    @property
+    def atomic(self) -> str:
+        """Return the name of the atomic form, or "" without one."""
+        # extremes of segments keep a NaN by its place
+        by_order = self.kind.startswith("Segment") and self.dtype.is_floating
+        has_form = self.dtype.name in _ATOMIC_TYPES and not by_order
+        return _ATOMIC.get(self.kind, "") if has_form else ""
 
     def write_head(self, text: KernelText) -> None:
         pointer = element_kinds.pointer(self.dtype, text.argument("target", self.target))
@@ -86,6 +98,7 @@ class _Replacement:
     target: Pointer
     updates: Pointer
     one_value: bool
+    replaces: bool = True
 
     def write_head(self, text: KernelText) -> None:
         kind = element_kinds.raw_kind(self.size)
@@ -93,10 +106,10 @@ class _Replacement:
         text.line(f"from_p = ptr_{kind}({text.argument('updates', self.updates)})")
 
     def write_load(self, text: KernelText) -> None:
-        text.line("from_at = int64(0)")
+        """Append nothing: the element is replaced."""
 
     def write_update(self, text: KernelText) -> None:
-        """Append nothing: `from_at` is what the last update leaves."""
+        """Append nothing: the store names the update."""
 
     def write_store(self, text: KernelText) -> None:
         place = "0" if self.one_value else "from_at"
@@ -120,13 +133,13 @@ def _scattered(
         raise Unsupported(f"scatter of {dtype.name}")
     what = f"scatter {kind.lower()} of {dtype.name} {by}"
     combination = _Combination(kind, dtype, target, updates, one_value)
-    if kind in ("Add", "Sub") and dtype.name in _SUMMED:
-        return (_sums_launch(combination, index, inner, what),), ()
+    if combination.atomic:
+        return (_atomic_launch(combination, index, inner, what),), ()
     return ordered_updates(index, inner, combination, what, __name__)
 
 
-def _sums_launch(combination: _Combination, index: RowIndex, inner: int, what: str) -> CudaLaunch:
-    """Return the launch that adds updates in any order."""
+def _atomic_launch(combination: _Combination, index: RowIndex, inner: int, what: str) -> CudaLaunch:
+    """Return the launch that combines updates in any order."""
     count = index.count * inner
     text = KernelText(fits_32_bits([count]))
     text.argument("count", count)
@@ -141,7 +154,7 @@ def _sums_launch(combination: _Combination, index: RowIndex, inner: int, what: s
         with text.block("if target_row < rows:"):
             combination.write_value(text)
             value = "-v" if combination.kind == "Sub" else "v"
-            text.line(f"atomic_add(to_p, target_row * inner + column, {value})")
+            text.line(f"{combination.atomic}(to_p, target_row * inner + column, {value})")
         text.line("from_at = advance(from_at, grid_step)")
     return text.launch(what, what, __name__, grid_for(count))
 
@@ -153,7 +166,7 @@ def _into_variable(spec: NodeSpec) -> NativeCall:
     scatter = variable_scatter.scatter_into_variable(spec)
     if scatter.refuses_zeros and scatter.dtype.is_integer:
         raise Unsupported(f"{spec.op} of {variable.dtype.name} fails for zeros")
-    index = row_index(spec, 1, variable.shape[: scatter.depth])
+    index = row_index(spec, 1, variable.shape, scatter.depth)
     inner = prod(variable.shape[scatter.depth :])
     if index.count * inner == 0:
         return NativeCall(())
@@ -165,14 +178,11 @@ def _into_variable(spec: NodeSpec) -> NativeCall:
     return NativeCall(launches, temp_bytes=temp_bytes, bytes_moved=moved)
 
 
-def _into_copy(spec: NodeSpec, scatter: Scatter, limits: Sequence[int]) -> NativeCall:
-    """Return the call of a start and its updates.
-
-    limits: of the index vectors.
-    """
+def _into_copy(spec: NodeSpec, scatter: Scatter) -> NativeCall:
+    """Return the call of a start and its updates."""
     out = spec.outputs[0]
-    index = row_index(spec, scatter.indices.index, limits)
-    inner = prod(out.shape[len(limits) :])
+    index = row_index(spec, scatter.indices.index, out.shape, scatter.depth)
+    inner = prod(out.shape[scatter.depth :])
     with copies_by(copy_launch):
         first = cast("CudaLaunch", start_launch(spec, scatter))
     launches: Launches = ((), ())
@@ -199,8 +209,7 @@ def _into_copy(spec: NodeSpec, scatter: Scatter, limits: Sequence[int]) -> Nativ
 )
 def _scatter_nd(spec: NodeSpec) -> NativeCall:
     refuse_errors(spec)
-    scatter = scatter_into_copy(spec)
-    return _into_copy(spec, scatter, spec.outputs[0].shape[: scatter.depth])
+    return _into_copy(spec, scatter_into_copy(spec))
 
 
 @device_native(
@@ -209,4 +218,4 @@ def _scatter_nd(spec: NodeSpec) -> NativeCall:
 def _unsorted_segment(spec: NodeSpec) -> NativeCall:
     if not spec.outputs[0].size:
         return NativeCall(())
-    return _into_copy(spec, segment_scatter(spec), spec.outputs[0].shape[:1])
+    return _into_copy(spec, segment_scatter(spec))

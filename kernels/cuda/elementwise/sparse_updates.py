@@ -32,6 +32,7 @@ class _Rule:
 
     update: Update
     parts: SparseUpdate
+    replaces: bool = False
 
     def lines(self) -> list[str]:
         return body_lines(self.update, self.parts.kind, self.parts.flag, self.parts.square_root)
@@ -66,7 +67,7 @@ class _Rule:
 def _build(name: str, node: NodeSpec) -> NativeCall:
     update, var = UPDATES[name], node.inputs[0]
     parts = sparse_update(update, node)
-    index = row_index(node, parts.indices, var.shape[:1])
+    index = row_index(node, parts.indices, var.shape)
     inner = prod(var.shape[1:])
     elements = index.count * inner
     if elements == 0:

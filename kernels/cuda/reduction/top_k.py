@@ -38,7 +38,7 @@ class _Elements:
     falling: bool
 
     def write_head(self, text: KernelText) -> None:
-        text.line(f"x_p = {element_kinds.pointer(self.dtype, text.argument('x', _X))}")
+        text.line(f"x_p = {element_kinds.pointer(self.dtype, text.argument('elements', _X))}")
         text.argument("row_length", self.length)
 
     def write_element(self, text: KernelText) -> None:

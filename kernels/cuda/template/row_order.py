@@ -2,7 +2,8 @@
 
 The index vectors are sorted by row, equal rows in the order of the indices. Then one thread applies
 all updates of an element, one after the other: the result is that of a loop over the indices, and
-the same in each run. An index out of range is skipped, as is the padding of indices.
+the same in each run. So a row that comes very often takes long. An index out of range is skipped,
+as is the padding of indices.
 """
 
 from __future__ import annotations
@@ -19,13 +20,19 @@ from tfjit.kernels.cuda.template.sort import PLACE, Sorted, sort_rows
 from tfjit.kernels.registry import NodeSpec, Pointer, Unsupported
 
 _MAX_ROWS: Final = (1 << 31) - 1
+_UNROLLED: Final = 4
+"""Updates of an element whose loads are under way together."""
 
 
 class RowUpdate(Protocol):
     """Write the update of one element of a row.
 
-    The element is at index `at` of the target; an update has it at index `from_at`.
+    The element is at index `at` of the target; an update has it at index `from_at`. replaces: only
+    the last update of an element counts.
     """
+
+    @property
+    def replaces(self) -> bool: ...
 
     def write_head(self, text: KernelText) -> None:
         """Append the lines before all loops: arguments, pointers, scalars."""
@@ -85,14 +92,16 @@ class RowIndex:
         text.line("key = target_row")
 
 
-def row_index(spec: NodeSpec, number: int, limits: Sequence[int]) -> RowIndex:
-    """Return the index vectors in an input. Raises Unsupported for other types."""
+def row_index(spec: NodeSpec, number: int, shape: Sequence[int], depth: int = 1) -> RowIndex:
+    """Return the vectors in input `number` that index into a shape.
+
+    depth: of the vectors. Raises Unsupported for other types and for vectors that are too long.
+    """
     indices = spec.inputs[number]
-    depth = len(limits)
-    if not depth > 0:
-        raise Unsupported("index vectors without numbers")
+    if not 0 < depth <= len(shape):
+        raise Unsupported(f"index vectors of {depth} for an array of rank {len(shape)}")
     kind = index_kind(indices)
-    return RowIndex(kind, Pointer("in", number), tuple(limits), indices.size // depth)
+    return RowIndex(kind, Pointer("in", number), tuple(shape[:depth]), indices.size // depth)
 
 
 def ordered_updates(
@@ -116,7 +125,8 @@ def _updates_launch(
 ) -> CudaLaunch:
     """Return the launch that applies sorted updates.
 
-    The thread of the first update of a row's element applies all of them.
+    The thread of the first update of a row's element applies all of them, or that of the last one
+    its own.
     """
     units = index.count * inner
     text = KernelText(fits_32_bits([units]))
@@ -132,18 +142,43 @@ def _updates_launch(
         text.split("u", "number", "column", "inner")
         text.line("record = ld(order_p, number)")
         text.line("row = record >> 32")
-        text.line("previous = ld(order_p, select(number > 0, number - 1, 0)) >> 32")
-        with text.block("if row < rows and (number == 0 or previous != row):"):
+        near, end = ("+ 1", "count - 1") if update.replaces else ("- 1", "0")
+        text.line(f"is_end = number == {end}")
+        text.line(f"near = ld(order_p, select(is_end, number, number {near})) >> 32")
+        with text.block("if row < rows and (is_end or near != row):"):
             text.line("at = row * inner + column")
             update.write_load(text)
-            with text.block("while number < count and record >> 32 == row:"):
-                text.line(f"from_at = (record & {PLACE}) * inner + column")
-                update.write_update(text)
-                text.line("number += 1")
-                text.line("record = ld(order_p, select(number < count, number, 0))")
+            if update.replaces:
+                _write_update(text, update, "record")
+            else:
+                _write_updates(text, update)
             update.write_store(text)
         text.line("u = advance(u, grid_step)")
     return text.launch(what, what, module, grid_for(units))
+
+
+def _write_updates(text: KernelText, update: RowUpdate) -> None:
+    """Append all updates of a row's element from `number` on.
+
+    Records are sorted: if a later one is of the row, so are those before it.
+    """
+    last = _UNROLLED - 1
+    text.line("left = count - number")
+    with text.block(f"while left > {last} and ld(order_p, number + {last}) >> 32 == row:"):
+        for k in range(_UNROLLED):
+            text.line(f"record{k} = ld(order_p, number + {k})")
+        for k in range(_UNROLLED):
+            _write_update(text, update, f"record{k}")
+        text.line(f"number += {_UNROLLED}")
+        text.line("left = count - number")
+    with text.block("while number < count and ld(order_p, number) >> 32 == row:"):
+        _write_update(text, update, "ld(order_p, number)")
+        text.line("number += 1")
+
+
+def _write_update(text: KernelText, update: RowUpdate, record: str) -> None:
+    text.line(f"from_at = ({record} & {PLACE}) * inner + column")
+    update.write_update(text)
 
 
 __all__ = ["RowIndex", "RowUpdate", "ordered_updates", "row_index"]

@@ -39,4 +39,7 @@ def test_more_rows_than_a_key_holds() -> None:
 def test_other_indices() -> None:
     table, one = tensor(np.zeros((4, 3), np.float32)), TensorSpec(d.uint8, (2, 1))
     with pytest.raises(Unsupported, match="indices of uint8"):
-        row_index(NodeSpec("n", "GatherNd", {}, (table, one), (table,)), 1, (4,))
+        row_index(NodeSpec("n", "GatherNd", {}, (table, one), (table,)), 1, (4, 3))
+    updates = np.zeros((2, 3), np.float32)
+    with pytest.raises(Unsupported, match="index vectors of 3 for an array of rank 2"):
+        call_of("ResourceScatterNdAdd", [updates, np.zeros((1, 3), "i4"), updates[0, :1]], [])
