@@ -33,12 +33,6 @@ from tfjit.kernels.cuda.template.row_order import RowIndex, ordered_updates, row
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _ATOMIC_TYPES: Final = frozenset({"float32", "float64", "int32", "int64"})
-_ATOMIC: Final = {
-    "Add": "atomic_add", "Sub": "atomic_add", "Max": "atomic_max", "Min": "atomic_min",
-    "SegmentMax": "atomic_max", "SegmentMin": "atomic_min",
-}  # fmt: skip
-"""Atomic forms of combinations."""
-
 Launches = tuple[tuple[CudaLaunch, ...], tuple[int, ...]]
 """Launches, and the bytes of their temporary memory."""
 
@@ -62,8 +56,10 @@ class _Combination:
         """Return the name of the atomic form, or "" without one."""
         # extremes of segments keep a NaN by its place
         by_order = self.kind.startswith("Segment") and self.dtype.is_floating
-        has_form = self.dtype.name in _ATOMIC_TYPES and not by_order
-        return _ATOMIC.get(self.kind, "") if has_form else ""
+        if by_order or self.dtype.name not in _ATOMIC_TYPES:
+            return ""
+        forms = {"Add": "atomic_add", "Sub": "atomic_add", "Max": "atomic_max", "Min": "atomic_min"}
+        return forms.get(self.kind.removeprefix("Segment"), "")
 
     def write_head(self, text: KernelText) -> None:
         pointer = element_kinds.pointer(self.dtype, text.argument("target", self.target))
