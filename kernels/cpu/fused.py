@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.kernels.cpu.gemm.operands import swapped
 from tfjit.kernels.cpu.template.call_chain import chained_call
 from tfjit.kernels.cpu.template.iteration_space import (
     IterationSpaceBuilder,
@@ -131,19 +132,15 @@ def _anchored(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
     order = [ref.index for ref in refs]
     inputs = [group.tensor(ref) for ref in refs]
     constants = {k: known[i] for k, i in enumerate(order) if i in known}
-    attrs = anchor.spec.attrs
     module = importlib.import_module(f"tfjit.kernels.cpu.{_ANCHORED[group.kind]}")
     if group.kind == "matmul":
-        if anchor.spec.op == "MatMul":
-            transposes = {f"transpose_{k}": bool(attrs.get(f"transpose_{k}", False)) for k in "ab"}
-            call = module.matmul_call(inputs, **transposes, epilogue=epilogue, constants=constants)
-        else:
-            if anchor.spec.outputs[0].dtype is not anchor.spec.inputs[0].dtype:
-                raise Unsupported(f"product as {anchor.spec.outputs[0].dtype.name}")
-            adjoints = {f"adj_{k}": bool(attrs.get(f"adj_{k}", False)) for k in "xy"}
-            call = module.batch_matmul_call(
-                inputs, **adjoints, epilogue=epilogue, constants=constants
-            )
+        is_matmul = anchor.spec.op == "MatMul"
+        if not is_matmul and anchor.spec.outputs[0].dtype is not anchor.spec.inputs[0].dtype:
+            raise Unsupported(f"product as {anchor.spec.outputs[0].dtype.name}")
+        adj_x, adj_y = swapped(anchor.spec)
+        call = module.batch_matmul_call(
+            inputs, adj_x=adj_x, adj_y=adj_y, epilogue=epilogue, constants=constants
+        )
     else:
         layout = module.native_layout(anchor.spec)
         call = (module.conv2d_call if group.kind == "conv2d" else module.depthwise_call)(

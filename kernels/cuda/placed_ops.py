@@ -25,17 +25,10 @@ HOST_COMPUTED: Final = frozenset(
         *("StatelessRandomGetKeyCounter", "StatelessRandomGetAlg", "StatefulUniform"),
         *("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniformInt"),
         # places and choices
-        *("GatherNd", "ScatterNd", "ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub"),
-        *("ResourceGatherNd", "ResourceScatterNdUpdate", "ResourceScatterNdAdd"),
-        *("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "Where", "TopKV2", "TopK"),
-        *("DynamicStitch", "ParallelDynamicStitch", "DynamicPartition", "Unique", "UniqueV2"),
-        *("SegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"),
-        *("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "Bucketize"),
-        *("ReverseSequence", "InplaceUpdate", "InplaceAdd", "InplaceSub", "Bincount"),
-        *("ScatterMul", "ScatterDiv", "ScatterMin", "ScatterMax", "ResourceScatterMul"),
-        *("ResourceScatterDiv", "ResourceScatterMin", "ResourceScatterMax"),
-        *("SparseApplyAdagrad", "ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2"),
-        *("ResourceSparseApplyMomentum", "ResourceSparseApplyKerasMomentum"),
+        *("Where", "DynamicStitch", "ParallelDynamicStitch", "DynamicPartition"),
+        *("Unique", "UniqueV2", "SegmentSum", "SparseSegmentSum", "SparseSegmentMean"),
+        *("SparseSegmentSqrtN", "Bucketize", "ReverseSequence", "Bincount"),
+        *("InplaceUpdate", "InplaceAdd", "InplaceSub"),
         # matrices
         *("MatrixBandPart", "MatrixDiag", "MatrixDiagPart", "MatrixDiagV3", "MatrixDiagPartV3"),
         *("MatrixSetDiag", "MatrixSetDiagV3", "MatrixInverse", "MatrixDeterminant", "Cholesky"),
@@ -47,7 +40,7 @@ HOST_COMPUTED: Final = frozenset(
         *("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MaxPool3D", "AvgPool3D"),
         *("ResizeBilinear", "ResizeBilinearGrad", "ResizeNearestNeighbor"),
         *("ResizeNearestNeighborGrad", "CropAndResize", "AdjustContrastv2", "AdjustHue"),
-        *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D", "InTopK", "InTopKV2"),
+        *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D"),
         *(
             "MaxPoolGradGrad",
             "MaxPoolWithArgmax",
@@ -65,7 +58,7 @@ HOST_COMPUTED: Final = frozenset(
         *("TensorListStack", "TensorListFromTensor", "TensorListLength", "TensorListElementShape"),
         *("TensorListGather", "TensorListScatter", "TensorListScatterV2", "TensorListConcatV2"),
         *("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "GetSessionHandleV2"),
-        *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable", "BroadcastTo"),
+        *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable"),
     }
 )
 

@@ -98,3 +98,66 @@ def test_a_training_step_is_one_program() -> None:
     expected, found = training("/device:CPU:0"), training("/device:GPU:0")
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+def embedding_training(device: str) -> list[np.ndarray]:
+    """Return the losses of three steps of Adagrad, and the table."""
+    ids_value = np.array([[1, 4, 1], [0, 6, 4]])
+    with tf.Graph().as_default() as graph:
+        ids = tf.placeholder(tf.int64, [2, 3])
+        with tf.device(device):
+            start = np.random.default_rng(3).normal(size=(7, 4)).astype(np.float32)
+            table = tf.get_variable("table", initializer=start, use_resource=True)
+            loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, ids)))
+            train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+        init = tf.global_variables_initializer()
+    found = []
+    with tf.Session(graph=graph, config=SOFT) as session:
+        session.run(init)
+        for _ in range(3):
+            found.append(session.run([loss, train], {ids: ids_value})[0])
+            assert session.wait_until_compiled(60)
+        if "GPU" in device:
+            text = programs(session, [loss, train], {ids: ids_value.shape})
+            assert "sparse Adagrad update" in text and "by the host" not in text
+        found.append(session.run(table))
+    return found
+
+
+def test_training_of_an_embedding() -> None:
+    found = embedding_training("/device:GPU:0")
+    for one, other in zip(embedding_training("/device:CPU:0"), found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+def indexed(device: str, resource: bool) -> list[np.ndarray]:
+    """Return what ops by index vectors and orders give, and a variable behind its updates."""
+    x_value = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 6])
+        with tf.device(device):
+            v = tf.get_variable("v", initializer=np.ones((5, 6), "f4"), use_resource=resource)
+            picked = tf.gather_nd(x, tf.constant([[0, 1], [3, 5], [2, 2]], tf.int64))
+            results = [
+                *tf.nn.top_k(tf.tanh(x), 2),
+                tf.scatter_nd(tf.constant([[1], [1], [0]], tf.int64), picked, [3]),
+                tf.nn.in_top_k(x, tf.constant([0, 1, 2, 3]), 2),
+            ]
+            update = tf.scatter_mul(v, tf.constant([1, 1, 4, 0], tf.int64), x)
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph, config=SOFT) as session:
+        session.run(init)
+        for _ in range(3):
+            found = session.run([*results, update.op], {x: x_value})[:-1]
+            assert session.wait_until_compiled(60)
+        if "GPU" in device:
+            text = programs(session, [*results, update.op], {x: x_value.shape})
+            assert text.count("launches") == 1 and "by the host" not in text
+        return [*found, session.run(v)]
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_ops_by_index_are_one_program(resource: bool) -> None:
+    expected, found = (indexed(f"/device:{kind}:0", resource) for kind in ("CPU", "GPU"))
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)

@@ -14,15 +14,16 @@ import numpy as np
 
 from tfjit.kernels.cpu.conv import winograd
 from tfjit.kernels.cpu.conv.nchw import either_layout
-from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
+from tfjit.kernels.cpu.conv.window import Layout, Window, channels_last, node_layout
 from tfjit.kernels.cpu.gemm.macro_kernel import (
     part_table,
     write_chunk_bounds,
     write_panels_of_lines,
     write_words,
 )
-from tfjit.kernels.cpu.gemm.matmul import matmul_call, operand_pointers, product_ns, traffic
+from tfjit.kernels.cpu.gemm.matmul import matmul_call, product_ns, traffic
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, tile_of
+from tfjit.kernels.cpu.gemm.operands import operand_pointers
 from tfjit.kernels.cpu.gemm.packing import (
     MatrixLayout,
     PanelPlan,
@@ -366,13 +367,7 @@ def native_layout(node: NodeSpec) -> Layout:
 
     Raises Unsupported for other layouts.
     """
-    try:
-        layout = layout_of(node.attrs)
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
-    if not layout.channels_last:
-        raise Unsupported("NCHW")
-    return layout
+    return channels_last(node_layout(node))
 
 
 @native("Conv2D")

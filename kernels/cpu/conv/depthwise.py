@@ -10,8 +10,9 @@ from tfjit.kernels.cpu.conv.channelwise import add_channelwise, forward_map
 from tfjit.kernels.cpu.conv.conv import conv2d_call, native_layout
 from tfjit.kernels.cpu.conv.nchw import either_layout
 from tfjit.kernels.cpu.conv.window import Layout
-from tfjit.kernels.cpu.gemm.matmul import operand_pointers, traffic
+from tfjit.kernels.cpu.gemm.matmul import traffic
 from tfjit.kernels.cpu.gemm.micro_kernels import tile_of
+from tfjit.kernels.cpu.gemm.operands import operand_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.cpu.template.epilogue import Epilogue, epilogue_text
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, native

@@ -14,7 +14,7 @@ from typing import Final
 
 from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.conv.channelwise import RUN_WORDS, class_lists, forward_map
-from tfjit.kernels.cpu.conv.window import Window, pool_layout
+from tfjit.kernels.cpu.conv.window import Window, channels_last, pool_layout
 from tfjit.kernels.cpu.gemm.macro_kernel import write_words
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, tile_of
 from tfjit.kernels.cpu.template import cost_model
@@ -221,7 +221,8 @@ def pool_gradient_call(group: FusedGroup) -> NativeCall:
     if set(group.outputs) != set(wanted) or len(rest) == 0:
         raise Unsupported("other results than the gradient and its sum")
     x = group.tensor(pool.inputs[0])
-    rows, cols = pool_layout(pool.spec, 3).windows(x.shape[1], x.shape[2])
+    layout = channels_last(pool_layout(pool.spec, 3))
+    rows, cols = layout.windows(x.shape[1], x.shape[2])
     places = [Pointer("out", group.outputs.index(ref)) for ref in wanted]
     x_at, dy_at = (Pointer("in", pool.inputs[k].index) for k in (0, 2))
     call = spread_call(

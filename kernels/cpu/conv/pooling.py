@@ -15,7 +15,7 @@ from tfjit.kernels.cpu.conv.channelwise import (
 )
 from tfjit.kernels.cpu.conv.max_pool_grad import spread_call
 from tfjit.kernels.cpu.conv.nchw import either_layout
-from tfjit.kernels.cpu.conv.window import Window, pool_layout
+from tfjit.kernels.cpu.conv.window import Window, channels_last, pool_layout
 from tfjit.kernels.cpu.gemm.macro_kernel import write_words
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, tile_of
 from tfjit.kernels.cpu.template import cost_model
@@ -31,7 +31,7 @@ _CHANNEL_BLOCK: Final = 64  # channels of a unit of work where there are few ima
 def _pool(node: NodeSpec, op: str) -> NativeCall:
     x = node.inputs[0]
     tile = tile_of(x.dtype)
-    layout = pool_layout(node, 1)
+    layout = channels_last(pool_layout(node, 1))
     batch, height, width, channels = x.shape
     rows, cols = layout.windows(height, width)
     call = CallBuilder()
@@ -185,7 +185,8 @@ def _scatter(
 def _max_pool_grad(node: NodeSpec) -> NativeCall:
     x = node.inputs[0]
     tile = tile_of(x.dtype)
-    rows, cols = pool_layout(node, 3).windows(x.shape[1], x.shape[2])
+    layout = channels_last(pool_layout(node, 3))
+    rows, cols = layout.windows(x.shape[1], x.shape[2])
     found = (
         spread_call(tile, x.shape, rows, cols, Pointer("in", 0), Pointer("in", 2))
         if x.size
@@ -198,5 +199,6 @@ def _max_pool_grad(node: NodeSpec) -> NativeCall:
 def _avg_pool_grad(node: NodeSpec) -> NativeCall:
     dx = node.outputs[0]
     tile = tile_of(dx.dtype)
-    rows, cols = pool_layout(node, len(node.inputs)).windows(dx.shape[1], dx.shape[2])
+    layout = channels_last(pool_layout(node, len(node.inputs)))
+    rows, cols = layout.windows(dx.shape[1], dx.shape[2])
     return _scatter(tile, "mean", dx.shape, rows, cols, None, Pointer("in", 1))

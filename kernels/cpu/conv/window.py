@@ -163,25 +163,38 @@ def layout_of(
     )
 
 
+def node_layout(
+    node: NodeSpec, strides: Sequence[int] | None = None, ksize: Sequence[int] | None = None
+) -> Layout:
+    """Return the layout of a node, as `layout_of` does.
+
+    Raises Unsupported for windows that a node cannot have.
+    """
+    try:
+        return layout_of(node.attrs, strides, ksize)
+    except ValueError as error:
+        raise Unsupported(str(error)) from error
+
+
 def pool_layout(node: NodeSpec, first: int) -> Layout:
     """Return the layout of a pooling node.
 
-    first: the input that holds ksize in the V2 forms. Raises Unsupported.
+    first: the input that holds ksize in the V2 forms. Raises Unsupported for unknown sizes and
+    windows over channels.
     """
-    sizes: dict[str, list[int]] = {}
+    ksize = strides = None
     if len(node.inputs) > first:
         if not {first, first + 1} <= node.constants.keys():
             raise Unsupported("window sizes that are not known while planning")
-        sizes = {
-            "ksize": node.constants[first].tolist(),
-            "strides": node.constants[first + 1].tolist(),
-        }
-    try:
-        layout = layout_of(node.attrs, **sizes)
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
-    if not layout.channels_last:
-        raise Unsupported("NCHW")
+        ksize, strides = node.constants[first].tolist(), node.constants[first + 1].tolist()
+    layout = node_layout(node, strides, ksize)
     if layout.depth_size != 1 or layout.depth_stride != 1:
         raise Unsupported("windows over channels")
+    return layout
+
+
+def channels_last(layout: Layout) -> Layout:
+    """Return a layout of NHWC. Raises Unsupported for NCHW."""
+    if not layout.channels_last:
+        raise Unsupported("NCHW")
     return layout

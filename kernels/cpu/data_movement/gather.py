@@ -95,9 +95,14 @@ def gather_source(size: int, index_name: str, run: bool) -> KernelSource:
     return KernelSource(s.text(), title="gather", module=__name__)
 
 
-@native("GatherV2", "Gather", "ResourceGather")
-def _gather(spec: NodeSpec) -> NativeCall:
-    params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+def gather_extents(spec: NodeSpec) -> tuple[int, int, int, int, int]:
+    """Return the extents of a gather along an axis.
+
+    They are batches, outer elements, indices of a batch, the limit of indices, inner elements.
+    Raises Unsupported for an unknown axis, and for an axis
+    or batch dims that do not fit.
+    """
+    params, indices = spec.inputs[0], spec.inputs[1]
     rank = len(params.shape)
     axis, batch = 0, int(spec.attrs.get("batch_dims", 0))
     if spec.op == "GatherV2":
@@ -110,20 +115,29 @@ def _gather(spec: NodeSpec) -> NativeCall:
     if not rank or not -rank <= axis < rank:
         raise Unsupported("the axis is out of range")
     axis %= rank
-    if (
-        batch > axis
-        or params.shape[:batch] != indices.shape[:batch]
-        or indices.dtype.name not in ("int32", "int64")
-    ):
+    if batch > axis or params.shape[:batch] != indices.shape[:batch]:
         raise Unsupported("batch dims do not fit")
+    return (
+        prod(params.shape[:batch]),
+        prod(params.shape[batch:axis]),
+        prod(indices.shape[batch:]),
+        params.shape[axis],
+        prod(params.shape[axis + 1 :]),
+    )
+
+
+@native("GatherV2", "Gather", "ResourceGather")
+def _gather(spec: NodeSpec) -> NativeCall:
+    params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+    batches, outer, length, limit, inner = gather_extents(spec)
+    if indices.dtype.name not in ("int32", "int64"):
+        raise Unsupported(f"{spec.op} by {indices.dtype.name}")
     if out.size == 0 and indices.size == 0:
         return NativeCall(())
     if out.size == 0:
         raise Unsupported("an empty gather checks its indices only")
     size = params.dtype.size
-    inner = prod(params.shape[axis + 1 :]) * size
-    batches, outer = prod(params.shape[:batch]), prod(params.shape[batch:axis])
-    length = prod(indices.shape[batch:])
+    inner *= size
     cost = (
         cost_model.FIXED_NS
         + cost_model.traffic_ns(2 * out.nbytes + indices.nbytes)
@@ -134,13 +148,13 @@ def _gather(spec: NodeSpec) -> NativeCall:
         batches,
         outer,
         length,
-        params.shape[axis],
+        limit,
         inner,
         Pointer("in", 0),
         Pointer("in", 1),
         Pointer("out", 0),
     )
-    errors = {1: ("InvalidArgumentError", IndexMessage(indices.shape, params.shape[axis]))}
+    errors = {1: ("InvalidArgumentError", IndexMessage(indices.shape, limit))}
     launch = Launch(
         source,
         words,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -174,25 +175,34 @@ def refuse_policies(spec: NodeSpec) -> None:
         raise Unsupported(f"bad_indices_policy {policy.decode(errors='replace')}")
 
 
-@native("GatherNd", "ResourceGatherNd")
-def _gather_nd(spec: NodeSpec) -> NativeCall:
-    refuse_policies(spec)
+def gather_nd_extents(spec: NodeSpec) -> tuple[int, tuple[int, ...], int]:
+    """Return the number of index vectors, their limits, inner elements.
+
+    Raises Unsupported for index vectors that do not fit, and where there are no elements.
+    """
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     depth = indices.shape[-1] if indices.shape else 0
     if not 0 < depth <= min(len(params.shape), _MAX_DEPTH) or indices.dtype.name not in _INDEX:
         raise Unsupported(f"index vectors of {depth}")
     if not out.size or not params.size:
         raise Unsupported("the input or output has no elements")
-    total, size = prod(indices.shape[:-1]), params.dtype.size
-    inner = prod(params.shape[depth:]) * size
+    return prod(indices.shape[:-1]), params.shape[:depth], prod(params.shape[depth:])
+
+
+@native("GatherNd", "ResourceGatherNd")
+def _gather_nd(spec: NodeSpec) -> NativeCall:
+    refuse_policies(spec)
+    params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+    total, limits, inner = gather_nd_extents(spec)
+    depth, size = len(limits), params.dtype.size
+    inner *= size
     cost = (
         cost_model.FIXED_NS + cost_model.traffic_ns(2 * out.nbytes + indices.nbytes) + 3.0 * total
     )
     chunks = cost_model.chunks_for(cost, total)
     report = 8 * (1 + depth)
-    words: tuple[Word, ...] = (
-        total, inner, *params.shape[:depth], Pointer("temp", 0), report, Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)
-    )  # fmt: skip
+    ends = Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)
+    words: tuple[Word, ...] = (total, inner, *limits, Pointer("temp", 0), report, *ends)
     source = gather_nd_source(size, _INDEX[indices.dtype.name], depth, inner >= 48)
     errors = {
         1: (
@@ -217,8 +227,13 @@ _SCATTERED: Final = {
 
 
 def combined(kind: str, dtype: DType) -> str:
-    """Return the expression of target value `t` after an update by `v`."""
+    """Return the expression of target value `t` after an update by `v`.
+
+    Raises Unsupported for the extreme of complex numbers.
+    """
     op, text = _SCATTERED[kind]
+    if dtype.is_complex and text not in ("", "v"):
+        raise Unsupported(f"{kind} of {dtype.name}")
     return expressions.emit_op(op, ("t", "v"), (dtype, dtype), dtype) if op else text
 
 
@@ -367,22 +382,30 @@ def filled_launch(out: TensorSpec, value: Pointer) -> Launch:
     return made
 
 
-@native(
-    "ScatterNd",
-    "TensorScatterAdd",
-    "TensorScatterSub",
-    "TensorScatterMax",
-    "TensorScatterMin",
-    "TensorScatterUpdate",
-)
-def _scatter_nd(spec: NodeSpec) -> NativeCall:
-    refuse_policies(spec)
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Describe a scatter into a filled or copied tensor.
+
+    kind: of `combined`. depth: of index vectors. constants: the value of a filled one, none for a
+    copy of input 0.
+    """
+
+    kind: str
+    depth: int
+    indices: Pointer
+    updates: Pointer
+    constants: tuple[np.ndarray, ...]
+    bytes_moved: int
+
+
+def scatter_into_copy(spec: NodeSpec) -> Scatter:
+    """Return the parts of a ScatterNd or TensorScatter op.
+
+    Raises Unsupported for sums of bool, where shapes do not fit, and where there are no elements.
+    """
     plain = spec.op == "ScatterNd"
-    indices, updates, out = (
-        spec.inputs[0 if plain else 1],
-        spec.inputs[1 if plain else 2],
-        spec.outputs[0],
-    )
+    at = Pointer("in", 0 if plain else 1), Pointer("in", 1 if plain else 2)
+    indices, updates, out = spec.inputs[at[0].index], spec.inputs[at[1].index], spec.outputs[0]
     depth = indices.shape[-1] if indices.shape else 0
     if (
         depth > len(out.shape)
@@ -391,29 +414,59 @@ def _scatter_nd(spec: NodeSpec) -> NativeCall:
         or not indices.size
     ):
         raise Unsupported("shapes do not fit")
-    kind = "Add" if plain else spec.op.removeprefix("TensorScatter")
+    kind = "Add" if spec.op.startswith("ScatterNd") else spec.op.removeprefix("TensorScatter")
     if out.dtype is d.bool:
+        if spec.op == "ScatterNdNonAliasingAdd":
+            raise Unsupported("sums of bool")
         kind = "Update"
-    at = (Pointer("in", 0 if plain else 1), Pointer("in", 1 if plain else 2))
+    constants = (np.zeros(1, np.dtype(out.dtype.as_numpy_dtype)),) if plain else ()
+    moved = (1 if plain else 2) * out.nbytes + 3 * updates.nbytes + indices.nbytes
+    return Scatter(kind, depth, *at, constants, moved)
+
+
+def start_launch(spec: NodeSpec, scatter: Scatter) -> Launch:
+    """Return the launch that fills the output before the updates."""
+    out = spec.outputs[0]
+    if scatter.constants:
+        return filled_launch(out, Pointer("const", 0))
+    flat = View((out.size,), (out.dtype.size,))
+    made = copy_launch(out.dtype.size, flat, flat, Pointer("in", 0), Pointer("out", 0))
+    assert made is not None
+    return made
+
+
+@native(
+    "ScatterNd",
+    "ScatterNdNonAliasingAdd",
+    "TensorScatterAdd",
+    "TensorScatterSub",
+    "TensorScatterMax",
+    "TensorScatterMin",
+    "TensorScatterUpdate",
+)
+def _scatter_nd(spec: NodeSpec) -> NativeCall:
+    refuse_policies(spec)
+    scatter = scatter_into_copy(spec)
+    indices, out = spec.inputs[scatter.indices.index], spec.outputs[0]
+    at = (scatter.indices, scatter.updates)
     message = PlaceMessage(indices.shape, out.shape, "shape")
     launch, report = _scatter_launch(
-        kind, out, indices, depth, out.shape[:depth], False, at, message
+        scatter.kind, out, indices, scatter.depth, out.shape[: scatter.depth], False, at, message
     )
-    if plain:
-        zero = np.zeros(1, np.dtype(out.dtype.as_numpy_dtype))
-        first: Launch | None = filled_launch(out, Pointer("const", 0))
-        constants: tuple[np.ndarray, ...] = (zero,)
-    else:
-        flat = View((out.size,), (out.dtype.size,))
-        first = copy_launch(out.dtype.size, flat, flat, Pointer("in", 0), Pointer("out", 0))
-        constants = ()
-    assert first is not None
-    moved = (1 if plain else 2) * out.nbytes + 3 * updates.nbytes + indices.nbytes
-    return NativeCall((first, launch), temp_bytes=(report,), constants=constants, bytes_moved=moved)
+    first = start_launch(spec, scatter)
+    return NativeCall(
+        (first, launch),
+        temp_bytes=(report,),
+        constants=scatter.constants,
+        bytes_moved=scatter.bytes_moved,
+    )
 
 
-@native("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
-def _unsorted_segment(spec: NodeSpec) -> NativeCall:
+def segment_scatter(spec: NodeSpec) -> Scatter:
+    """Return the scatter that an UnsortedSegment op is.
+
+    Raises Unsupported for narrow floats, and where shapes do not fit.
+    """
     data, ids, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     if data.dtype in (d.float16, d.bfloat16):
         raise Unsupported("sums of narrow floats are kept in float32")
@@ -422,19 +475,29 @@ def _unsorted_segment(spec: NodeSpec) -> NativeCall:
     kind = spec.op.removeprefix("UnsortedSegment")
     low, high = (0, 0) if data.dtype.is_complex else (data.dtype.min, data.dtype.max)
     start = {"Sum": 0, "Prod": 1, "Max": low, "Min": high}[kind]
-    first = filled_launch(out, Pointer("const", 0))
     constant = np.full(1, start, np.dtype(out.dtype.as_numpy_dtype))
-    if not data.size:
-        return NativeCall((first,), constants=(constant,), bytes_moved=out.nbytes)
-    scattered = {"Sum": "Add", "Prod": "Prod", "Max": "SegmentMax", "Min": "SegmentMin"}[kind]
-    count = out.shape[0]
-    at = (Pointer("in", 1), Pointer("in", 0))
-    launch, report = _scatter_launch(
-        scattered, out, ids, 1, (count,), True, at, SegmentMessage(ids.shape, count)
-    )
+    combination = {"Sum": "Add", "Prod": "Prod", "Max": "SegmentMax", "Min": "SegmentMin"}[kind]
     moved = out.nbytes + 3 * data.nbytes + ids.nbytes
+    return Scatter(combination, 1, Pointer("in", 1), Pointer("in", 0), (constant,), moved)
+
+
+@native("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
+def _unsorted_segment(spec: NodeSpec) -> NativeCall:
+    scatter = segment_scatter(spec)
+    first = start_launch(spec, scatter)
+    data, ids, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+    if not data.size:
+        return NativeCall((first,), constants=scatter.constants, bytes_moved=out.nbytes)
+    count = out.shape[0]
+    at = (scatter.indices, scatter.updates)
+    launch, report = _scatter_launch(
+        scatter.kind, out, ids, 1, (count,), True, at, SegmentMessage(ids.shape, count)
+    )
     return NativeCall(
-        (first, launch), temp_bytes=(report,), constants=(constant,), bytes_moved=moved
+        (first, launch),
+        temp_bytes=(report,),
+        constants=scatter.constants,
+        bytes_moved=scatter.bytes_moved,
     )
 
 

@@ -6,6 +6,7 @@ changes, as the reference does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -78,10 +79,31 @@ def variable_scatter_source(
     return KernelSource(s.text(), title=f"variable scatter {kind.lower()}", module=__name__)
 
 
-def _build(kind: str, vectors: bool, spec: NodeSpec) -> NativeCall:
+@dataclass(frozen=True, slots=True)
+class VariableScatter:
+    """Describe a scatter into a variable.
+
+    kind: of `combined`. dtype: of the elements that kernels see. vectors: the last axis of the
+    indices holds index vectors, of `depth`. one_value: the updates are a scalar. refuses_zeros: an
+    update of 0 is an error.
+    """
+
+    kind: str
+    dtype: DType
+    vectors: bool
+    depth: int
+    one_value: bool
+    refuses_zeros: bool
+
+
+def scatter_into_variable(spec: NodeSpec) -> VariableScatter:
+    """Return the parts of a node that scatters into a variable.
+
+    Raises Unsupported for types and shapes that do not fit.
+    """
     variable, indices, updates = spec.inputs
-    if vectors:
-        refuse_policies(spec)
+    name = spec.op.removeprefix("Resource").removeprefix("Scatter")
+    kind, vectors = name.removeprefix("Nd"), name.startswith("Nd")
     if not variable.shape or (vectors and not indices.shape):
         raise Unsupported("a scalar has no rows")
     dtype = variable.dtype
@@ -91,8 +113,6 @@ def _build(kind: str, vectors: bool, spec: NodeSpec) -> NativeCall:
         dtype = _MOVED.get(dtype.size, dtype)
     if not typed_pointers.is_supported(dtype) or updates.dtype is not variable.dtype:
         raise Unsupported(f"{updates.dtype.name} into {variable.dtype.name}")
-    if kind in ("Max", "Min") and dtype.is_complex:
-        raise Unsupported(f"{kind} of {dtype.name}")
     one_value = not vectors and updates.shape == ()
     places = indices.shape[:-1] if vectors else indices.shape
     depth = int(indices.shape[-1]) if vectors else 1
@@ -100,55 +120,43 @@ def _build(kind: str, vectors: bool, spec: NodeSpec) -> NativeCall:
         raise Unsupported("shapes do not fit")
     is_resource = spec.op.startswith("Resource")
     refuses_zeros = kind == "Div" and (is_resource or dtype.is_integer)
-    if vectors:
+    return VariableScatter(kind, dtype, vectors, depth, one_value, refuses_zeros)
+
+
+def _scatter(spec: NodeSpec) -> NativeCall:
+    variable, indices, _ = spec.inputs
+    scatter = scatter_into_variable(spec)
+    if scatter.vectors:
+        refuse_policies(spec)
         into = format_shape(variable.shape)
         text = f"indices[{{place}}] = [{{value}}] does not index into shape {into}"
     else:
         text = f"indices{{at}} = {{value}} is not in [0, {variable.shape[0]})"
 
     def write(index: str, single: bool) -> KernelSource:
-        return variable_scatter_source(kind, dtype, index, depth, single, one_value, refuses_zeros)
+        return variable_scatter_source(
+            scatter.kind, scatter.dtype, index, scatter.depth, single, scatter.one_value,
+            scatter.refuses_zeros,
+        )  # fmt: skip
 
+    is_resource = spec.op.startswith("Resource")
     by_zero = "updates must not contain 0" if is_resource else "Integer division by zero"
     arrays = (Pointer("in", 0), Pointer("in", 2))
     more = ((_BY_ZERO, by_zero),)
     padded = bool(spec.attrs.get("_padded"))
     return rows_call(
-        write, variable, indices, 1, arrays, text, vectors=vectors, padded=padded, more=more
+        write, variable, indices, 1, arrays, text, vectors=scatter.vectors, padded=padded, more=more
     )
 
 
-@native(
-    "ScatterAdd",
-    "ScatterSub",
-    "ScatterMul",
-    "ScatterDiv",
-    "ScatterMax",
-    "ScatterMin",
-    "ScatterUpdate",
-    "ResourceScatterAdd",
-    "ResourceScatterSub",
-    "ResourceScatterMul",
-    "ResourceScatterDiv",
-    "ResourceScatterMax",
-    "ResourceScatterMin",
-    "ResourceScatterUpdate",
+OPS: Final = tuple(
+    f"{prefix}Scatter{name}"
+    for prefix in ("", "Resource")
+    for name in (
+        *("Add", "Sub", "Mul", "Div", "Max", "Min", "Update"),
+        *("NdAdd", "NdSub", "NdMax", "NdMin", "NdUpdate"),
+    )
 )
-def _scatter(spec: NodeSpec) -> NativeCall:
-    return _build(spec.op.removeprefix("Resource").removeprefix("Scatter"), False, spec)
+"""Op types of scatters into variables."""
 
-
-@native(
-    "ScatterNdAdd",
-    "ScatterNdSub",
-    "ScatterNdMax",
-    "ScatterNdMin",
-    "ScatterNdUpdate",
-    "ResourceScatterNdAdd",
-    "ResourceScatterNdSub",
-    "ResourceScatterNdMax",
-    "ResourceScatterNdMin",
-    "ResourceScatterNdUpdate",
-)
-def _scatter_nd(spec: NodeSpec) -> NativeCall:
-    return _build(spec.op.removeprefix("Resource").removeprefix("ScatterNd"), True, spec)
+native(*OPS)(_scatter)

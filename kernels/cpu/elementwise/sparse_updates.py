@@ -8,6 +8,7 @@ have changed, as in the reference.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from tfjit.framework.types import dtypes as d
@@ -67,7 +68,26 @@ def sparse_update_source(
     return KernelSource(s.text(), title=title, module=__name__)
 
 
-def _build(name: str, update: Update, node: NodeSpec) -> NativeCall:
+@dataclass(frozen=True, slots=True)
+class SparseUpdate:
+    """Describe an update of the rows that a sparse gradient names.
+
+    numbers: the node's input for each of the rule's. indices: the input that names rows. flag,
+    square_root: of the rule.
+    """
+
+    kind: str
+    numbers: tuple[int, ...]
+    indices: int
+    flag: bool
+    square_root: bool
+
+
+def sparse_update(update: Update, node: NodeSpec) -> SparseUpdate:
+    """Return the parts of a node with a sparse gradient.
+
+    Raises Unsupported for types and shapes that do not fit.
+    """
     var, roles = node.inputs[0], update.inputs.split()
     kind = KINDS.get(var.dtype.name)
     if kind is None:
@@ -81,17 +101,23 @@ def _build(name: str, update: Update, node: NodeSpec) -> NativeCall:
         or any(slot.shape != var.shape for slot in node.inputs[: len(written_names(update))])
     ):
         raise Unsupported("shapes do not fit")
-    numbers = [k + (k > place) for k in range(len(roles))]
+    numbers = tuple(k + (k > place) for k in range(len(roles)))
     for role, number in zip(roles, numbers, strict=True):
         if role.strip("*[]") == role and node.inputs[number].shape != ():
             raise Unsupported(f"{node.op}: {role.strip('#')} is no scalar")
     flag, square_root = has_flag(update, node), has_square_root(update, node, 1)
+    return SparseUpdate(kind, numbers, place + 1, flag, square_root)
+
+
+def _build(name: str, update: Update, node: NodeSpec) -> NativeCall:
+    var, parts = node.inputs[0], sparse_update(update, node)
 
     def write(index: str, single: bool) -> KernelSource:
-        return sparse_update_source(name, kind, flag, index, single, square_root)
+        return sparse_update_source(name, parts.kind, parts.flag, index, single, parts.square_root)
 
     return rows_call(
-        write, var, indices, place + 1, [Pointer("in", number) for number in numbers],
+        write, var, node.inputs[parts.indices], parts.indices,
+        [Pointer("in", number) for number in parts.numbers],
         "Index {value} at offset {place} in indices is out of range",
         padded=bool(node.attrs.get("_padded")),
         traffic=2 * len(written_names(update)) + 1, element_ns=_ELEMENT_NS,

@@ -22,6 +22,7 @@ from tfjit.framework.op_defs.op_traits import IDENTITY, MATRIX_PRODUCT, RESHAPE
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.gemm.micro_kernels import Tile, cover, matmul_tiles, row_limit, tile_of
+from tfjit.kernels.cpu.gemm.operands import swapped
 from tfjit.kernels.cpu.gemm.packing import depth_blocks, write_transposed_panel
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
@@ -124,7 +125,7 @@ def attention_of(group: FusedGroup) -> Attention:
         not weights
         or weights[-1] != keys
         or group.tensor(second.inputs[0]).shape != space
-        or _swapped(second, 0)
+        or swapped(second.spec)[0]
     ):
         raise Unsupported("the softmax does not run along the keys")
     dtype = group.tensor(product).dtype
@@ -155,7 +156,7 @@ def attention_of(group: FusedGroup) -> Attention:
     result = group.tensor(Ref(group.anchor)).shape
     if result[:-2] != batch:
         raise Unsupported("the values have more batches than the scores")
-    adjoint = _swapped(first, 0), not _swapped(first, 1), _swapped(second, 1)
+    adjoint = swapped(first.spec)[0], not swapped(first.spec)[1], swapped(second.spec)[1]
     depth = group.tensor(first.inputs[0]).shape[-2 if adjoint[0] else -1]
     query = _view(group, first.inputs[0], (*batch, space[-2], depth), adjoint[0])
     key = _view(group, first.inputs[1], (*batch, keys, depth), adjoint[1])
@@ -183,12 +184,6 @@ def _behind_views(group: FusedGroup, ref: Ref) -> Ref:
     while ref.member >= 0 and group.members[ref.member].spec.has_trait(IDENTITY | RESHAPE):
         ref = group.members[ref.member].inputs[0]
     return ref
-
-
-def _swapped(member: Member, side: int) -> bool:
-    """Return whether a product takes an input with swapped last axes."""
-    names = ("transpose_a", "transpose_b") if member.spec.op == "MatMul" else ("adj_x", "adj_y")
-    return bool(member.spec.attrs.get(names[side], False))
 
 
 def _view(group: FusedGroup, ref: Ref, space: tuple[int, ...], swapped: bool) -> Operand:

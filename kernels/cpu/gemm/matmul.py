@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from tfjit.kernels.cpu.gemm.micro_kernels import (
     row_limit,
     tile_of,
 )
+from tfjit.kernels.cpu.gemm.operands import operand_pointers, product_sizes, swapped
 from tfjit.kernels.cpu.gemm.packing import (
     MatrixLayout,
     PanelPlan,
@@ -246,13 +247,6 @@ def _matrix_table(call: CallBuilder, spec: MatMulSpec, matrix_bytes: int) -> Poi
     return offset_table(call, [count], [[a_stride], [b_step * matrix_bytes]])
 
 
-def operand_pointers(
-    inputs: Sequence[TensorSpec], first: int = 2
-) -> list[tuple[Pointer, TensorSpec]]:
-    """Return the epilogue's operands: the node's inputs from number `first` on."""
-    return [(Pointer("in", i), spec) for i, spec in enumerate(inputs) if i >= first]
-
-
 def traffic(inputs: Sequence[TensorSpec], text: EpilogueText, products: int) -> int:
     """Return the bytes read and written."""
     written = sum(dtype.size for dtype in text.output_dtypes()) * products
@@ -276,14 +270,9 @@ def batch_matmul_call(
     """
     x, y = inputs[:2]
     tile = tile_of(x.dtype)
-    if y.dtype is not x.dtype:
-        raise Unsupported(f"product of {x.dtype.name} and {y.dtype.name}")
+    m, k, n = product_sizes(x, y, adj_x, adj_y)
     text = epilogue_text(epilogue, x.dtype)
     call = CallBuilder(constants)
-    m, k = x.shape[-2:] if not adj_x else x.shape[-1:-3:-1]
-    k_y, n = y.shape[-2:] if not adj_y else y.shape[-1:-3:-1]
-    if k != k_y:
-        raise ValueError(f"inner sizes differ: {x.shape} and {y.shape}")
     adj_x = adj_x and m > 1  # A single column is laid out as a row is, and B in place needs rows.
     strided = _strided_batch(x.shape[:-2], y.shape[:-2])
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if strided is None else (strided[0],)
@@ -433,13 +422,9 @@ def matmul_call(
     )
 
 
-def _attr(attrs: Mapping[str, Any], name: str) -> bool:
-    return bool(attrs.get(name, False))
-
-
 @native("MatMul")
 def _matmul(node: NodeSpec) -> NativeCall:
-    transpose_a, transpose_b = _attr(node.attrs, "transpose_a"), _attr(node.attrs, "transpose_b")
+    transpose_a, transpose_b = swapped(node)
     if node.inputs[0].dtype not in KINDS:
         return other_call(node, (transpose_a, transpose_b), conjugated=False)
     if is_matvec(node, node.constants):
@@ -451,7 +436,7 @@ def _matmul(node: NodeSpec) -> NativeCall:
 
 @native("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def _batch_matmul(node: NodeSpec) -> NativeCall:
-    adj_x, adj_y = _attr(node.attrs, "adj_x"), _attr(node.attrs, "adj_y")
+    adj_x, adj_y = swapped(node)
     if node.inputs[0].dtype not in KINDS:
         return other_call(node, (adj_x, adj_y), conjugated=True)
     if node.outputs[0].dtype is not node.inputs[0].dtype:

@@ -132,11 +132,15 @@ def rows_source(kind: str, dtype: DType) -> KernelSource:
     return KernelSource(s.text(), title=f"running {kind} {dtype.name}", module=__name__)
 
 
-_KINDS: Final = {"Cumsum": "sum", "Cumprod": "prod", "CumulativeLogsumexp": "logsumexp"}
+KINDS: Final = {"Cumsum": "sum", "Cumprod": "prod", "CumulativeLogsumexp": "logsumexp"}
+"""Kinds of running totals, by op type."""
 
 
-@native(*_KINDS)
-def _cumulative(spec: NodeSpec) -> NativeCall:
+def scanned_extents(spec: NodeSpec) -> tuple[int, int, int]:
+    """Return the elements before, along and behind the scanned axis.
+
+    Raises Unsupported for an unknown axis, one out of range, and types without the total.
+    """
     x = spec.inputs[0]
     if 1 not in spec.constants:
         raise Unsupported("the axis is not known while planning")
@@ -145,16 +149,21 @@ def _cumulative(spec: NodeSpec) -> NativeCall:
     if not rank or not -rank <= axis < rank:
         raise Unsupported("the axis is out of range")
     axis %= rank
+    if KINDS[spec.op] == "logsumexp" and not x.dtype.is_floating:
+        raise Unsupported(f"{spec.op} of {x.dtype.name}")
+    return prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
+
+
+@native(*KINDS)
+def _cumulative(spec: NodeSpec) -> NativeCall:
+    x, kind = spec.inputs[0], KINDS[spec.op]
+    outer, length, inner = scanned_extents(spec)
     if x.size == 0:
         return NativeCall(())
-    outer, length, inner = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     step = inner * x.dtype.size
     start = 0
     if spec.attrs.get("reverse", False):
         step, start = -step, (length - 1) * step
-    kind = _KINDS[spec.op]
-    if kind == "logsumexp" and not x.dtype.is_floating:
-        raise Unsupported(f"{spec.op} of {x.dtype.name}")
     exclusive = int(bool(spec.attrs.get("exclusive", False)))
     element_ns = (0.3 if outer >= LANES else 1.2) if inner == 1 else 0.1
     if kind == "logsumexp":

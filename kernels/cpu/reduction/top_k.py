@@ -26,17 +26,18 @@ _BLOCK: Final = 64
 _BUCKETS: Final = 2048
 _DIGITS: Final = 256
 _MAX_CHUNKS: Final = 8
-_WIDE: Final = frozenset({d.float64, d.int64, d.uint32})
+WIDE: Final = frozenset({d.float64, d.int64, d.uint32})
+"""Types with keys of 64 bits; those of all others have 32."""
 
 
-def _key_lines(dtype: DType) -> list[str]:
+def key_lines(dtype: DType) -> list[str]:
     """Return lines that set `key` (int32 or int64) from element `x`.
 
     x is a register value.
     """
     if dtype.base_dtype is d.bool or dtype.is_complex or dtype is d.uint64:
         raise Unsupported(f"no order of {dtype.name}")
-    bits = 64 if dtype in _WIDE else 32
+    bits = 64 if dtype in WIDE else 32
     name = f"int{bits}"
     if not dtype.is_floating:
         return [f"key = {name}(x)"]
@@ -67,7 +68,7 @@ def _words(s: Source, names: tuple[str, ...]) -> None:
 
 def _write_key(s: Source, dtype: DType, element: str) -> None:
     s.line(f"x = {expressions.loaded(dtype, element)}")
-    for line in _key_lines(dtype):
+    for line in key_lines(dtype):
         s.line(line)
 
 
@@ -109,8 +110,8 @@ def few_source(dtype: DType, index: DType) -> KernelSource:
                 s.line(f"at = k + b * {_BLOCK}")
                 s.line(f"m = {_BLOCK} if b < blocks else length - at")
                 s.line(f"b_p = {memory.format(f'x_at + ((first + u) * length + at) * {size}')}")
-                wide = "int64" if dtype in _WIDE else "int32"
-                s.line(f"top = {wide}({-(1 << (63 if dtype in _WIDE else 31))})")
+                wide = "int64" if dtype in WIDE else "int32"
+                s.line(f"top = {wide}({-(1 << (63 if dtype in WIDE else 31))})")
                 with s.block("for j in range(m):"):
                     _write_key(s, dtype, "ld(b_p, j)")
                     s.line("top = select(key > top, key, top)")
@@ -146,7 +147,7 @@ def many_source(dtype: DType, index: DType) -> KernelSource:
     """
     s = Source()
     _start(s, dtype, f"many largest elements by {index.name}")
-    size, bits = dtype.size, 64 if dtype in _WIDE else 32
+    size, bits = dtype.size, 64 if dtype in WIDE else 32
     word = bits // 8
     with s.block("def kernel(args, chunk, nchunks):"):
         _words(s, ("rows", "length", "k", "x_at", "v_at", "i_at", "scratch", "scratch_size"))
@@ -228,18 +229,27 @@ def many_source(dtype: DType, index: DType) -> KernelSource:
     return KernelSource(s.text(), title="top k by radix", module=__name__)
 
 
-@native("TopK", "TopKV2")
-def _top_k(spec: NodeSpec) -> NativeCall:
+def top_k_extents(spec: NodeSpec) -> tuple[int, int, int]:
+    """Return rows, their length and k of a TopK or TopKV2.
+
+    Raises Unsupported for shapes and types of places that do not fit.
+    """
     x, values, places = spec.inputs[0], spec.outputs[0], spec.outputs[1]
     if not x.shape or not values.shape or values.shape[-1] > x.shape[-1] or x.shape[-1] >= 1 << 31:
         raise Unsupported("shapes do not fit")
     if places.dtype.name not in ("int32", "int64", "int16"):
         raise Unsupported(f"places as {places.dtype.name}")
-    rows, length, k = prod(x.shape[:-1]), x.shape[-1], values.shape[-1]
+    return prod(x.shape[:-1]), x.shape[-1], values.shape[-1]
+
+
+@native("TopK", "TopKV2")
+def _top_k(spec: NodeSpec) -> NativeCall:
+    x, values, places = spec.inputs[0], spec.outputs[0], spec.outputs[1]
+    rows, length, k = top_k_extents(spec)
     if not rows * k:
         return NativeCall(())
     few = k <= FEW
-    word = 8 if x.dtype in _WIDE else 4
+    word = 8 if x.dtype in WIDE else 4
     scratch = 16 * FEW if few else 8 * _BUCKETS + 2 * (word + 4) * length + 3 * word
     scratch = -(-scratch // 64) * 64
     cost = (
@@ -295,8 +305,11 @@ def in_top_source(index: str) -> KernelSource:
     return KernelSource(s.text(), title="in top k", module=__name__)
 
 
-@native("InTopK", "InTopKV2")
-def _in_top_k(spec: NodeSpec) -> NativeCall:
+def in_top_k_extents(spec: NodeSpec) -> tuple[int, int, int]:
+    """Return rows, their length and k of an InTopK or InTopKV2.
+
+    Raises Unsupported for shapes and targets that do not fit, and for an unknown k.
+    """
     predictions, targets = spec.inputs[0], spec.inputs[1]
     if (
         len(predictions.shape) != 2
@@ -310,7 +323,13 @@ def _in_top_k(spec: NodeSpec) -> NativeCall:
         k = int(np.asarray(spec.constants[2]).reshape(-1)[0])
     else:
         raise Unsupported("k is not known while planning")
-    rows, length = predictions.shape
+    return *predictions.shape, k
+
+
+@native("InTopK", "InTopKV2")
+def _in_top_k(spec: NodeSpec) -> NativeCall:
+    predictions, targets = spec.inputs[0], spec.inputs[1]
+    rows, length, k = in_top_k_extents(spec)
     if not rows:
         return NativeCall(())
     cost = (

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
+from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
+from tfjit.kernels.cpu.gemm.operands import operand_pointers
 from tfjit.kernels.cuda.conv.patches import (
     Axis,
     FilterTaps,
@@ -22,7 +23,7 @@ from tfjit.kernels.cuda.conv.patches import (
     window_words,
 )
 from tfjit.kernels.cuda.gemm.finish_text import finish_of
-from tfjit.kernels.cuda.gemm.matmul import matmul_call, operand_pointers, traffic
+from tfjit.kernels.cuda.gemm.matmul import matmul_call, traffic
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
 from tfjit.kernels.cuda.gemm.slabs import MatrixOperand, widest
 from tfjit.kernels.cuda.gemm.tiles import Plan, accumulator, choose
@@ -31,17 +32,6 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Un
 
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
-
-
-def node_layout(node: NodeSpec) -> Layout:
-    """Return the layout of a convolution node.
-
-    Raises Unsupported for windows that it cannot have.
-    """
-    try:
-        return layout_of(node.attrs)
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
 
 
 def require_one_dtype(*specs: TensorSpec) -> None:

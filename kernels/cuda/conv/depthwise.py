@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cpu.conv.window import Layout, Window
-from tfjit.kernels.cuda.conv.conv import node_layout, require_one_dtype, sizes_of
+from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
+from tfjit.kernels.cpu.gemm.operands import operand_pointers
+from tfjit.kernels.cuda.conv.conv import require_one_dtype, sizes_of
 from tfjit.kernels.cuda.conv.windows import Images, windows_call
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_of, finish_words
-from tfjit.kernels.cuda.gemm.matmul import operand_pointers
 from tfjit.kernels.cuda.gemm.product_text import sum_launch, write_header
 from tfjit.kernels.cuda.gemm.tiles import PROCESSORS, accumulator
 from tfjit.kernels.cuda.template import element_kinds

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfjit.kernels.cpu.conv.window import Layout
-from tfjit.kernels.cuda.conv.conv import convolution_call, node_layout
+from tfjit.kernels.cpu.conv.window import Layout, node_layout
+from tfjit.kernels.cuda.conv.conv import convolution_call
 from tfjit.kernels.cuda.conv.depthwise import depthwise_call
 from tfjit.kernels.cuda.gemm.fused import AnchoredGroup, anchored
 from tfjit.kernels.registry import NativeCall, Unsupported

@@ -5,35 +5,12 @@ Both layouts of images are served.
 
 from __future__ import annotations
 
-from tfjit.kernels.cpu.conv.window import Layout, Window, layout_of
+from tfjit.kernels.cpu.conv.window import Layout, Window, pool_layout
 from tfjit.kernels.cuda.conv.conv import sizes_of
 from tfjit.kernels.cuda.conv.window_text import Op
 from tfjit.kernels.cuda.conv.windows import Images, windows_call
 from tfjit.kernels.cuda.template.registry import device_native
-from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
-
-
-def _layout(node: NodeSpec, first: int) -> Layout:
-    """Return the layout of a node.
-
-    first: the input that holds ksize in the V2 forms. Raises Unsupported for unknown sizes and
-    windows over channels.
-    """
-    sizes: dict[str, list[int]] = {}
-    if len(node.inputs) > first:
-        if not {first, first + 1} <= node.constants.keys():
-            raise Unsupported("window sizes that are not known while planning")
-        sizes = {
-            "ksize": node.constants[first].tolist(),
-            "strides": node.constants[first + 1].tolist(),
-        }
-    try:
-        layout = layout_of(node.attrs, **sizes)
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
-    if layout.depth_size != 1 or layout.depth_stride != 1:
-        raise Unsupported("windows over channels")
-    return layout
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec
 
 
 def _images(spec: TensorSpec, layout: Layout) -> tuple[Images, tuple[Window, Window]]:
@@ -47,7 +24,7 @@ def _images(spec: TensorSpec, layout: Layout) -> tuple[Images, tuple[Window, Win
 
 def _pool(node: NodeSpec, op: Op) -> NativeCall:
     x = node.inputs[0]
-    layout = _layout(node, 1)
+    layout = pool_layout(node, 1)
     images, (rows, columns) = _images(x, layout)
     result = Images(images.batch, rows.out, columns.out, images.channels, layout.channels_last)
     size = images.height, images.width
@@ -70,7 +47,7 @@ def _avg_pool(node: NodeSpec) -> NativeCall:
 @device_native("MaxPoolGrad", "MaxPoolGradV2")
 def _max_pool_gradient(node: NodeSpec) -> NativeCall:
     x = node.inputs[0]
-    images, windows = _images(x, _layout(node, 3))
+    images, windows = _images(x, pool_layout(node, 3))
     sources = Pointer("in", 0), Pointer("in", 1), Pointer("in", 2)
     size = windows[0].out, windows[1].out
     moved = 2 * x.nbytes + 2 * node.inputs[2].nbytes
@@ -80,7 +57,7 @@ def _max_pool_gradient(node: NodeSpec) -> NativeCall:
 @device_native("AvgPoolGrad")
 def _avg_pool_gradient(node: NodeSpec) -> NativeCall:
     dx = node.outputs[0]
-    images, windows = _images(dx, _layout(node, len(node.inputs)))
+    images, windows = _images(dx, pool_layout(node, len(node.inputs)))
     size = windows[0].out, windows[1].out
     moved = dx.nbytes + node.inputs[1].nbytes
     return windows_call(

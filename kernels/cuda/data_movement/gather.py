@@ -1,6 +1,6 @@
-"""Build gathers, scatters by rows, sums of segments and one-hot rows.
+"""Build gathers, by index and by index vector, and one-hot rows.
 
-An index out of range gives zeros, or changes nothing, as on TensorFlow's GPUs.
+An index out of range gives zeros, as on TensorFlow's GPUs.
 """
 
 from __future__ import annotations
@@ -8,17 +8,18 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-import numpy as np
-
+from tfjit.kernels.cpu.data_movement.gather import gather_extents
+from tfjit.kernels.cpu.data_movement.scatter import gather_nd_extents
 from tfjit.kernels.cuda.data_movement.strided_copy import IMPORT
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for, source
 from tfjit.kernels.cuda.template.registry import device_native
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word
+from tfjit.kernels.cuda.template.row_order import row_index
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported, Word
 from tfjit.kernels.source import Source
 
-_RAW: Final = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _INDICES: Final = {"int32": "i32", "int64": "i64", "uint8": "u8", "int8": "i8"}
-_SUMMED: Final = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}
 
 
 def _index(spec: NodeSpec, k: int) -> str:
@@ -42,39 +43,39 @@ def _launch(s: Source, words: tuple[Word, ...], units: int, title: str) -> CudaL
     return CudaLaunch(source(s.text(), len(words), title, __name__), words, grid=grid_for(units))
 
 
+def widest_words(size: int, inner: int) -> tuple[int, int]:
+    """Return the bytes and number of the widest words that fill rows.
+
+    size, inner: bytes and number of a row's elements. Raises Unsupported for elements that are no
+    words.
+    """
+    while size < 8 and inner % 2 == 0:
+        size, inner = size * 2, inner // 2
+    element_kinds.raw_kind(size)
+    return size, inner
+
+
+def refuse_errors(spec: NodeSpec) -> None:
+    """Raise Unsupported where indices out of range are errors."""
+    if spec.attrs.get("bad_indices_policy", b"") == b"ERROR":
+        raise Unsupported("errors for indices out of range are the host's")
+
+
 @device_native("GatherV2", "Gather", "ResourceGather")
 def _gather(spec: NodeSpec) -> NativeCall:
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
-    rank = len(params.shape)
-    axis, batch = 0, int(spec.attrs.get("batch_dims", 0))
-    if spec.op == "GatherV2":
-        if 2 not in spec.constants:
-            raise Unsupported("the axis is not known while planning")
-        axis = int(np.asarray(spec.constants[2]).reshape(-1)[0])
-    batch += len(indices.shape) if batch < 0 else 0
-    axis = batch if spec.op == "ResourceGather" else axis
-    if not rank or not -rank <= axis < rank:
-        raise Unsupported("the axis is out of range")
-    axis %= rank
-    if batch > axis or params.shape[:batch] != indices.shape[:batch]:
-        raise Unsupported("batch dims do not fit")
+    batches, outer, length, limit, inner = gather_extents(spec)
     kind = _index(spec, 1)
     if out.size == 0:
         return NativeCall(())
-    size = params.dtype.size
-    inner = prod(params.shape[axis + 1 :])
-    while size < 8 and inner % 2 == 0:  # rows move in the widest words that fit
-        size, inner = size * 2, inner // 2
-    if size not in _RAW:
-        raise Unsupported(f"elements of {size} bytes")
-    batches, outer = prod(params.shape[:batch]), prod(params.shape[batch:axis])
-    length = prod(indices.shape[batch:])
+    size, inner = widest_words(params.dtype.size, inner)
     count = batches * outer * length * inner
+    raw = element_kinds.raw_kind(size)
     s = _head(f"gather words of {size} bytes by {kind}")
     names = "params, indices, out, count, outer, length, limit, inner"
     with s.block(f"def kernel({names}):"):
-        s.line(f"from_p = ptr_{_RAW[size]}(params)")
-        s.line(f"to_p = ptr_{_RAW[size]}(out)")
+        s.line(f"from_p = ptr_{raw}(params)")
+        s.line(f"to_p = ptr_{raw}(out)")
         s.line(f"index_p = ptr_{kind}(indices)")
         s.line("i = unit()")
         with s.block("while i < count:"):
@@ -86,14 +87,51 @@ def _gather(spec: NodeSpec) -> NativeCall:
             with s.block("if k >= 0 and k < limit:"):
                 s.line("st(to_p, i, ld(from_p, (row * limit + k) * inner + word))")
             with s.block("else:"):
-                s.line(f"st(to_p, i, uint{8 * size}(0))")
+                s.line(f"st(to_p, i, {_zero(size)})")
             s.line("i += units()")
     words = (
         *(Pointer("in", 0), Pointer("in", 1), Pointer("out", 0)),
-        *(count, outer, length, params.shape[axis], inner),
+        *(count, outer, length, limit, inner),
     )
     moved = 2 * out.nbytes + indices.nbytes
     return NativeCall((_launch(s, words, count, "gather"),), bytes_moved=moved)
+
+
+def _zero(size: int) -> str:
+    """Return the text of a word of zeros."""
+    return "complex128(0)" if size == 16 else f"uint{8 * size}(0)"
+
+
+@device_native("GatherNd", "ResourceGatherNd")
+def _gather_nd(spec: NodeSpec) -> NativeCall:
+    refuse_errors(spec)
+    params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+    if not out.size:
+        return NativeCall(())
+    _, limits, inner = gather_nd_extents(spec)
+    index = row_index(spec, 1, limits, len(limits))
+    size, inner = widest_words(params.dtype.size, inner)
+    count = index.count * inner
+    text = KernelText(fits_32_bits([count]))
+    text.argument("count", count)
+    text.argument("inner", inner)
+    index.write_head(text)
+    raw = element_kinds.raw_kind(size)
+    text.line(f"from_p = ptr_{raw}({text.argument('params', Pointer('in', 0))})")
+    text.line(f"to_p = ptr_{raw}({text.argument('out', Pointer('out', 0))})")
+    text.line("i = unit()")
+    text.line("step = units()")
+    with text.block("while i < count:"):
+        text.split("i", "number", "word", "inner")
+        index.write_row(text, "number")
+        with text.block("if target_row < rows:"):
+            text.line("st(to_p, i, ld(from_p, target_row * inner + word))")
+        with text.block("else:"):
+            text.line(f"st(to_p, i, {_zero(size)})")
+        text.line("i = advance(i, step)")
+    what = f"gather words of {size} bytes by vectors of {len(limits)} {index.kind}"
+    launch = text.launch(what, "gather_nd", __name__, grid_for(count))
+    return NativeCall((launch,), bytes_moved=2 * out.nbytes + indices.nbytes)
 
 
 @device_native("OneHot")
@@ -103,16 +141,15 @@ def _one_hot(spec: NodeSpec) -> NativeCall:
     if out.size == 0:
         return NativeCall(())
     size = out.dtype.size
-    if size not in _RAW:
-        raise Unsupported(f"elements of {size} bytes")
+    raw = element_kinds.raw_kind(size)
     axis = int(spec.attrs.get("axis", -1))
     axis = len(indices.shape) if axis == -1 else axis
     inner, depth = prod(indices.shape[axis:]), out.shape[axis]
     s = _head(f"one-hot rows of elements of {size} bytes by {kind}")
     with s.block("def kernel(indices, on_at, off_at, out, count, depth, inner):"):
-        s.line(f"on = ld(ptr_{_RAW[size]}(on_at), 0)")
-        s.line(f"off = ld(ptr_{_RAW[size]}(off_at), 0)")
-        s.line(f"to_p = ptr_{_RAW[size]}(out)")
+        s.line(f"on = ld(ptr_{raw}(on_at), 0)")
+        s.line(f"off = ld(ptr_{raw}(off_at), 0)")
+        s.line(f"to_p = ptr_{raw}(out)")
         s.line(f"index_p = ptr_{kind}(indices)")
         s.line("i = unit()")
         with s.block("while i < count:"):
@@ -126,101 +163,3 @@ def _one_hot(spec: NodeSpec) -> NativeCall:
         *(out.size, depth, inner),
     )
     return NativeCall((_launch(s, words, out.size, "one-hot"),), bytes_moved=out.nbytes)
-
-
-_UPDATES: Final = {
-    f"{prefix}Scatter{name}": operation
-    for prefix in ("", "Resource")
-    for name, operation in (("Add", "add"), ("Sub", "sub"), ("Update", "store"))
-}
-
-
-@device_native(*_UPDATES)
-def _scatter(spec: NodeSpec) -> NativeCall:
-    """Update rows of a variable.
-
-    Rows of equal indices are added in any order.
-    """
-    table, indices, updates = spec.inputs
-    operation = _UPDATES[spec.op]
-    if not table.shape or updates.shape not in ((), (*indices.shape, *table.shape[1:])):
-        raise Unsupported("the updates do not fit")
-    count = indices.size * prod(table.shape[1:])
-    if count == 0:
-        return NativeCall(())
-    launch = _row_updates(
-        spec, operation, Pointer("in", 0), Pointer("in", 2), 1, table.shape, updates.size == 1
-    )
-    return NativeCall((launch,), bytes_moved=3 * count * table.dtype.size)
-
-
-def _row_updates(
-    spec: NodeSpec,
-    operation: str,
-    target: Pointer,
-    updates: Pointer,
-    indices: int,
-    shape: tuple[int, ...],
-    repeats: bool,
-) -> CudaLaunch:
-    """Return the launch that combines rows of `updates` with rows of `target`.
-
-    indices: the input that names rows. shape: of the target. repeats: one update serves all.
-    """
-    dtype = spec.inputs[0].dtype
-    raw = operation == "store" and dtype.size in _RAW
-    if dtype.name not in _SUMMED and not raw:
-        raise Unsupported(f"{spec.op} of {dtype.name}")
-    kind = _RAW[dtype.size] if raw else _SUMMED[dtype.name]
-    by = _index(spec, indices)
-    inner = prod(shape[1:])
-    count = spec.inputs[indices].size * inner
-    s = _head(f"{operation} rows of {dtype.name} by {by}{', one value' if repeats else ''}")
-    with s.block("def kernel(target, indices, updates, count, limit, inner):"):
-        s.line(f"to_p = ptr_{kind}(target)")
-        s.line(f"from_p = ptr_{kind}(updates)")
-        s.line(f"index_p = ptr_{by}(indices)")
-        s.line("i = unit()")
-        with s.block("while i < count:"):
-            s.line("row = div_u64(i, inner)")
-            s.line("k = int64(ld_ro(index_p, row))")
-            with s.block("if k >= 0 and k < limit:"):
-                s.line("place = k * inner + i - row * inner")
-                value = "ld(from_p, 0)" if repeats else "ld(from_p, i)"
-                if operation == "store":
-                    s.line(f"st(to_p, place, {value})")
-                else:
-                    s.line(f"v = {value}")
-                    s.line(f"atomic_add(to_p, place, {'-v' if operation == 'sub' else 'v'})")
-            s.line("i += units()")
-    words: tuple[Word, ...] = (target, Pointer("in", indices), updates, count, shape[0], inner)
-    return _launch(s, words, count, f"scatter {operation}")
-
-
-@device_native("UnsortedSegmentSum")
-def _segment_sum(spec: NodeSpec) -> NativeCall:
-    data, ids, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
-    if data.shape[: len(ids.shape)] != ids.shape:
-        raise Unsupported("the ids do not fit")
-    if data.dtype.name not in _SUMMED:
-        raise Unsupported(f"{spec.op} of {data.dtype.name}")
-    launches: list[Launch] = []
-    if out.size:
-        launches.append(_zeros(out.nbytes))
-    if out.size and data.size:
-        launches.append(
-            _row_updates(spec, "add", Pointer("out", 0), Pointer("in", 0), 1, out.shape, False)
-        )
-    return NativeCall(tuple(launches), bytes_moved=2 * data.nbytes + out.nbytes)
-
-
-def _zeros(nbytes: int) -> CudaLaunch:
-    """Return the launch that fills output 0 with zero bytes."""
-    s = _head("fill with zero bytes")
-    with s.block("def kernel(out, count):"):
-        s.line("p = ptr_u8(out)")
-        s.line("i = unit()")
-        with s.block("while i < count:"):
-            s.line("st(p, i, uint8(0))")
-            s.line("i += units()")
-    return _launch(s, (Pointer("out", 0), nbytes), nbytes, "zeros")

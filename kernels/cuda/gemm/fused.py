@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit.kernels.cpu.fused import epilogue_of, remap_inputs
-from tfjit.kernels.cuda.gemm.matmul import batch_matmul_call, swapped
+from tfjit.kernels.cpu.gemm.operands import swapped
+from tfjit.kernels.cuda.gemm.matmul import batch_matmul_call
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
 
 if TYPE_CHECKING:
@@ -57,6 +58,6 @@ def matmul_group_call(
     known: values of external inputs, which change nothing here. Raises Unsupported.
     """
     parts = anchored(group)
-    adj_x, adj_y = swapped(parts.anchor.attrs, parts.anchor.op)
+    adj_x, adj_y = swapped(parts.anchor)
     call = batch_matmul_call(parts.inputs, adj_x=adj_x, adj_y=adj_y, epilogue=parts.epilogue)
     return parts.placed(call)

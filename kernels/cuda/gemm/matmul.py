@@ -8,11 +8,12 @@ products pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfjit.kernels.cpu.gemm.operands import operand_pointers, product_sizes, swapped
 from tfjit.kernels.cuda.gemm import matvec
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_of
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
@@ -30,13 +31,6 @@ from tfjit.kernels.registry import (
 
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
-
-
-def operand_pointers(
-    inputs: Sequence[TensorSpec], first: int = 2
-) -> list[tuple[Pointer, TensorSpec]]:
-    """Return the epilogue's operands: the node's inputs from number `first` on."""
-    return [(Pointer("in", i), spec) for i, spec in enumerate(inputs) if i >= first]
 
 
 def traffic(inputs: Sequence[TensorSpec], finish: Finish, products: int) -> int:
@@ -61,13 +55,8 @@ def batch_matmul_call(
     without products, ValueError for sizes that do not fit.
     """
     x, y = inputs[:2]
-    if y.dtype is not x.dtype:
-        raise Unsupported(f"product of {x.dtype.name} and {y.dtype.name}")
     accumulator(x.dtype)
-    m, k = x.shape[-2:] if not adj_x else x.shape[-1:-3:-1]
-    k_y, n = y.shape[-2:] if not adj_y else y.shape[-1:-3:-1]
-    if k != k_y:
-        raise ValueError(f"inner sizes differ: {x.shape} and {y.shape}")
+    m, k, n = product_sizes(x, y, adj_x, adj_y)
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     matrices = math.prod(batch)
     lines = matrices * m
@@ -151,15 +140,9 @@ def matmul_call(
     )
 
 
-def swapped(attrs: Mapping[str, object], op: str) -> tuple[bool, bool]:
-    """Return whether a product takes each input with swapped last axes."""
-    names = ("transpose_a", "transpose_b") if op == "MatMul" else ("adj_x", "adj_y")
-    return bool(attrs.get(names[0], False)), bool(attrs.get(names[1], False))
-
-
 @device_native("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def _product(node: NodeSpec) -> NativeCall:
     if node.outputs[0].dtype is not node.inputs[0].dtype:
         raise Unsupported(f"product as {node.outputs[0].dtype.name}")
-    adj_x, adj_y = swapped(node.attrs, node.op)
+    adj_x, adj_y = swapped(node)
     return batch_matmul_call(node.inputs[:2], adj_x=adj_x, adj_y=adj_y)

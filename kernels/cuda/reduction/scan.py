@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import Final
-
 import numpy as np
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.reduction import reducers
+from tfjit.kernels.cpu.reduction.scan import KINDS, scanned_extents
 from tfjit.kernels.cuda.reduction import steps
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
 from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
-from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
-
-_KINDS: Final = {"Cumsum": "sum", "Cumprod": "prod", "CumulativeLogsumexp": "logsumexp"}
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
 
 
 def _start(kind: str, dtype: DType) -> str:
@@ -134,22 +130,13 @@ def _columns_launch(
     return text.launch(f"{title} along columns", title, __name__, grid_for(outer * inner))
 
 
-@device_native(*_KINDS)
+@device_native(*KINDS)
 def _cumulative(spec: NodeSpec) -> NativeCall:
-    x = spec.inputs[0]
-    if 1 not in spec.constants:
-        raise Unsupported("the axis is not known while planning")
-    rank = len(x.shape)
-    axis = int(np.asarray(spec.constants[1]).reshape(-1)[0])
-    if not rank or not -rank <= axis < rank:
-        raise Unsupported("the axis is out of range")
-    axis %= rank
+    x, kind = spec.inputs[0], KINDS[spec.op]
+    outer, length, inner = scanned_extents(spec)
     if x.size == 0:
         return NativeCall(())
-    kind, title = _KINDS[spec.op], f"running {_KINDS[spec.op]} {x.dtype.name}"
-    if kind == "logsumexp" and not x.dtype.is_floating:
-        raise Unsupported(f"{spec.op} of {x.dtype.name}")
-    outer, length, inner = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
+    title = f"running {kind} {x.dtype.name}"
     reverse = bool(spec.attrs.get("reverse", False))
     exclusive = bool(spec.attrs.get("exclusive", False))
     if inner == 1:

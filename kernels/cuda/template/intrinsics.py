@@ -724,3 +724,21 @@ def iadd(tyctx: object, a: Type, b: Type) -> Typed:
 def imul(tyctx: object, a: Type, b: Type) -> Typed:
     """Return a * b in the type of a, which wraps."""
     return _integer_operation(a, "mul")
+
+
+@intrinsic
+def iand(tyctx: object, a: Type, b: Type) -> Typed:
+    """Return a & b in the type of a."""
+    return _integer_operation(a, "and_")
+
+
+@intrinsic
+def ixor(tyctx: object, a: Type, b: Type) -> Typed:
+    """Return a ^ b in the type of a."""
+    return _integer_operation(a, "xor")
+
+
+@intrinsic
+def ishr(tyctx: object, a: Type, b: Type) -> Typed:
+    """Return a >> b in the type of a, with its sign."""
+    return _integer_operation(a, "ashr")

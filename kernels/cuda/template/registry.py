@@ -15,15 +15,19 @@ _FAMILIES: Final = (
     "conv.pooling",
     "data_movement.gather",
     "data_movement.movement",
+    "data_movement.scatter",
     "elementwise.assign",
     "elementwise.loop",
     "elementwise.optimizer_updates",
+    "elementwise.sparse_updates",
     "fused",
     "gemm.matmul",
     "reduction.argmax",
+    "reduction.binary_search",
     "reduction.reduction",
     "reduction.row_reduction",
     "reduction.scan",
+    "reduction.top_k",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []

@@ -253,3 +253,15 @@ def iadd(a: Scalar, b: Scalar) -> Scalar:
 
 def imul(a: Scalar, b: Scalar) -> Scalar:
     return a * b
+
+
+def iand(a: Scalar, b: Scalar) -> Scalar:
+    return a & b
+
+
+def ixor(a: Scalar, b: Scalar) -> Scalar:
+    return a ^ b
+
+
+def ishr(a: Scalar, b: Scalar) -> Scalar:
+    return a >> b

@@ -20,7 +20,14 @@ json.dump([astuple(resources_of(*request)) for request in json.load(sys.stdin)],
 
 def resources(sources: Sequence[KernelSource], architecture: str = "sm_90") -> list[Resources]:
     """Return the resources of each kernel, from one subprocess for all."""
-    requests = [(source.text, source.arity, architecture) for source in sources]
+    return resources_for(sources, [architecture])
+
+
+def resources_for(
+    sources: Sequence[KernelSource], architectures: Sequence[str] = ("sm_80", "sm_90", "sm_100")
+) -> list[Resources]:
+    """Return the resources of each kernel on each architecture, as `resources` does."""
+    requests = [(s.text, s.arity, architecture) for architecture in architectures for s in sources]
     done = subprocess.run(
         [sys.executable, "-c", _LINK], input=json.dumps(requests), capture_output=True, text=True,
         check=False,

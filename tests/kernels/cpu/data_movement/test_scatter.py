@@ -79,6 +79,7 @@ def test_scatter_nd(dtype: str, inner: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     "op",
     [
+        "ScatterNdNonAliasingAdd",
         "TensorScatterAdd",
         "TensorScatterSub",
         "TensorScatterMax",

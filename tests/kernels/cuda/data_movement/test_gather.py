@@ -1,12 +1,15 @@
-"""Tests of gathers, scatters and one-hot rows by simulated threads."""
+"""Tests of gathers and one-hot rows by simulated threads."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.kernels.cuda.harness import run_node, run_node_state
+from tests.kernels.cuda.against_reference import call_of, check
+from tests.kernels.cuda.harness import run_node
+from tests.kernels.launching import tensor
 from tfjit.kernels.cuda.template.registry import find_builder
+from tfjit.kernels.registry import Unsupported
 
 TABLE = np.arange(30, dtype=np.float32).reshape(5, 6)
 
@@ -55,29 +58,28 @@ def test_one_hot(axis: int) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("op", ["ScatterAdd", "ResourceScatterSub", "ScatterUpdate"])
-def test_scatter(op: str) -> None:
-    indices = np.int32([4, 0, 9, 4] if "Update" not in op else [4, 0, 9, 2])
-    updates = np.arange(24, dtype=np.float32).reshape(4, 6)
-    expected = TABLE.copy()
-    for row, k in enumerate(indices):
-        if k < 5:
-            if "Update" in op:
-                expected[k] = updates[row]
-            else:
-                expected[k] += updates[row] if "Add" in op else -updates[row]
-    _, after = run_node_state(find_builder(op), op, [TABLE, indices, updates], [])
-    np.testing.assert_array_equal(after[0], expected)
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "uint8", "bool", "int64", "complex64", "complex128"]
+)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_gather_by_vectors(dtype: str, depth: int) -> None:
+    rng = np.random.default_rng(depth)
+    params = rng.integers(0, 9, (2, 3, 5)).astype(dtype)
+    for shape, index in (((4,), "int32"), ((2, 3), "int64"), ((), "int32")):
+        vectors = [rng.integers(0, n, shape) for n in params.shape[:depth]]
+        check("GatherNd", params, np.stack(vectors, -1).astype(index))
 
 
-def test_sum_of_segments() -> None:
-    data = np.arange(12, dtype=np.float32).reshape(4, 3)
-    ids = np.int32([1, 0, 1, -1])
-    expected = np.zeros((3, 3), np.float32)
-    for row, k in enumerate(ids):
-        if k >= 0:
-            expected[k] += data[row]
-    builder = find_builder("UnsortedSegmentSum")
-    inputs = [data, ids, np.asarray(np.int32(3))]
-    (found,) = run_node(builder, "UnsortedSegmentSum", inputs, [expected])
+def test_vectors_out_of_range_give_zeros() -> None:
+    bad = np.int64([[0, 3], [5, 0], [1, -1], [4, 6], [2, 2], [1 << 62, 1 << 62]])
+    expected = np.float32([3, 0, 0, 0, 14, 0])
+    (found,) = run_node(find_builder("GatherNd"), "GatherNd", [TABLE, bad], [expected])
     np.testing.assert_array_equal(found, expected)
+
+
+def test_vectors_that_are_left_to_the_host() -> None:
+    one, none = np.int32([[1]]), np.zeros((3, 0), np.int32)
+    with pytest.raises(Unsupported, match="errors for indices"):
+        call_of("GatherNd", [TABLE, one], [tensor(TABLE[:1])], bad_indices_policy=b"ERROR")
+    with pytest.raises(Unsupported, match="index vectors of 0"):
+        call_of("GatherNd", [TABLE, none], [tensor(TABLE)])
