@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,9 +22,11 @@ json.dump([astuple(resources_of(*request)) for request in json.load(sys.stdin)],
 def resources(sources: Sequence[KernelSource], architecture: str = "sm_90") -> list[Resources]:
     """Return the resources of each kernel, from one subprocess for all."""
     requests = [(source.text, source.arity, architecture) for source in sources]
+    # the compiler is not there in numba-cuda's own simulator
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
     done = subprocess.run(
         [sys.executable, "-c", _LINK], input=json.dumps(requests), capture_output=True, text=True,
-        check=False,
+        check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return [Resources(*found) for found in json.loads(done.stdout)]
