@@ -20,6 +20,8 @@ _FAMILIES: Final = (
     "elementwise.optimizer_updates",
     "fused",
     "gemm.matmul",
+    "random.stateful_random",
+    "random.stateless_random",
     "reduction.argmax",
     "reduction.reduction",
     "reduction.row_reduction",

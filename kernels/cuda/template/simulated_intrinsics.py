@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -26,11 +26,16 @@ from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 __all__ = list(NAMES)
 
 
+Function = TypeVar("Function", bound=Callable[..., object])
 Scalar: TypeAlias = Any
 """A NumPy scalar of any dtype, or a Python number."""
 
 
 # threads
+
+
+def device_function(function: Function) -> Function:
+    return function
 
 
 def thread() -> int:

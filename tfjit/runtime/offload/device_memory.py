@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfjit.kernels.random_stream import POSITION_BYTES
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
 
 if TYPE_CHECKING:
@@ -23,12 +24,17 @@ class DeviceLayout:
     """The offsets of a program's values in one arena of device memory.
 
     offsets: of values in the arena, by index of the root value. temps: of the scratch buffers of
-    each instruction, in order. arena_bytes: the size. constants: arrays with their offsets in a
-    separate block, which is written once. constant_bytes: the size of that block.
+    each instruction, in order. streams: of positions of random streams in a part of the arena, by
+    instruction; that part has stream_bytes from stream_start on. arena_bytes: the size. constants:
+    arrays with their offsets in a separate block, which is written once. constant_bytes: the size
+    of that block.
     """
 
     offsets: dict[int, int] = field(default_factory=dict)
     temps: list[tuple[int, ...]] = field(default_factory=list)
+    streams: dict[int, int] = field(default_factory=dict)
+    stream_start: int = 0
+    stream_bytes: int = 0
     arena_bytes: int = 0
     constants: dict[Constant, tuple[int, np.ndarray]] = field(default_factory=dict)
     constant_bytes: int = 0
@@ -66,9 +72,15 @@ def lay_out_program(
         temps.append([Interval(max(size, 1), position, position) for size in sizes])
     for value in lowered.fetches:
         meet(value, count, count)
-    every = [*intervals.values(), *(one for some in temps for one in some)]
+    for position, (_, call) in enumerate(steps):
+        if call is not None and call.stream_blocks:
+            layout.streams[position] = layout.stream_bytes
+            layout.stream_bytes += POSITION_BYTES
+    streams = Interval(max(layout.stream_bytes, 1), -1, count)
+    every = [streams, *intervals.values(), *(one for some in temps for one in some)]
     layout.arena_bytes = lay_out(every)
     layout.offsets = {index: interval.offset for index, interval in intervals.items()}
+    layout.stream_start = streams.offset
     layout.temps = [tuple(one.offset for one in some) for some in temps]
     _place_constants(layout, lowered, steps)
     return layout

@@ -10,7 +10,8 @@ import numpy as np
 
 from tfjit.framework.op_defs.op_traits import ASSIGN
 from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
-from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, Word
+from tfjit.kernels.random_stream import advance
+from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, Word, find_initial_state
 from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.resources.migrating_variable import MigratingVariable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator, CommandProgram
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+
+    NodeState = Callable[[str, Callable[[], np.ndarray]], np.ndarray]
 
 
 class DeviceLaunch(Protocol):
@@ -39,10 +42,11 @@ class DeviceProgram:
     sources: the kernels that it needs. Thread-safe: one run at a time.
     """
 
-    def __init__(self, lowered: Lowered, accelerator: Accelerator) -> None:
+    def __init__(self, lowered: Lowered, accelerator: Accelerator, node_state: NodeState) -> None:
         """Select kernels and lay out memory.
 
-        Raises Unsupported for an instruction that the accelerator has no kernel for.
+        node_state: gives the session's state of a node. Raises Unsupported for an instruction that
+        the accelerator has no kernel for.
         """
         self._lowered = lowered
         self._accelerator = accelerator
@@ -53,6 +57,10 @@ class DeviceProgram:
                 source for _, call in self._steps if call is not None for source in call.sources()
             )
         )
+        self._streams = [
+            (_stream(self._steps[position][0], node_state), self._steps[position][1], start)
+            for position, start in self._layout.streams.items()
+        ]
         self._written, self._variables = _variables(lowered, self._steps)
         self._feeds = sorted(lowered.feeds.items())
         self._lock = threading.Lock()
@@ -98,6 +106,7 @@ class DeviceProgram:
             assert staging is not None
             for (index, value), (start, _) in zip(self._feeds, self._places_in()):
                 _view(staging, start, value)[...] = values[index]
+            self._draw(staging)
             program.start()
             program.wait()
             for variable in self._written:
@@ -106,6 +115,14 @@ class DeviceProgram:
             for value, (start, _) in zip(self._lowered.fetches, self._places_out()):
                 results.append(_view(staging, start, value).copy())
             return results
+
+    def _draw(self, staging: np.ndarray) -> None:
+        """Give the program the positions of its streams, and move these on."""
+        first = self._stream_place()
+        for stream, call, start in self._streams:
+            assert call is not None
+            staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
+            advance(stream, call.stream_blocks)
 
     def close(self) -> None:
         """Free the program's memory."""
@@ -152,8 +169,7 @@ class DeviceProgram:
                 id(a): (s, a) for s, a in self._layout.constants.values()
             }.values():
                 device.write(self._constants + start, np.ascontiguousarray(array))
-        ends = [start + nbytes for start, nbytes in (*self._places_in(), *self._places_out())]
-        self._staging = device.pinned(max([1, *ends]))
+        self._staging = device.pinned(self._stream_place() + max(self._layout.stream_bytes, 1))
 
     def _places_in(self) -> list[tuple[int, int]]:
         return _places([value for _, value in self._feeds], 0)
@@ -162,6 +178,10 @@ class DeviceProgram:
         inputs = self._places_in()
         start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
         return _places(self._lowered.fetches, start)
+
+    def _stream_place(self) -> int:
+        places = [*self._places_in(), *self._places_out()]
+        return align(max([start + nbytes for start, nbytes in places], default=0))
 
     def _commands(
         self,
@@ -183,6 +203,10 @@ class DeviceProgram:
         for (_, value), (start, nbytes) in zip(self._feeds, self._places_in()):
             if nbytes:
                 commands.append(Copy("in", address(value), host + start, nbytes))
+        layout = self._layout
+        if layout.stream_bytes:
+            start = self._arena + layout.stream_start
+            commands.append(Copy("in", start, host + self._stream_place(), layout.stream_bytes))
         for position, (instruction, call) in enumerate(self._steps):
             if call is None:
                 source, target = instruction.inputs[-1], instruction.outputs[0]
@@ -204,9 +228,11 @@ class DeviceProgram:
                 elif item.kind == "out":
                     base = address(instruction.outputs[item.index])
                 elif item.kind == "temp":
-                    base = self._arena + self._layout.temps[position][item.index]
+                    base = self._arena + layout.temps[position][item.index]
+                elif item.kind == "state":
+                    base = self._arena + layout.stream_start + layout.streams[position]
                 else:
-                    base = self._constants + self._layout.constants[position, item.index][0]
+                    base = self._constants + layout.constants[position, item.index][0]
                 return base + item.offset
 
             for launch in call.launches:
@@ -244,6 +270,13 @@ def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
     return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
 
 
+def _stream(instruction: Instruction, node_state: NodeState) -> np.ndarray:
+    """Return the position of a node's stream, which the session keeps."""
+    make = find_initial_state(instruction.node.op)
+    assert make is not None, f"{instruction.node.op} has no initial state"
+    return node_state(instruction.node.name, lambda: make(instruction.spec))
+
+
 def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
     """Return the instructions with their calls, None for a copy.
 
@@ -269,7 +302,7 @@ def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
             raise Unsupported(f"{node.name} ({node.op}): {reason}")
         for launch in call.launches:
             for item in launch.words:
-                if isinstance(item, Pointer) and item.kind in ("code", "state", "cancel"):
+                if isinstance(item, Pointer) and item.kind in ("code", "cancel"):
                     raise Unsupported(f"{node.name} ({node.op}) needs its {item.kind}")
         found.append((instruction, call))
     return found
