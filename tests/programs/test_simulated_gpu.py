@@ -179,7 +179,8 @@ def training(device: str) -> list[np.ndarray]:
                 assert session.wait_until_compiled(60)
         if "GPU" in device:
             text = programs(session, [loss, train], {x: x_value.shape, t: labels.shape})
-            assert text.count("launches") == 1 and "Adam update" in text
+            assert text.count("launches") == 1 and "15 launches" in text
+            assert text.count("Adam update f32, in one launch with 2 more") == 3
         found.append(session.run(w1))  # the device's newest value
     return found
 

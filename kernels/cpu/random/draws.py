@@ -76,7 +76,8 @@ def normal_f64(x0, x1, x2, x3):
 def definitions(decorator: str) -> str:
     """Return the functions of all draws.
 
-    A text imports numbers, `bits_f32` and `bits_f64` before. decorator: makes a function one that a kernel may call.
+    A text imports numbers, `bits_f32` and `bits_f64` before. decorator: lets kernels call a
+    function.
     """
     return _DEFINITIONS.replace("\n@\n", f"\n{decorator}\n")
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.framework.op_defs.op_traits import ASSIGN
-from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
+from tfjit.kernels.ir.accelerator import Command, Copy
 from tfjit.kernels.random_stream import advance
-from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, Word, find_initial_state
+from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, find_initial_state
 from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
+from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
+from tfjit.runtime.offload.program_commands import CommandWriter
 from tfjit.runtime.resources.migrating_variable import MigratingVariable
 from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
 from tfjit.runtime.step.memory_planner import align
@@ -26,14 +28,6 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
     NodeState = Callable[[str, Callable[[], np.ndarray]], np.ndarray]
-
-
-class DeviceLaunch(Protocol):
-    """A launch on a grid, as builders of accelerators make it."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
 
 
 class DeviceProgram:
@@ -50,12 +44,13 @@ class DeviceProgram:
         """
         self._lowered = lowered
         self._accelerator = accelerator
-        self._steps = _steps(lowered)
-        self._layout: DeviceLayout = lay_out_program(lowered, self._steps)
+        self._groups = bundle_launches(_steps(lowered))
+        self._steps = [step for steps in self._groups for step in steps]
+        self._layout: DeviceLayout = lay_out_program(
+            lowered, self._steps, sum(map(table_words, self._groups))
+        )
         self.sources = tuple(
-            dict.fromkeys(
-                source for _, call in self._steps if call is not None for source in call.sources()
-            )
+            dict.fromkeys(source for steps in self._groups for source in sources_of(steps))
         )
         self._streams = [
             (_stream(self._steps[position][0], node_state), self._steps[position][1], start)
@@ -72,7 +67,11 @@ class DeviceProgram:
     @property
     def launches(self) -> int:
         """Return the number of kernels of a run."""
-        return sum(len(call.launches) for _, call in self._steps if call is not None)
+        return sum(
+            len(steps[0][1].launches) if len(steps) == 1 else 1
+            for steps in self._groups
+            if steps[0][1] is not None
+        )
 
     @property
     def device_bytes(self) -> int:
@@ -82,13 +81,9 @@ class DeviceProgram:
     def describe(self) -> list[tuple[str, str]]:
         """Return (node, kernels) of each instruction."""
         return [
-            (
-                instruction.node_path,
-                "copy"
-                if call is None
-                else "; ".join(launch.source.title or launch.entry for launch in call.launches),
-            )
-            for instruction, call in self._steps
+            (instruction.node_path, _kernels(call, len(steps) - 1))
+            for steps in self._groups
+            for instruction, call in steps
         ]
 
     def run(
@@ -156,7 +151,11 @@ class DeviceProgram:
                 id(variable): address
                 for (variable, _, _), address in zip(self._variables, addresses, strict=True)
             }
-            self._program = self._accelerator.program(self._commands(by_variable, lookup))
+            writer = CommandWriter(self._layout, self._arena, self._constants, by_variable, lookup)
+            self._program = self._accelerator.program(self._commands(writer))
+            if writer.table.size:
+                start = self._arena + self._layout.table_start
+                self._accelerator.write(start, writer.table)
             self._addresses = addresses
         return self._program
 
@@ -183,75 +182,40 @@ class DeviceProgram:
         places = [*self._places_in(), *self._places_out()]
         return align(max([start + nbytes for start, nbytes in places], default=0))
 
-    def _commands(
-        self,
-        variables: Mapping[int, int],
-        lookup: Callable[[KernelSource], dict[str, int] | None],
-    ) -> list[Command]:
+    def _commands(self, writer: CommandWriter) -> list[Command]:
         assert self._staging is not None
         host = self._staging.ctypes.data
-        commands: list[Command] = []
-
-        def address(value: Value) -> int:
-            root = value.root
-            if root.storage == "const":
-                return self._constants + self._layout.constants[root.index][0]
-            if root.storage in ("variable", "handle"):
-                return variables[id(root.variable)]
-            return self._arena + self._layout.offsets[root.index]
-
+        commands, layout = writer.commands, self._layout
         for (_, value), (start, nbytes) in zip(self._feeds, self._places_in()):
             if nbytes:
-                commands.append(Copy("in", address(value), host + start, nbytes))
-        layout = self._layout
+                commands.append(Copy("in", writer.address(value), host + start, nbytes))
         if layout.stream_bytes:
             start = self._arena + layout.stream_start
             commands.append(Copy("in", start, host + self._stream_place(), layout.stream_bytes))
-        for position, (instruction, call) in enumerate(self._steps):
-            if call is None:
-                source, target = instruction.inputs[-1], instruction.outputs[0]
-                if source.spec.nbytes:
-                    commands.append(
-                        Copy("within", address(target), address(source), source.spec.nbytes)
-                    )
+        position = 0
+        for steps in self._groups:
+            numbered = [(position + k, *step) for k, step in enumerate(steps)]
+            position += len(steps)
+            if len(steps) > 1:
+                writer.bundle([(k, one, call) for k, one, call in numbered if call is not None])
                 continue
-
-            def word(
-                item: Word,
-                position: int = position,
-                instruction: Instruction = instruction,
-            ) -> int:
-                if not isinstance(item, Pointer):
-                    return int(item)
-                if item.kind == "in":
-                    base = address(instruction.inputs[item.index])
-                elif item.kind == "out":
-                    base = address(instruction.outputs[item.index])
-                elif item.kind == "temp":
-                    base = self._arena + layout.temps[position][item.index]
-                elif item.kind == "state":
-                    base = self._arena + layout.stream_start + layout.streams[position]
-                else:
-                    base = self._constants + layout.constants[position, item.index][0]
-                return base + item.offset
-
-            for launch in call.launches:
-                found = lookup(launch.source)
-                assert found is not None
-                device_launch = cast("DeviceLaunch", launch)
-                commands.append(
-                    KernelLaunch(
-                        found[launch.entry],
-                        tuple([word(item) for item in launch.words]),
-                        device_launch.grid,
-                        device_launch.block,
-                        device_launch.shared_bytes,
-                    )
-                )
+            ((number, instruction, call),) = numbered
+            if call is None:
+                writer.copy(instruction.inputs[-1], instruction.outputs[0])
+            else:
+                writer.launches(number, instruction, call)
         for value, (start, nbytes) in zip(self._lowered.fetches, self._places_out()):
             if nbytes:
-                commands.append(Copy("out", host + start, address(value), nbytes))
+                commands.append(Copy("out", host + start, writer.address(value), nbytes))
         return commands
+
+
+def _kernels(call: NativeCall | None, others: int) -> str:
+    """Return the kernels of an instruction. others: instructions of the same launch."""
+    if call is None:
+        return "copy"
+    titles = "; ".join(launch.source.title or launch.entry for launch in call.launches)
+    return f"{titles}, in one launch with {others} more" if others else titles
 
 
 def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
