@@ -20,7 +20,7 @@ def philox(position, offset):
 
 @device_function
 def remainder(draw, span):
-    return rem_u64(draw, span)
+    return uint64(rem_u64(draw, span))
 
 
 @device_function

@@ -19,9 +19,13 @@ json.dump([astuple(resources_of(*request)) for request in json.load(sys.stdin)],
 """
 
 
-def resources(sources: Sequence[KernelSource], architecture: str = "sm_90") -> list[Resources]:
-    """Return the resources of each kernel, from one subprocess for all."""
-    requests = [(source.text, source.arity, architecture) for source in sources]
+def resources(sources: Sequence[KernelSource], *architectures: str) -> list[Resources]:
+    """Return the resources of each kernel for sm_90 or other architectures, by one subprocess."""
+    requests = [
+        (source.text, source.arity, architecture)
+        for architecture in architectures or ("sm_90",)
+        for source in sources
+    ]
     # the compiler is not there in numba-cuda's own simulator
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
     done = subprocess.run(
