@@ -233,4 +233,13 @@ def require_key(node: NodeSpec) -> None:
         raise Unsupported("its algorithm is not known to be Philox")
 
 
-__all__ = ["DRAWS", "Draw", "definitions", "draw_of", "has_draw", "require_key", "seed_kind"]
+__all__ = [
+    "DRAWN",
+    "DRAWS",
+    "Draw",
+    "definitions",
+    "draw_of",
+    "has_draw",
+    "require_key",
+    "seed_kind",
+]

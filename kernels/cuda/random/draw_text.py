@@ -37,11 +37,11 @@ def seeded_position(seed):
 """Functions of the draws; `position` is three words."""
 
 
-def text_of(comment: str, functions: str = _FUNCTIONS) -> Source:
+def text_of(comment: str) -> Source:
     """Return a text with the functions of the draws."""
     s = Source()
     s.line(f"# {comment}")
-    for line in (*element_kinds.HEADER, *functions.splitlines()):
+    for line in (*element_kinds.HEADER, *_FUNCTIONS.splitlines()):
         s.line(line)
     return s
 
