@@ -137,6 +137,8 @@ class NativeCall:
     constants: arrays made while planning (packed weights, tables), kept alive with the plan, never
         written.
     bytes_moved, flops: for `explain` and the cost model.
+    stream_blocks: blocks by which the runtime moves the node's random stream on, for launches on
+        accelerators, which only read its position.
     """
 
     launches: tuple[Launch, ...]
@@ -145,6 +147,7 @@ class NativeCall:
     constants: tuple[np.ndarray, ...] = ()
     bytes_moved: int = 0
     flops: int = 0
+    stream_blocks: int = 0
 
     def sources(self) -> tuple[KernelSource, ...]:
         """Return every KernelSource of the call, in order, without repeats."""

@@ -32,7 +32,15 @@ ROOMS = {
         *("cpu.reference.arrays", "cpu.reference.arithmetic", "cpu.reference.random_values"),
         *("cpu.reference.images", "cpu.reference.sparse", "cpu.reference.layers"),
         *("cpu.reference.state", "cpu", "cuda.device", "cuda.template", "cuda.data_movement"),
-        *("cuda.elementwise", "cuda.reduction", "cuda.gemm", "cuda.conv", "cuda", "precompile"),
+        *(
+            "cuda.elementwise",
+            "cuda.reduction",
+            "cuda.gemm",
+            "cuda.conv",
+            "cuda.random",
+            "cuda",
+            "precompile",
+        ),
     ),
     "passes": (
         *(

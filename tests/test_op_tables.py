@@ -21,6 +21,7 @@ TABLES: Final = {
     "kernels/cpu/elementwise/sparse_math.py": "_SCALAR_OPS",
     "kernels/cpu/fused.py": "ANCHORS",
     "kernels/cpu/loop_program/text.py": "_COMPARISONS",
+    "kernels/cpu/random/draws.py": "DRAWN DRAWS _STATELESS",
     "kernels/cpu/reduction/reducers.py": "OPS",
     "kernels/cpu/reduction/scan.py": "KINDS",
     "kernels/cpu/reduction/segment.py": "_KINDS",

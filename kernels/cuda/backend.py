@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
+from tfjit.kernels.cpu.random.draws import DRAWN, has_draw
 from tfjit.kernels.cuda.device import devices
 from tfjit.kernels.cuda.device.visible_devices import VisibleDevice, visible_devices
 from tfjit.kernels.cuda.placed_ops import HOST_COMPUTED
@@ -103,6 +104,8 @@ class CudaBackend(Backend):
         """
         if registry.find_builder(op) is None:
             return False
+        if op.removesuffix("V2") in DRAWN:
+            return not dtypes or has_draw(op, dtypes[-1].base_dtype.name)
         if op in _COMPARISONS and dtypes and dtypes[0].base_dtype.name in _HOST_NUMBERS:
             return False
         return not dtypes or any(d.base_dtype.name not in _HOST_NUMBERS for d in dtypes)

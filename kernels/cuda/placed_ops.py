@@ -17,13 +17,9 @@ HOST_COMPUTED: Final = frozenset(
         *("Shape", "ShapeN", "Size", "Rank", "BroadcastArgs", "BroadcastGradientArgs"),
         *("InvertPermutation", "Range", "LinSpace", "ResourceCountUpTo"),
         # random numbers
-        *("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"),
         *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2"),
-        *("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal"),
-        *("StatelessRandomUniformInt", "StatelessRandomUniformV2", "StatelessRandomNormalV2"),
-        *("StatelessTruncatedNormalV2", "StatelessRandomUniformIntV2"),
-        *("StatelessRandomGetKeyCounter", "StatelessRandomGetAlg", "StatefulUniform"),
-        *("StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniformInt"),
+        *("StatelessRandomGetAlg", "StatefulUniform", "StatefulStandardNormalV2"),
+        *("StatefulTruncatedNormal", "StatefulUniformInt"),
         # places and choices
         *("Where", "DynamicStitch", "ParallelDynamicStitch", "DynamicPartition"),
         *("Unique", "UniqueV2", "SegmentSum", "SparseSegmentSum", "SparseSegmentMean"),

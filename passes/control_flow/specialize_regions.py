@@ -13,6 +13,7 @@ import numpy as np
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
+from tfjit.framework.types.device_spec import DeviceSpec, parse
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
@@ -121,14 +122,25 @@ def specialized_body(
     body = function.graph.copy()
     body.graph.pop("bodies", None)
     body.graph["given"] = {arg.name: given[k] for k, arg in function.args.items()}
+    accelerators = {parse(name): name for name in ctx.options.accelerators}
     for node in body.op_nodes():
         if not node.assigned_device:
-            node.assigned_device = device
+            node.assigned_device = _requested(node, accelerators) or device
     for k, arg in function.args.items():
         if k in constants:
             _replace_argument(body, body.node(arg.name), constants[k])
     ctx.run(body, pipeline)
     return body
+
+
+def _requested(node: Node, accelerators: Mapping[DeviceSpec, str]) -> str:
+    """Return the accelerator that a node of a function names, or ""."""
+    if not node.device or not accelerators:
+        return ""
+    wanted = parse(node.device)
+    if wanted.device_type is None:
+        return ""
+    return next((name for full, name in accelerators.items() if wanted.matches(full)), "")
 
 
 def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow
 
 import tfjit as tf
+from tests.kernels.cuda.linked import resources
+from tests.kernels.cuda.texts import need_numba_cuda
 from tests.simulated_gpu import simulated_gpu
 from tfjit.demo.digits import IMAGES, LOGITS, PROBS, load_data, load_graph
-from tfjit.protos import ConfigProto, GraphDef
+from tfjit.kernels.registry import Unsupported
+from tfjit.protos import ConfigProto, GraphDef, SavedModel
+from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.op_kernels.control_flow import offload_ops
 
 SOFT = ConfigProto(allow_soft_placement=True)
 
@@ -63,6 +70,89 @@ def test_lstm_of_a_v1_loop(data_dir: Path) -> None:
     assert "MatMul" in text and "launches" in text
 
 
+def mobilenet(data_dir: Path, side: int) -> tuple[GraphDef, str, str]:
+    """Return the graph for images of side x side with its feed and fetch.
+
+    Its convolutions fit any side that five halvings divide.
+    """
+    graph = GraphDef.FromString((data_dir / "mobilenet_v2.pb").read_bytes())
+    for node in graph.node:
+        if node.op == "Placeholder":
+            _, height, width, _ = node.attr["shape"].shape.dim
+            height.size = width.size = side
+    with np.load(data_dir / "mobilenet_v2.npz") as file:
+        return graph, str(file["feed"]), str(file["fetch"])
+
+
+def test_mobilenet(data_dir: Path) -> None:
+    """All 53 convolutions with their epilogues, the mean and the classifier are one program."""
+    graph, feed, fetch = mobilenet(data_dir, 32)
+    with np.load(data_dir / "mobilenet_v2.npz") as file:
+        images = file["images"][:1, :32, :32]
+    theirs = tensorflow.Graph()
+    with theirs.as_default():
+        known = tensorflow.compat.v1.GraphDef.FromString(graph.SerializeToString())
+        tensorflow.import_graph_def(known, name="")
+    with tensorflow.compat.v1.Session(graph=theirs) as session:
+        expected = session.run(fetch, {feed: images})
+    with tf.Session(graph=on_gpu(graph), config=SOFT) as session:
+        for _ in range(2):
+            found = session.run(fetch, {feed: images})
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+            assert session.wait_until_compiled(60)
+        text = programs(session, fetch, {feed: images.shape})
+    assert text.count("launches") == 1 and "by the host" not in text
+    assert "58 launches" in text
+
+
+def test_mobilenet_at_full_size_compiles(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every node at 224 x 224 has a kernel; sm_90 takes one of each kind without spilling."""
+    need_numba_cuda()
+    made = []
+
+    class Lowered(DeviceProgram):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append((self.launches, self.sources))
+            raise Unsupported("it is only lowered")
+
+    monkeypatch.setattr(offload_ops, "DeviceProgram", Lowered)
+    graph, feed, fetch = mobilenet(data_dir, 224)
+    with tf.Session(graph=on_gpu(graph), config=SOFT) as session:
+        session.run(fetch, {feed: np.zeros((1, 224, 224, 3), np.float32)})
+        text = programs(session, fetch, {feed: (1, 224, 224, 3)})
+    assert text.count("it is only lowered") == 1
+    ((launches, sources),) = made
+    assert launches >= 55 > len(sources)
+    kinds = {source.title.split()[0]: source for source in sources}
+    assert set(kinds) == {"product", "fma", "vector", "reduce", "rows", "sum"}
+    assert all(found.local_bytes == 0 for found in resources(list(kinds.values())))
+
+
+def test_lstm_saved_model(data_dir: Path, tmp_path: Path) -> None:
+    """The bodies of the loops of functions are programs too."""
+    folder = shutil.copytree(data_dir / "lstm_saved_model", tmp_path / "model")
+    model = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    for function in model.meta_graphs[0].graph_def.library.function:
+        for node in function.node_def:
+            if node.op != "Const":
+                node.device = "/device:GPU:0"
+    (folder / "saved_model.pb").write_bytes(model.SerializeToString())
+    with np.load(data_dir / "lstm_saved_model.npz") as file:
+        x, expected = file["inputs"][:2], file["outputs"][:2]
+    with tf.Graph().as_default(), tf.Session(config=SOFT) as session:
+        with tf.device("/device:GPU:0"):
+            loaded = tf.saved_model.load(session, ["serve"], str(folder))
+        signature = loaded.signature_def["serving_default"]
+        (feed,), (fetch,) = signature.inputs.values(), signature.outputs.values()
+        for _ in range(2):
+            np.testing.assert_allclose(session.run(fetch.name, {feed.name: x}), expected, rtol=1e-4)
+            assert session.wait_until_compiled(60)
+        text = programs(session, fetch.name, {feed.name: x.shape})
+    assert "by the host" not in text and "Softmax 1" in text
+    assert text.count("Tanh 2") == 1 and text.count("Tanh 1") == 1  # the cells of LSTM and GRU
+
+
 def training(device: str) -> list[np.ndarray]:
     """Return the losses of ten steps of Adam."""
     rng = np.random.default_rng(3)
@@ -89,7 +179,8 @@ def training(device: str) -> list[np.ndarray]:
                 assert session.wait_until_compiled(60)
         if "GPU" in device:
             text = programs(session, [loss, train], {x: x_value.shape, t: labels.shape})
-            assert text.count("launches") == 1 and "Adam update" in text
+            assert text.count("launches") == 1 and "15 launches" in text
+            assert text.count("Adam update f32, in one launch with 2 more") == 3
         found.append(session.run(w1))  # the device's newest value
     return found
 

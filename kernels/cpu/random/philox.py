@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.kernels.cpu.random import libm
-from tfjit.kernels.random_stream import BLOCKS_PER_OUTPUT
+from tfjit.kernels.random_stream import BLOCKS_PER_OUTPUT, MASK64
 
 _M0: Final = np.uint64(0xD2511F53)
 _M1: Final = np.uint64(0xCD9E8D57)
@@ -23,7 +23,6 @@ _W0: Final = 0x9E3779B9
 _W1: Final = 0xBB67AE85
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _32: Final = np.uint64(32)
-_MASK64: Final = (1 << 64) - 1
 _AT_ONCE: Final = 4096
 """Blocks that are computed at a time.
 
@@ -39,25 +38,14 @@ def seeded(seed: int, seed2: int) -> np.ndarray:
     """
     if seed == 0 and seed2 == 0:
         seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
-    return np.array([0, seed2 & _MASK64, seed & _MASK64], np.uint64)
+    return np.array([0, seed2 & MASK64, seed & MASK64], np.uint64)
 
 
 def scrambled(seed: int, seed2: int) -> np.ndarray:
     """Return the position that stateless ops derive from their two seeds."""
-    start = np.array([seed & _MASK64, seed2 & _MASK64, 0x02461E293EC8F720], np.uint64)
+    start = np.array([seed & MASK64, seed2 & MASK64, 0x02461E293EC8F720], np.uint64)
     mix = blocks(start, 0, 1)[0].astype(np.uint64)
     return np.array([0, mix[2] | mix[3] << _32, mix[0] | mix[1] << _32], np.uint64)
-
-
-def skipped(state: np.ndarray, count: int) -> np.ndarray:
-    """Return the position `count` blocks later."""
-    low = int(state[0]) + count
-    return np.array([low & _MASK64, (int(state[1]) + (low >> 64)) & _MASK64, state[2]], np.uint64)
-
-
-def advance(state: np.ndarray, count: int) -> None:
-    """Move `state` on by `count` blocks, in place."""
-    state[:] = skipped(state, count)
 
 
 def blocks_at(state: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -4,20 +4,20 @@ A text runs with `simulated_intrinsics` in the place of `intrinsics`, and `simul
 of `device_math`. These ask `here` for their position in the grid, and use `barrier`, `exchange` and
 `shared` to work with the other threads of their block.
 
-The threads of a block run one after the other. A thread that reaches a barrier waits in its Python
-thread until all others have reached it: only kernels with barriers pay for threads.
+The threads of a block run one after the other. A function that waits for other threads becomes a
+generator, which yields at each barrier: the block resumes it once all threads have come so far.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
 import linecache
 import re
 import sys
 import threading
 import types
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
@@ -27,6 +27,9 @@ from tfjit.framework import errors
 Extent = tuple[int, int, int]
 T = TypeVar("T")
 
+Wait = Generator[None, None, T]
+"""Yields at each barrier; returns the value of the waiting function."""
+
 WARP: Final = 32
 _TWINS: Final = {
     "template.intrinsics": "template.simulated_intrinsics",
@@ -34,8 +37,10 @@ _TWINS: Final = {
     "gemm.tile_intrinsics": "gemm.simulated_tile_intrinsics",
 }
 _MODULE: Final = re.compile(rf"\btfjit\.kernels\.cuda\.({'|'.join(map(re.escape, _TWINS))})\b")
+_WAITING: Final = frozenset({"barrier", "exchange", "shuffle_down", "shuffle_xor", "sync_threads"})
+"""Functions that wait for the other threads of a block."""
 _numbers: Final = itertools.count(1)
-_functions: Final[dict[int, tuple[Callable[..., None], str]]] = {}
+_functions: Final[dict[int, tuple[Callable[..., Wait[None] | None], str]]] = {}
 _launching: Final = threading.Lock()
 
 
@@ -59,10 +64,6 @@ here: Final = Position()
 """The position of the running thread."""
 
 
-class _Abandoned(BaseException):
-    """Ends the threads of a block that has failed."""
-
-
 def load(text: str, entries: Sequence[str], title: str) -> dict[str, int]:
     """Return the handle of each entry of a text, for `launch`."""
     text = _MODULE.sub(lambda match: f"tfjit.kernels.cuda.{_TWINS[match[1]]}", text)
@@ -71,7 +72,7 @@ def load(text: str, entries: Sequence[str], title: str) -> dict[str, int]:
     module = types.ModuleType(f"tfjit_simulated_{next(_numbers)}")
     sys.modules[module.__name__] = module
     try:
-        exec(compile(text, filename, "exec"), module.__dict__)
+        exec(compile(_with_waits(ast.parse(text)), filename, "exec"), module.__dict__)
     finally:
         del sys.modules[module.__name__]
     handles = {}
@@ -94,15 +95,47 @@ def launch(handle: int, words: Sequence[int], grid: Extent, block: Extent) -> No
             _Block(function, words, block, title).run()
 
 
-class _Block:
-    """Run the threads of one block.
+class _Waits(ast.NodeTransformer):
+    """Put `yield from` before the calls of some functions, `names`."""
 
-    One thread runs at any time: it hands over at a barrier and at its end. So nothing
-    here needs a lock, and each run has the same order.
-    """
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+        self._found = False
+
+    def applies_to(self, function: ast.FunctionDef) -> bool:
+        """Change a function; return whether it calls any of the names."""
+        self._found = False
+        self.visit(function)
+        return self._found
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or node.func.id not in self._names:
+            return node
+        self._found = True
+        return ast.copy_location(ast.YieldFrom(node), node)
+
+
+def _with_waits(module: ast.Module) -> ast.Module:
+    """Make generators of a text's functions that wait for other threads."""
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    known, new = frozenset[str](), _WAITING
+    while new:
+        waits = _Waits(new)
+        known |= new
+        new = frozenset(f.name for f in functions if waits.applies_to(f)) - known
+    return ast.fix_missing_locations(module)
+
+
+class _Block:
+    """Run the threads of one block, in order between two barriers."""
 
     def __init__(
-        self, function: Callable[..., None], words: Sequence[int], extent: Extent, title: str
+        self,
+        function: Callable[..., Wait[None] | None],
+        words: Sequence[int],
+        extent: Extent,
+        title: str,
     ) -> None:
         self.function, self.words, self.title = function, words, title
         self.extent = extent
@@ -110,86 +143,57 @@ class _Block:
         self.values: list[object] = [None] * self.count  # of `exchange`
         self.shared: list[np.ndarray[tuple[int], np.dtype[np.uint8]]] = []
         self.allocated = [0] * self.count  # calls of `shared` by thread
-        self._started = self._ended = 0
-        self._has_barrier = False
-        self._waiting: deque[tuple[int, threading.Lock]] = deque()
-        self._released: deque[tuple[int, threading.Lock]] = deque()
-        self._done = threading.Lock()
-        self._error: BaseException | None = None
 
     def run(self) -> None:
         """Run all threads to their end."""
         global _current
         _current = self
-        self._done.acquire()
-        if self._work():
-            self._done.acquire()
-        _current = None
-        if self._error is not None:
-            raise self._error
+        try:
+            with np.errstate(all="ignore"):
+                self._run()
+        finally:
+            _current = None
 
-    def _work(self) -> bool:
-        """Run threads that have not started; then hand over.
-
-        Returns whether any thread of the block has met a barrier.
-        """
-        while self._started < self.count and self._error is None:
-            number = self._started
-            self._started += 1
+    def _run(self) -> None:
+        waiting: list[tuple[int, Wait[None]]] = []
+        for number in range(self.count):
             self._place(number)
             try:
-                with np.errstate(all="ignore"):  # of each Python thread
-                    self.function(*self.words)
-            except _Abandoned:
-                pass
+                thread = self.function(*self.words)
             except Exception as error:
-                self._fail(error, number)
-            self._ended += 1
-        if self._has_barrier:
-            self._hand_over()
-        return self._has_barrier
+                raise self._failure(error, number) from error
+            if thread is not None:
+                waiting.append((number, thread))
+        while waiting:
+            waiting = self._resume(waiting)
 
-    def barrier(self) -> None:
-        self._has_barrier = True
-        number = here.number
-        resume = threading.Lock()
-        resume.acquire()
-        self._waiting.append((number, resume))
-        self._hand_over()
-        resume.acquire()
-        if self._error is not None:
-            raise _Abandoned
-        self._place(number)
-
-    def _hand_over(self) -> None:
-        """Let the next thread run; with none left, end the block."""
-        if self._error is None and self._started < self.count:
-            threading.Thread(target=self._work, name="tfjit-simulated-thread", daemon=True).start()
-            return
-        if not self._released and self._waiting:
-            if self._ended and self._error is None:
-                self._fail(
-                    RuntimeError(
-                        f"{self._ended} threads have ended while {len(self._waiting)} wait at a "
-                        "barrier: all threads of a block have to reach it"
-                    ),
-                    self._waiting[0][0],
-                )
-            self._released, self._waiting = self._waiting, self._released
-        if self._released:
-            self._released.popleft()[1].release()
-        else:
-            self._done.release()
-
-    def _fail(self, error: Exception, number: int) -> None:
-        if self._error is None:
-            self._error = errors.InternalError(
-                None,
-                None,
-                f"{self.title}: thread {self._index(number)} of block {here.block} failed: "
-                f"{type(error).__name__}: {error}",
+    def _resume(self, threads: Sequence[tuple[int, Wait[None]]]) -> list[tuple[int, Wait[None]]]:
+        """Run threads to their next barrier; return those that have not ended."""
+        waiting = []
+        for number, thread in threads:
+            self._place(number)
+            try:
+                next(thread)
+            except StopIteration:
+                continue
+            except Exception as error:
+                raise self._failure(error, number) from error
+            waiting.append((number, thread))
+        if waiting and len(waiting) < self.count:
+            why = RuntimeError(
+                f"{self.count - len(waiting)} threads have ended while {len(waiting)} wait at a "
+                "barrier: all threads of a block have to reach it"
             )
-            self._error.__cause__ = error
+            raise self._failure(why, waiting[0][0]) from why
+        return waiting
+
+    def _failure(self, error: Exception, number: int) -> errors.InternalError:
+        return errors.InternalError(
+            None,
+            None,
+            f"{self.title}: thread {self._index(number)} of block {here.block} failed: "
+            f"{type(error).__name__}: {error}",
+        )
 
     def _index(self, number: int) -> Extent:
         x, y, _ = self.extent
@@ -209,22 +213,27 @@ def _block() -> _Block:
     return _current
 
 
-def barrier() -> None:
+def barrier() -> Wait[None]:
     """Wait until every thread of the block is here."""
-    _block().barrier()
+    _block()
+    return _wait()
 
 
-def exchange(value: T) -> list[T]:
+def _wait() -> Wait[None]:
+    yield
+
+
+def exchange(value: T) -> Wait[list[T]]:
     """Return the values that the lanes of this thread's warp have brought.
 
     Every thread of the block has to call it. The last warp may have fewer lanes.
     """
     block, number = _block(), here.number
     block.values[number] = value
-    block.barrier()
+    yield
     first = number // WARP * WARP
     values = block.values[first : first + WARP]
-    block.barrier()  # before the next exchange writes
+    yield  # before the next exchange writes
     return values  # type: ignore[return-value]
 
 

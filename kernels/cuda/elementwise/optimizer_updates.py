@@ -5,7 +5,9 @@ Variable and slots are written in place, in one pass over memory.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tfjit.kernels.cpu.elementwise.optimizer_updates import (
@@ -22,9 +24,11 @@ from tfjit.kernels.cpu.elementwise.optimizer_updates import (
     written_names,
 )
 from tfjit.kernels.cuda.template.kernel_text import KernelText
+from tfjit.kernels.cuda.template.launch_table import table_text, write_row
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
+from tfjit.kernels.source import KernelSource
 
 _WIDTHS: Final = {"f32": 4, "f64": 2}
 
@@ -39,27 +43,51 @@ def update_launch(
     width = _WIDTHS[kind] if size >= _WIDTHS[kind] else 1
     text = KernelText()
     text.argument("n", size)
-    addresses = {
-        plain: text.argument(f"{plain}_at", Pointer("in", k))
-        for k, plain in enumerate(input_names(update))
-    }
+    for k, plain in enumerate(input_names(update)):
+        text.argument(f"{plain}_at", Pointer("in", k))
+    text.line("first = unit()")
+    # rules have names such as `step` of their own
+    text.line("grid_step = units()")
+    _write_update(text, update, kind, body_lines(update, kind, flag, square_root), width)
+    title = f"{name} update {kind}{' ' + update.flag if flag and update.flag else ''}"
+    launch = text.launch(f"{name} update", title, __name__, grid_for(-(-size // width)))
+    return replace(launch, table_form=_table_form(name, update, kind, flag, square_root, title))
+
+
+@functools.cache
+def _table_form(
+    name: str, update: Update, kind: str, flag: bool, square_root: bool, title: str
+) -> KernelSource:
+    """Return the kernel of one rule over several variables."""
+    text = table_text()
+    write_row(text, ["n", *(f"{plain}_at" for plain in input_names(update))])
+    text.line("first = row_unit")
+    text.line("grid_step = row_units")
+    lines = body_lines(update, kind, flag, square_root)
+    _write_update(text, update, kind, lines, _WIDTHS[kind])
+    return text.source(f"{name} update of several variables", f"{title} of several", __name__)
+
+
+def _write_update(
+    text: KernelText, update: Update, kind: str, lines: Sequence[str], width: int
+) -> None:
+    """Append the loop over a variable of n elements.
+
+    `first` and `grid_step` are defined before: the thread's first unit, and the threads.
+    """
+    addresses = {plain: f"{plain}_at" for plain in input_names(update)}
     for plain in array_names(update):
         text.line(f"{plain}_p = ptr_{kind}({addresses[plain]})")
     write_scalars(text, update, kind, addresses)
-    lines = body_lines(update, kind, flag, square_root)
     text.line(f"count = n >> {width.bit_length() - 1}" if width > 1 else "count = n")
-    text.line("u = unit()")
-    # rules have names such as `step` of their own
-    text.line("grid_step = units()")
+    text.line("u = first")
     with text.block("while u < count:"):
         _write_elements(text, update, lines, width, f"u * {width}")
         text.line("u = advance(u, grid_step)")
     if width > 1:
-        text.line(f"i = count * {width} + unit()")
+        text.line(f"i = count * {width} + first")
         with text.block("if i < n:"):
             _write_elements(text, update, lines, 1, "i")
-    title = f"{name} update {kind}{' ' + update.flag if flag and update.flag else ''}"
-    return text.launch(f"{name} update", title, __name__, grid_for(-(-size // width)))
 
 
 def _write_elements(

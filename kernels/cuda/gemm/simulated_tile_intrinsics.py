@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tfjit.kernels.cuda.gemm.tile_intrinsic_names import NAMES
-from tfjit.kernels.cuda.template.simulated_intrinsics import ld, ld_shared, st_shared
+from tfjit.kernels.cuda.template.simulated_intrinsics import ld, st_shared
 
 __all__ = list(NAMES)
 
@@ -38,7 +38,7 @@ def _runs(p: Numba, at: int, count: int, spread: int) -> np.ndarray:
     for start in starts:
         if (p.address + start * p.dtype.itemsize) % _VECTOR_BYTES:
             raise AssertionError(f"a shared load at element {start} is not aligned")
-    return np.array([ld_shared(p, start + k) for start in starts for k in range(size)])
+    return np.concatenate([p.view(start, size) for start in starts])
 
 
 def multiply_slab(
@@ -49,7 +49,7 @@ def multiply_slab(
     for term in range(depth):
         left = _runs(a, a_at + term * a_pitch, rows, a_spread)
         right = _runs(b, b_at + term * b_pitch, columns, b_spread)
-        sums = sums + np.outer(left, right)
+        sums = sums + left[:, None] * right
     return tuple(sums.reshape(-1))
 
 
@@ -63,7 +63,7 @@ def _guarded(count: int) -> Callable[..., tuple[Numba, ...]]:
             return (p.dtype.type(0),) * count
         if (p.address + i * p.dtype.itemsize) % (count * p.dtype.itemsize):
             raise AssertionError(f"a load of {count} elements at element {i} is not aligned")
-        return tuple(ld(p, i + k) for k in range(count))
+        return tuple(p.view(i, count))
 
     return load
 

@@ -22,7 +22,7 @@ NAMES: Final = (
     *TYPES,
     *(f"ptr_{kind}" for kind in KINDS),
     *(f"shared_{kind}" for kind in KINDS),
-    "advance",
+    "advance", "device_function",
     "atomic_add", "atomic_max", "atomic_min", "bits_f32", "bits_f64", "block", "block_y", "block_z",
     "blocks", "div_u32", "div_u64", "f32_bits", "f64_bits", "fma", "iadd", "iand", "imul",
     "ishr", "ixor", "ld", "ld_ro", "ld_ro_vec16", "ld_ro_vec2", "ld_ro_vec4", "ld_ro_vec8",

@@ -27,6 +27,7 @@ from numba import (
     boolean,
     complex64,
     complex128,
+    cuda,
     float32,
     float64,
     int8,
@@ -63,6 +64,14 @@ Typed = tuple[Signature, Emit] | None
 def _call(builder: ir.IRBuilder, result: ir.Type, name: str, args: list[ir.Value]) -> ir.Value:
     kind = ir.FunctionType(result, [a.type for a in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+
+
+def device_function(function: Callable[..., object]) -> object:
+    """Let kernels of the same text call a function.
+
+    Numba puts its statements in place of the call: to compile it by itself would take a driver.
+    """
+    return cuda.jit(device=True, inline="always")(function)
 
 
 # threads

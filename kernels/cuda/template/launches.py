@@ -22,12 +22,14 @@ class CudaLaunch(Launch):
     """One launch of a kernel on a grid.
 
     words: the kernel's arguments, int64 each; there are no status words. grid, block: extents in
-    x, y, z. shared_bytes: of dynamic shared memory.
+    x, y, z. shared_bytes: of dynamic shared memory. table_form: the kernel of several such
+    launches, or None (`launch_table.py`).
     """
 
     grid: Extent = (1, 1, 1)
     block: Extent = (THREADS, 1, 1)
     shared_bytes: int = 0
+    table_form: KernelSource | None = None
 
 
 def source(text: str, arity: int, title: str, module: str) -> KernelSource:

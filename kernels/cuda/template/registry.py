@@ -22,6 +22,8 @@ _FAMILIES: Final = (
     "elementwise.sparse_updates",
     "fused",
     "gemm.matmul",
+    "random.stateful_random",
+    "random.stateless_random",
     "reduction.argmax",
     "reduction.binary_search",
     "reduction.reduction",

@@ -7,13 +7,15 @@ scalars, so that arithmetic rounds and wraps as on the device.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tfjit.kernels.cuda.device.simulator import (
     WARP,
+    Wait,
     barrier,
     exchange,
     here,
@@ -24,11 +26,16 @@ from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 __all__ = list(NAMES)
 
 
+Function = TypeVar("Function", bound=Callable[..., object])
 Scalar: TypeAlias = Any
 """A NumPy scalar of any dtype, or a Python number."""
 
 
 # threads
+
+
+def device_function(function: Function) -> Function:
+    return function
 
 
 def thread() -> int:
@@ -74,16 +81,16 @@ def advance(u: int, step: int) -> int:
 sync_threads = barrier
 
 
-def shuffle_xor(v: Scalar, mask: int) -> Scalar:
+def shuffle_xor(v: Scalar, mask: int) -> Wait[Scalar]:
     lane = here.number % WARP
-    lanes = exchange(v)
+    lanes = yield from exchange(v)
     there = lane ^ int(mask)
     return lanes[there] if there < len(lanes) else v
 
 
-def shuffle_down(v: Scalar, distance: int) -> Scalar:
+def shuffle_down(v: Scalar, distance: int) -> Wait[Scalar]:
     lane = here.number % WARP
-    lanes = exchange(v)
+    lanes = yield from exchange(v)
     there = lane + int(distance)
     return lanes[there] if there < len(lanes) else v
 
@@ -94,25 +101,34 @@ def shuffle_down(v: Scalar, distance: int) -> Scalar:
 class _Pointer:
     """An address with an element type."""
 
-    __slots__ = ("address", "dtype")
+    __slots__ = ("address", "dtype", "raw", "size")
 
     def __init__(self, address: int, dtype: np.dtype[np.generic]) -> None:
         self.address = int(address)
         self.dtype = dtype
+        self.size = dtype.itemsize
+        self.raw = _memory(dtype.itemsize)
 
-    def view(self, index: int, count: int = 1) -> np.ndarray:
-        size = self.dtype.itemsize
-        raw = (ctypes.c_char * (size * count)).from_address(self.address + int(index) * size)
-        return np.frombuffer(memoryview(raw), self.dtype)
+    def view(self, index: int, count: int) -> np.ndarray:
+        """Return `count` elements as an array."""
+        raw = _memory(self.size * count)
+        return np.frombuffer(raw(self.address + int(index) * self.size), self.dtype)
+
+
+@functools.cache
+def _memory(count: int) -> Callable[[int], memoryview]:
+    """Return a function from an address to its `count` bytes."""
+    # NumPy takes the array of bytes as it takes a memoryview
+    return cast("Callable[[int], memoryview]", (ctypes.c_char * count).from_address)
 
 
 def ld(p: _Pointer, i: int) -> Scalar:
-    return p.view(i)[0]
+    return np.frombuffer(p.raw(p.address + int(i) * p.size), p.dtype)[0]
 
 
 def st(p: _Pointer, i: int, v: Scalar) -> None:
-    view = p.view(i)
-    view[0] = np.asarray(v).astype(p.dtype)
+    view = np.frombuffer(p.raw(p.address + int(i) * p.size), p.dtype)
+    view[0] = v if type(v) is p.dtype.type else np.asarray(v).astype(p.dtype)
 
 
 ld_ro = ld_shared = ld
@@ -121,23 +137,23 @@ st_shared = st
 
 def _vector_load(count: int) -> Callable[[_Pointer, int], tuple[Scalar, ...]]:
     def load(p: _Pointer, i: int) -> tuple[Scalar, ...]:
-        nbytes = count * p.dtype.itemsize
-        found = p.view(i, count)
-        if nbytes > 16 or found.ctypes.data % nbytes:
-            raise AssertionError(f"a load of {nbytes} bytes at {found.ctypes.data:#x}")
-        return tuple(found.copy())
+        nbytes = count * p.size
+        address = p.address + int(i) * p.size
+        if nbytes > 16 or address % nbytes:
+            raise AssertionError(f"a load of {nbytes} bytes at {address:#x}")
+        return tuple(p.view(i, count))
 
     return load
 
 
 def _vector_store(count: int) -> Callable[..., None]:
     def store(p: _Pointer, i: int, *values: Scalar) -> None:
-        nbytes = count * p.dtype.itemsize
-        found = p.view(i, count)
-        if len(values) != count or nbytes > 16 or found.ctypes.data % nbytes:
-            raise AssertionError(f"a store of {nbytes} bytes at {found.ctypes.data:#x}")
+        nbytes = count * p.size
+        address = p.address + int(i) * p.size
+        if len(values) != count or nbytes > 16 or address % nbytes:
+            raise AssertionError(f"a store of {nbytes} bytes at {address:#x}")
         for k, value in enumerate(values):
-            found[k] = np.asarray(value).astype(p.dtype)
+            st(p, i + k, value)
 
     return store
 
@@ -187,12 +203,14 @@ def atomic_min(p: _Pointer, i: int, v: Scalar) -> None:
 def _cast_to(dtype: type[np.generic]) -> Callable[[Scalar], Scalar]:
     kind = np.dtype(dtype)
 
-    def cast(value: Scalar) -> Scalar:
+    def convert(value: Scalar) -> Scalar:
+        if type(value) is dtype:
+            return value
         if kind.kind in "iu" and isinstance(value, int):
             return np.array(value & (2**64 - 1), np.uint64).astype(kind)[()]
         return np.asarray(value).astype(kind)[()]
 
-    return cast
+    return convert
 
 
 boolean = _cast_to(np.bool_)
@@ -239,6 +257,9 @@ def f64_bits(value: Scalar) -> Scalar:
 
 def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
     """Return a * b + c, rounded once (nearly so for float64)."""
+    if type(a) is type(b) is type(c) is np.float32:
+        # float64 holds the product, and Python rounds the sum
+        return np.float32(float(a) * float(b) + float(c))
     wide = np.longdouble if np.asarray(a).dtype == np.float64 else np.float64
     return type(a)(wide(a) * wide(b) + wide(c))
 

@@ -40,7 +40,10 @@ def placed(array: np.ndarray) -> np.ndarray:
 
 
 def run_call(
-    call: NativeCall, inputs: Sequence[np.ndarray], outputs: Sequence[TensorSpec]
+    call: NativeCall,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[TensorSpec],
+    state: np.ndarray | None = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(outputs, inputs afterwards) of the launches. What is not written stays garbage."""
     given = [placed(np.ascontiguousarray(a).reshape(np.shape(a))) for a in inputs]
@@ -52,6 +55,7 @@ def run_call(
         "out": results,
         "temp": [aligned(n) for n in call.temp_bytes],
         "const": [placed(a) for a in call.constants],
+        "state": [] if state is None else [state],
     }
     for launch in call.launches:
         assert isinstance(launch, CudaLaunch)

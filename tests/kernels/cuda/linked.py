@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 from tfjit.kernels.cuda.device.compiler import Resources
 from tfjit.kernels.source import KernelSource
 
+ALL = ("sm_80", "sm_90", "sm_100")
+"""The architectures that kernels are made for."""
 _LINK = """
 import json, sys
 from dataclasses import astuple
@@ -18,19 +21,18 @@ json.dump([astuple(resources_of(*request)) for request in json.load(sys.stdin)],
 """
 
 
-def resources(sources: Sequence[KernelSource], architecture: str = "sm_90") -> list[Resources]:
-    """Return the resources of each kernel, from one subprocess for all."""
-    return resources_for(sources, [architecture])
-
-
-def resources_for(
-    sources: Sequence[KernelSource], architectures: Sequence[str] = ("sm_80", "sm_90", "sm_100")
-) -> list[Resources]:
-    """Return the resources of each kernel on each architecture, as `resources` does."""
-    requests = [(s.text, s.arity, architecture) for architecture in architectures for s in sources]
+def resources(sources: Sequence[KernelSource], *architectures: str) -> list[Resources]:
+    """Return the resources of each kernel for sm_90 or other architectures, by one subprocess."""
+    requests = [
+        (source.text, source.arity, architecture)
+        for architecture in architectures or ("sm_90",)
+        for source in sources
+    ]
+    # the compiler is not there in numba-cuda's own simulator
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
     done = subprocess.run(
         [sys.executable, "-c", _LINK], input=json.dumps(requests), capture_output=True, text=True,
-        check=False,
+        check=False, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return [Resources(*found) for found in json.loads(done.stdout)]

@@ -58,3 +58,13 @@ def test_shape_arithmetic_is_the_hosts(backend: CudaBackend) -> None:
     assert backend.has_kernel("AddV2", (i32, i32, i32))
     assert backend.has_kernel("RandomUniform", (i32, f32))
     assert not backend.has_kernel("StringToNumber", (f32,))
+
+
+def test_random_numbers_with_a_draw(backend: CudaBackend) -> None:
+    f16, f32, i32, i64 = dtypes.float16, dtypes.float32, dtypes.int32, dtypes.int64
+    assert backend.computes("RandomUniform", (i32, f32))
+    assert backend.computes("StatelessTruncatedNormalV2", (i32, i64, i64, i32, f32))
+    assert backend.computes("RandomUniformInt", (i32, i32, i32, i32))
+    for op in ("RandomUniform", "StatelessRandomUniform"):
+        assert not backend.computes(op, (i32, f16))
+        assert backend.has_kernel(op, (i32, f16))

@@ -119,9 +119,7 @@ class BoundedNode(ReferencedNode):
         return call
 
 
-def _run(
-    call: BoundedCall, address: int, arrays: Sequence[np.ndarray]
-) -> list[np.ndarray] | None:
+def _run(call: BoundedCall, address: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
     """Return the outputs of a bounded call; None for values that are an error."""
     buffers = {
         "in": [np.asarray(array, order="C") for array in arrays],

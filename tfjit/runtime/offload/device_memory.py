@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfjit.kernels.random_stream import POSITION_BYTES
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
 
 if TYPE_CHECKING:
@@ -23,24 +24,31 @@ class DeviceLayout:
     """The offsets of a program's values in one arena of device memory.
 
     offsets: of values in the arena, by index of the root value. temps: of the scratch buffers of
-    each instruction, in order. arena_bytes: the size. constants: arrays with their offsets in a
-    separate block, which is written once. constant_bytes: the size of that block.
+    each instruction, in order. streams: of positions of random streams in a part of the arena, by
+    instruction; that part has stream_bytes from stream_start on. table_start: of the tables of
+    bundles. arena_bytes: the size. constants: arrays with their offsets in a separate block, which
+    is written once. constant_bytes: the size of that block.
     """
 
     offsets: dict[int, int] = field(default_factory=dict)
     temps: list[tuple[int, ...]] = field(default_factory=list)
+    streams: dict[int, int] = field(default_factory=dict)
+    stream_start: int = 0
+    stream_bytes: int = 0
+    table_start: int = 0
     arena_bytes: int = 0
     constants: dict[Constant, tuple[int, np.ndarray]] = field(default_factory=dict)
     constant_bytes: int = 0
 
 
 def lay_out_program(
-    lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]]
+    lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]], table_words: int = 0
 ) -> DeviceLayout:
     """Return the memory of a program.
 
-    steps: instructions in order with their calls, None for copies. Buffers of values that are not
-    alive at the same time share memory; feeds and fetched values live throughout.
+    steps: instructions in order with their calls, None for copies. table_words: of the tables of
+    bundles. Buffers of values that are not alive at the same time share memory; feeds and fetched
+    values live throughout, as do the tables.
     """
     layout = DeviceLayout()
     count = len(steps)
@@ -66,9 +74,16 @@ def lay_out_program(
         temps.append([Interval(max(size, 1), position, position) for size in sizes])
     for value in lowered.fetches:
         meet(value, count, count)
-    every = [*intervals.values(), *(one for some in temps for one in some)]
+    for position, (_, call) in enumerate(steps):
+        if call is not None and call.stream_blocks:
+            layout.streams[position] = layout.stream_bytes
+            layout.stream_bytes += POSITION_BYTES
+    streams = Interval(max(layout.stream_bytes, 1), -1, count)
+    table = Interval(max(8 * table_words, 1), -1, count)
+    every = [streams, table, *intervals.values(), *(one for some in temps for one in some)]
     layout.arena_bytes = lay_out(every)
     layout.offsets = {index: interval.offset for index, interval in intervals.items()}
+    layout.stream_start, layout.table_start = streams.offset, table.offset
     layout.temps = [tuple(one.offset for one in some) for some in temps]
     _place_constants(layout, lowered, steps)
     return layout

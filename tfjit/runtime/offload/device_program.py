@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.framework.op_defs.op_traits import ASSIGN
-from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
-from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, Word
+from tfjit.kernels.ir.accelerator import Command, Copy
+from tfjit.kernels.random_stream import advance
+from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, find_initial_state
 from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
+from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
+from tfjit.runtime.offload.program_commands import CommandWriter
 from tfjit.runtime.resources.migrating_variable import MigratingVariable
 from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
 from tfjit.runtime.step.memory_planner import align
@@ -24,13 +27,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
-
-class DeviceLaunch(Protocol):
-    """A launch on a grid, as builders of accelerators make it."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
+    NodeState = Callable[[str, Callable[[], np.ndarray]], np.ndarray]
 
 
 class DeviceProgram:
@@ -39,20 +36,26 @@ class DeviceProgram:
     sources: the kernels that it needs. Thread-safe: one run at a time.
     """
 
-    def __init__(self, lowered: Lowered, accelerator: Accelerator) -> None:
+    def __init__(self, lowered: Lowered, accelerator: Accelerator, node_state: NodeState) -> None:
         """Select kernels and lay out memory.
 
-        Raises Unsupported for an instruction that the accelerator has no kernel for.
+        node_state: gives the session's state of a node. Raises Unsupported for an instruction that
+        the accelerator has no kernel for.
         """
         self._lowered = lowered
         self._accelerator = accelerator
-        self._steps = _steps(lowered)
-        self._layout: DeviceLayout = lay_out_program(lowered, self._steps)
-        self.sources = tuple(
-            dict.fromkeys(
-                source for _, call in self._steps if call is not None for source in call.sources()
-            )
+        self._groups = bundle_launches(_steps(lowered))
+        self._steps = [step for steps in self._groups for step in steps]
+        self._layout: DeviceLayout = lay_out_program(
+            lowered, self._steps, sum(map(table_words, self._groups))
         )
+        self.sources = tuple(
+            dict.fromkeys(source for steps in self._groups for source in sources_of(steps))
+        )
+        self._streams = [
+            (_stream(self._steps[position][0], node_state), self._steps[position][1], start)
+            for position, start in self._layout.streams.items()
+        ]
         self._written, self._variables = _variables(lowered, self._steps)
         self._feeds = sorted(lowered.feeds.items())
         self._lock = threading.Lock()
@@ -64,7 +67,11 @@ class DeviceProgram:
     @property
     def launches(self) -> int:
         """Return the number of kernels of a run."""
-        return sum(len(call.launches) for _, call in self._steps if call is not None)
+        return sum(
+            len(steps[0][1].launches) if len(steps) == 1 else 1
+            for steps in self._groups
+            if steps[0][1] is not None
+        )
 
     @property
     def device_bytes(self) -> int:
@@ -74,13 +81,9 @@ class DeviceProgram:
     def describe(self) -> list[tuple[str, str]]:
         """Return (node, kernels) of each instruction."""
         return [
-            (
-                instruction.node_path,
-                "copy"
-                if call is None
-                else "; ".join(launch.source.title or launch.entry for launch in call.launches),
-            )
-            for instruction, call in self._steps
+            (instruction.node_path, _kernels(call, len(steps) - 1))
+            for steps in self._groups
+            for instruction, call in steps
         ]
 
     def run(
@@ -98,6 +101,7 @@ class DeviceProgram:
             assert staging is not None
             for (index, value), (start, _) in zip(self._feeds, self._places_in()):
                 _view(staging, start, value)[...] = values[index]
+            self._draw(staging)
             program.start()
             program.wait()
             for variable in self._written:
@@ -106,6 +110,14 @@ class DeviceProgram:
             for value, (start, _) in zip(self._lowered.fetches, self._places_out()):
                 results.append(_view(staging, start, value).copy())
             return results
+
+    def _draw(self, staging: np.ndarray) -> None:
+        """Give the program the positions of its streams, and move these on."""
+        first = self._stream_place()
+        for stream, call, start in self._streams:
+            assert call is not None
+            staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
+            advance(stream, call.stream_blocks)
 
     def close(self) -> None:
         """Free the program's memory."""
@@ -139,7 +151,11 @@ class DeviceProgram:
                 id(variable): address
                 for (variable, _, _), address in zip(self._variables, addresses, strict=True)
             }
-            self._program = self._accelerator.program(self._commands(by_variable, lookup))
+            writer = CommandWriter(self._layout, self._arena, self._constants, by_variable, lookup)
+            self._program = self._accelerator.program(self._commands(writer))
+            if writer.table.size:
+                start = self._arena + self._layout.table_start
+                self._accelerator.write(start, writer.table)
             self._addresses = addresses
         return self._program
 
@@ -152,8 +168,7 @@ class DeviceProgram:
                 id(a): (s, a) for s, a in self._layout.constants.values()
             }.values():
                 device.write(self._constants + start, np.ascontiguousarray(array))
-        ends = [start + nbytes for start, nbytes in (*self._places_in(), *self._places_out())]
-        self._staging = device.pinned(max([1, *ends]))
+        self._staging = device.pinned(self._stream_place() + max(self._layout.stream_bytes, 1))
 
     def _places_in(self) -> list[tuple[int, int]]:
         return _places([value for _, value in self._feeds], 0)
@@ -163,69 +178,44 @@ class DeviceProgram:
         start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
         return _places(self._lowered.fetches, start)
 
-    def _commands(
-        self,
-        variables: Mapping[int, int],
-        lookup: Callable[[KernelSource], dict[str, int] | None],
-    ) -> list[Command]:
+    def _stream_place(self) -> int:
+        places = [*self._places_in(), *self._places_out()]
+        return align(max([start + nbytes for start, nbytes in places], default=0))
+
+    def _commands(self, writer: CommandWriter) -> list[Command]:
         assert self._staging is not None
         host = self._staging.ctypes.data
-        commands: list[Command] = []
-
-        def address(value: Value) -> int:
-            root = value.root
-            if root.storage == "const":
-                return self._constants + self._layout.constants[root.index][0]
-            if root.storage in ("variable", "handle"):
-                return variables[id(root.variable)]
-            return self._arena + self._layout.offsets[root.index]
-
+        commands, layout = writer.commands, self._layout
         for (_, value), (start, nbytes) in zip(self._feeds, self._places_in()):
             if nbytes:
-                commands.append(Copy("in", address(value), host + start, nbytes))
-        for position, (instruction, call) in enumerate(self._steps):
-            if call is None:
-                source, target = instruction.inputs[-1], instruction.outputs[0]
-                if source.spec.nbytes:
-                    commands.append(
-                        Copy("within", address(target), address(source), source.spec.nbytes)
-                    )
+                commands.append(Copy("in", writer.address(value), host + start, nbytes))
+        if layout.stream_bytes:
+            start = self._arena + layout.stream_start
+            commands.append(Copy("in", start, host + self._stream_place(), layout.stream_bytes))
+        position = 0
+        for steps in self._groups:
+            numbered = [(position + k, *step) for k, step in enumerate(steps)]
+            position += len(steps)
+            if len(steps) > 1:
+                writer.bundle([(k, one, call) for k, one, call in numbered if call is not None])
                 continue
-
-            def word(
-                item: Word,
-                position: int = position,
-                instruction: Instruction = instruction,
-            ) -> int:
-                if not isinstance(item, Pointer):
-                    return int(item)
-                if item.kind == "in":
-                    base = address(instruction.inputs[item.index])
-                elif item.kind == "out":
-                    base = address(instruction.outputs[item.index])
-                elif item.kind == "temp":
-                    base = self._arena + self._layout.temps[position][item.index]
-                else:
-                    base = self._constants + self._layout.constants[position, item.index][0]
-                return base + item.offset
-
-            for launch in call.launches:
-                found = lookup(launch.source)
-                assert found is not None
-                device_launch = cast("DeviceLaunch", launch)
-                commands.append(
-                    KernelLaunch(
-                        found[launch.entry],
-                        tuple([word(item) for item in launch.words]),
-                        device_launch.grid,
-                        device_launch.block,
-                        device_launch.shared_bytes,
-                    )
-                )
+            ((number, instruction, call),) = numbered
+            if call is None:
+                writer.copy(instruction.inputs[-1], instruction.outputs[0])
+            else:
+                writer.launches(number, instruction, call)
         for value, (start, nbytes) in zip(self._lowered.fetches, self._places_out()):
             if nbytes:
-                commands.append(Copy("out", host + start, address(value), nbytes))
+                commands.append(Copy("out", host + start, writer.address(value), nbytes))
         return commands
+
+
+def _kernels(call: NativeCall | None, others: int) -> str:
+    """Return the kernels of an instruction. others: instructions of the same launch."""
+    if call is None:
+        return "copy"
+    titles = "; ".join(launch.source.title or launch.entry for launch in call.launches)
+    return f"{titles}, in one launch with {others} more" if others else titles
 
 
 def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
@@ -242,6 +232,13 @@ def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
     spec = value.spec
     dtype = spec.dtype.as_numpy_dtype
     return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
+
+
+def _stream(instruction: Instruction, node_state: NodeState) -> np.ndarray:
+    """Return the position of a node's stream, which the session keeps."""
+    make = find_initial_state(instruction.node.op)
+    assert make is not None, f"{instruction.node.op} has no initial state"
+    return node_state(instruction.node.name, lambda: make(instruction.spec))
 
 
 def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
@@ -269,7 +266,7 @@ def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
             raise Unsupported(f"{node.name} ({node.op}): {reason}")
         for launch in call.launches:
             for item in launch.words:
-                if isinstance(item, Pointer) and item.kind in ("code", "state", "cancel"):
+                if isinstance(item, Pointer) and item.kind in ("code", "cancel"):
                     raise Unsupported(f"{node.name} ({node.op}) needs its {item.kind}")
         found.append((instruction, call))
     return found

@@ -19,7 +19,7 @@ from tfjit.framework.errors import InvalidArgumentError, NotFoundError, Unimplem
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.random import philox
 from tfjit.kernels.cpu.random.libm import expm1f, log1pf
-from tfjit.kernels.random_stream import BLOCKS_PER_CANDIDATE
+from tfjit.kernels.random_stream import BLOCKS_PER_CANDIDATE, advance
 from tfjit.kernels.registry import NodeSpec, initial_state, reference
 
 Arrays = Sequence[Any]
@@ -244,7 +244,7 @@ def _candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
         if not (node.attrs["unique"] and value in seen):
             seen.add(value)
             found.append(value)
-    philox.advance(node.state[:3], BLOCKS_PER_CANDIDATE * count)
+    advance(node.state[:3], BLOCKS_PER_CANDIDATE * count)
     likely = {
         value: _expected(sampler.probability(value), count, tries)
         for value in {*found, *classes.reshape(-1).tolist()}

@@ -23,6 +23,7 @@ from tfjit.kernels.cpu.reference.random_values.distributions import (
     shape_of,
     size_of,
 )
+from tfjit.kernels.random_stream import advance
 from tfjit.kernels.registry import NodeSpec, initial_state, reference
 
 Arrays = Sequence[Any]
@@ -46,7 +47,7 @@ def _random_gamma(node: NodeSpec, inputs: Arrays) -> Arrays:
         np.tile(alpha.reshape(-1).astype(np.float64), samples),
         by_parameter(alpha.size, samples),
     )
-    philox.advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
+    advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
     return (out.astype(alpha.dtype).reshape(*shape, *alpha.shape),)
 
 
@@ -65,7 +66,7 @@ def _random_poisson(node: NodeSpec, inputs: Arrays) -> Arrays:
         by_parameter(rate.size, samples),
         dtype,
     )
-    philox.advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
+    advance(state, out.size * philox.BLOCKS_PER_OUTPUT)
     return (out.reshape(*shape, *rate.shape),)
 
 
@@ -118,7 +119,7 @@ def _random(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray
     shape = shape_of(inputs[0])
     n, state = size_of(shape), _stream_state(node)
     out = FLOAT_STREAMS[node.op](state, n, np.dtype(node.attrs["dtype"].as_numpy_dtype))
-    philox.advance(state, n * philox.BLOCKS_PER_OUTPUT)
+    advance(state, n * philox.BLOCKS_PER_OUTPUT)
     return (out.reshape(shape),)
 
 
@@ -133,7 +134,7 @@ def _random_integers(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[n
         raise InvalidArgumentError(None, None, f"Need minval < maxval, got {low} >= {high}")
     state = _stream_state(node)
     out = philox.integers(state, n, low, high, dtype)
-    philox.advance(state, n * philox.BLOCKS_PER_OUTPUT)
+    advance(state, n * philox.BLOCKS_PER_OUTPUT)
     return (out.reshape(shape),)
 
 
@@ -146,7 +147,7 @@ def _shuffle(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarra
     state = _stream_state(node)
     count = -(-(rows - 1) // 4)
     draws = philox.blocks(state, 0, count).reshape(-1)
-    philox.advance(state, count)
+    advance(state, count)
     order = list(range(rows))
     for i, draw in enumerate(draws[: rows - 1].tolist()):
         j = i + draw % (rows - i)
@@ -164,5 +165,5 @@ def _multinomial(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.nd
     state = _stream_state(node)
     out = categorical(state, logits, samples, dtype)
     rounded = -(-samples // 4) * 4 * 2
-    philox.advance(state, logits.shape[0] * rounded * philox.BLOCKS_PER_OUTPUT)
+    advance(state, logits.shape[0] * rounded * philox.BLOCKS_PER_OUTPUT)
     return (out,)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
 from tests.kernels.cuda.harness import run_node, run_node_state
-from tests.kernels.cuda.linked import resources_for
+from tests.kernels.cuda.linked import ALL, resources
 from tests.kernels.launching import tensor
 from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import Unsupported
@@ -156,5 +156,5 @@ def test_no_registers_are_spilled() -> None:
     calls.append(call_of("ResourceScatterUpdate", [values(4, 3), row, values(7, 3)], []))
     segments = [values(7, 3, dtype="int64"), row, np.int32(4)]
     calls.append(call_of("UnsortedSegmentMax", segments, [tensor(values(4, 3, dtype="int64"))]))
-    for found in resources_for([call.launches[-1].source for call in calls]):
+    for found in resources([call.launches[-1].source for call in calls], *ALL):
         assert found.local_bytes == 0 and found.registers <= 64

@@ -55,8 +55,9 @@ store(out, 1 + at, number)"""
     assert found[1:] == list(range(12 * 30))
 
 
-def test_threads_without_barriers_need_no_python_threads() -> None:
-    body = "import threading\nstore(out, here.number, threading.get_ident())"
+@pytest.mark.parametrize("wait", ["", "barrier()\n"])
+def test_all_threads_are_one_of_python(wait: str) -> None:
+    body = f"import threading\n{wait}store(out, here.number, threading.get_ident())"
     assert set(run(body, 50, block=(50, 1, 1))) == {threading.get_ident()}
 
 
@@ -92,6 +93,29 @@ store(out, here.number, total)"""
     assert (
         run(body, 40, block=(40, 1, 1)) == [2 * sum(range(32))] * 32 + [2 * sum(range(32, 40))] * 8
     )
+
+
+def test_functions_of_a_text_may_wait() -> None:
+    text = (
+        IMPORTS
+        + """
+def total(value):
+    return sum(exchange(value))
+
+
+def shifted(value):
+    barrier()
+    return total(value) + 1
+
+
+def kernel(out):
+    store(out, here.number, max(0, shifted(here.number)))
+"""
+    )
+    handle = simulator.load(text, ("kernel",), "nested")["kernel"]
+    out = np.zeros(5, np.int64)
+    simulator.launch(handle, (out.ctypes.data,), (1, 1, 1), (5, 1, 1))
+    assert out.tolist() == [11] * 5
 
 
 def test_a_barrier_that_some_threads_miss() -> None:

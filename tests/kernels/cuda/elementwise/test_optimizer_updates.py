@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.harness import VECTOR_LOAD, VECTOR_STORE, call_ptx, run_node_state
+from tests.kernels.cuda.linked import ALL, resources
 from tests.kernels.launching import tensor
 from tests.kernels.optimizer_inputs import FLAGS, arguments, rule_of
 from tfjit.kernels.cpu.elementwise.optimizer_updates import UPDATES
+from tfjit.kernels.cuda.template.launches import CudaLaunch
 from tfjit.kernels.cuda.template.registry import find_builder
 from tfjit.kernels.registry import NodeSpec, Unsupported, find_reference
 
@@ -66,3 +68,17 @@ def test_ptx_of_adam() -> None:
     call = builder(spec_of(op, arguments(op, np.dtype(np.float32), (64,), None), {}))
     for ptx in call_ptx(call).values():
         assert len(re.findall(VECTOR_LOAD, ptx)) == 4 and len(re.findall(VECTOR_STORE, ptx)) == 3
+
+
+def test_a_table_of_updates_compiles() -> None:
+    op = "ResourceApplyAdam"
+    builder = find_builder(op)
+    assert builder is not None
+    call = builder(spec_of(op, arguments(op, np.dtype(np.float32), (64,), None), {}))
+    (launch,) = call.launches
+    assert isinstance(launch, CudaLaunch)
+    source = launch.table_form
+    assert source is not None
+    found = resources([source], *ALL)
+    assert len(found) == 3
+    assert all(r.registers <= 80 and r.local_bytes == 0 for r in found)

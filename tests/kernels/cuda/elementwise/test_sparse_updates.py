@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
-from tests.kernels.cuda.linked import resources_for
+from tests.kernels.cuda.linked import ALL, resources
 from tests.kernels.optimizer_inputs import FLAGS, arguments
 from tfjit.kernels.cpu.elementwise.sparse_updates import SPARSE
 from tfjit.kernels.cuda.template import sort
@@ -80,5 +80,5 @@ def test_no_registers_are_spilled() -> None:
         op = f"ResourceSparseApply{name}"
         inputs = arguments(op, np.dtype(np.float32), (6, 9), np.int32([1, 2]))
         sources.append(call_of(op, inputs, []).launches[-1].source)
-    for found in resources_for(sources):
+    for found in resources(sources, *ALL):
         assert found.local_bytes == 0 and found.registers <= 64

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
 from tests.kernels.cuda.harness import run_node
-from tests.kernels.cuda.linked import resources_for
+from tests.kernels.cuda.linked import ALL, resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.template.registry import find_builder
@@ -50,5 +50,5 @@ def test_no_registers_are_spilled() -> None:
         call_of(op, [x, x], [tensor(x.astype(np.int32))]).launches[0].source
         for op in ("LowerBound", "UpperBound")
     ]
-    for found in resources_for(sources):
+    for found in resources(sources, *ALL):
         assert found.local_bytes == 0 and found.registers <= 40

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
 from tests.kernels.cuda.harness import run_node
-from tests.kernels.cuda.linked import resources_for
+from tests.kernels.cuda.linked import ALL, resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.reduction import top_k
@@ -112,6 +112,6 @@ def test_no_registers_are_spilled() -> None:
     assert len(sources) == 3  # tiles, merged runs, the last of them
     scores, targets = np.zeros((3, 5000), np.float32), np.int32([1, 2, 3])
     sources += call_of("InTopKV2", [scores, targets, np.int32(2)], [tensor(targets > 0)]).sources()
-    for found in resources_for(sources):
+    for found in resources(sources, *ALL):
         # a block of 1024 threads has 64 registers a thread
         assert found.local_bytes == 0 and found.registers <= 64

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.harness import run_call
-from tests.kernels.cuda.linked import resources_for
+from tests.kernels.cuda.linked import ALL, resources
 from tests.kernels.launching import tensor
 from tfjit.kernels.cuda.template import sort
 from tfjit.kernels.cuda.template.kernel_text import KernelText
@@ -93,7 +93,7 @@ def test_no_registers_are_spilled() -> None:
     made = sort.sort_rows(3, 5000, 9, Elements("i32"), Places(9), "of a test", __name__)
     runs = sort.sort_rows(3, 5000, 5000, Elements("i32"), Places(5000), "of a test", __name__)
     sources = dict.fromkeys(launch.source for launch in (*made.launches, *runs.launches))
-    for found in resources_for(list(sources)):
+    for found in resources(list(sources), *ALL):
         # a block of 1024 threads has 64 registers a thread
         assert found.local_bytes == 0 and found.registers <= 64
         assert found.shared_bytes < 48 * 1024

@@ -150,6 +150,41 @@ def test_the_host_reads_before_and_after_an_assignment() -> None:
             assert session.wait_until_compiled(60)
 
 
+def drawn(device: str) -> tuple[list[Any], str]:
+    """Return the results of runs with random numbers, and the programs' paragraphs."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None, 5])
+        seed = tf.placeholder(tf.int64, [2])
+        with tf.device(device):
+            uniform = tf.random_uniform(tf.shape(x), seed=3) * x
+            dropped = tf.nn.dropout(x, rate=0.4, seed=4)
+            normal = tf.random_normal([3, 7], seed=5) + 1.0
+            cut = tf.truncated_normal([9], seed=6) * 2.0
+            rows = tf.gather(x, tf.random_uniform([6], 0, 2, tf.int32, seed=7))
+            stateless = tf.random.stateless_uniform([11], seed) + 1.0
+    fetches = [uniform, dropped, normal, cut, rows, stateless]
+    found, text = [], ""
+    with tf.Session(graph=graph) as session:
+        for step, size in enumerate((4, 4, 4, 2, 4, 2, 4)):
+            feeds = {x: X[:size], seed: [step, 9]}
+            found += session.run([normal] if step == 4 else fetches, feeds)
+            if step in (1, 4):
+                assert session.wait_until_compiled(60)
+        text = "\n".join(offloaded(session, fetches, feeds))
+    return found, text
+
+
+def test_random_numbers_are_the_hosts() -> None:
+    """A stream goes on between programs, shapes, signatures and the host's plan."""
+    expected, nothing = drawn("/device:CPU:0")
+    found, text = drawn("/device:GPU:0")
+    assert nothing == "" and "by the host" not in text
+    for name in ("RandomUniformInt", "StatelessRandom", "TruncatedNormal", "RandomUniform f32"):
+        assert name in text
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=1e-7)
+
+
 def test_sessions_list_the_device() -> None:
     with tf.Session(graph=tf.Graph()) as session:
         listed = [(d.name, d.device_type) for d in session.list_devices()]

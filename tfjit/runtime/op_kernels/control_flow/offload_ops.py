@@ -133,7 +133,7 @@ class OffloadKernel:
                 ctx = PassContext(options=session.pass_options(), device=device.name)
                 graph = offloaded_body(self.offloaded.function, given(types), ctx)
                 lowered = lower(graph, session.find_variable, len(types), variables, device.backend)
-                return DeviceProgram(lowered, accelerator)
+                return DeviceProgram(lowered, accelerator, session.state.node_state)
         except (Unsupported, NotStatic, OpError) as why:
             return str(why)
 
