@@ -193,8 +193,9 @@ def segments_of(spec: ConvSpec, pixel: int, pitch: int, size: int) -> tuple[list
 def _parts_of_phase(
     spec: ConvSpec, phases: tuple[Phase, Phase], pitch: int, pixel: int
 ) -> tuple[list[tuple[int, int, int, int]], list[int], int]:
-    """Return (parts, offsets, terms of a tap) of a convolution with some taps of a filter.
+    """Return the sum over some taps of a filter.
 
+    It comes as (parts, offsets, terms of a tap).
     Each tap is a part of the sum, as the rows of its neighbours in the packed filter are other
     phases'. The offsets are those of all taps of the packed filter.
     """
@@ -210,7 +211,10 @@ def _parts_of_phase(
 
 
 def _output_words(spec: ConvSpec, size: int) -> tuple[int, int, int, int]:
-    """Return the first output's byte offset, and the bytes of a pixel, a line and an image."""
+    """Return the bytes to the first output, and from pixel to pixel.
+
+    Then those from line to line and from image to image.
+    """
     pixel = spec.out_channels * size
     if spec.phases is None:
         return 0, pixel, spec.cols.out * pixel, spec.rows.out * spec.cols.out * pixel

@@ -77,9 +77,9 @@ def zero_source() -> KernelSource:
 
 
 def input_phases(window: Window) -> list[tuple[Window, Phase] | None]:
-    """Return the windows of the input gradient, one for each phase of the stride.
+    """Return the windows of the input gradient, one a phase.
 
-    Input i is in phase i % stride. Its gradient sums, over taps t with a stride's multiple in i +
+    Input i is in phase i % stride of the window. Its gradient sums, over taps t with a stride's multiple in i +
     before - t * dilation, gradients of the outputs at that multiple: a window over the gradient of
     the outputs, with the filter rotated by 180 degrees. None: no tap reads the phase. Phases
     without inputs are left out.

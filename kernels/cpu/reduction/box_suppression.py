@@ -1,4 +1,4 @@
-"""Build non-max suppression: the best boxes, none of which overlaps a better one.
+"""Build non-max suppression: the best boxes without an overlap.
 
 Candidates come from a heap, best first, so that only those which are looked at are put in order.
 Each is compared with all boxes chosen so far: corners and areas of these lie in separate arrays,

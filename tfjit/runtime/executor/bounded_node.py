@@ -120,7 +120,10 @@ class BoundedNode(ReferencedNode):
 
 
 def _run(call: BoundedCall, address: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """Return the outputs of a bounded call; None for values that are an error."""
+    """Return the outputs of a bounded call.
+
+    None: the input values are an error.
+    """
     buffers = {
         "in": [np.asarray(array, order="C") for array in arrays],
         "out": [np.empty(t.shape, t.dtype.as_numpy_dtype) for t in call.outputs],

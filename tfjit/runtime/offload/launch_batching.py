@@ -112,7 +112,7 @@ def _memory(values: Iterable[Value]) -> set[int]:
 
 
 def _table_kernel(instruction: Instruction, call: NativeCall | None) -> object | None:
-    """Return kernel and block of the bundle that may take an instruction, or None."""
+    """Return (kernel, block) of an instruction's bundle, or None."""
     if call is None or len(call.launches) != 1 or call.temp_bytes:
         return None
     launch = cast("DeviceLaunch", call.launches[0])

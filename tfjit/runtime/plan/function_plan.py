@@ -186,7 +186,10 @@ class BodyPlan(Plan):
     max_variants = 256  # a loop over changing shapes needs one variant per iteration
 
     def __init__(self, session: PlanHost, function: Function, digest: str = "") -> None:
-        """Make the plan of a body. digest: of all that decides it, "" if there is none."""
+        """Make the plan of a body.
+
+        digest: of all that decides it, "" if there is none.
+        """
         self._digest = digest
         self._restores = _RESTORES if digest else 0
         # number of requests for types that have no variant
