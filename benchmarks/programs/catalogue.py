@@ -133,10 +133,12 @@ PROGRAMS: Final = (
         images.residual_network,
         (200, 40),
         # Batch norms magnify the last bits: TensorFlow with and without oneDNN differs by 0.7 % in
-        # the fifth step (full size), by 3 % in models smaller than the tiny one here.
+        # the fifth step (full size), by 17 % in the last steps, by 3 % in models smaller than the
+        # tiny one here.
         {"blocks": 1, "size": 16, "batch": 16, "widths": (4, 8)},
         rtol=5e-3,
         strict=4,
+        late=0.5,
     ),
     Program(
         "adversaries",
