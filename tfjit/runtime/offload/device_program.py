@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import numpy as np
 
-from tfjit.framework.op_defs.op_traits import ASSIGN
 from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
-from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, Word
-from tfjit.runtime.lowering.lowering import compilable
+from tfjit.kernels.registry import Pointer, Word
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
-from tfjit.runtime.resources.migrating_variable import MigratingVariable
-from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
+from tfjit.runtime.offload.program_steps import program_steps, used_variables
+from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.step.memory_planner import align
 
 if TYPE_CHECKING:
@@ -33,33 +32,74 @@ class DeviceLaunch(Protocol):
     shared_bytes: int
 
 
+_COPIED: Final = -1
+"""The address of a device tensor that goes through the arena."""
+MAX_BINDINGS: Final = 8
+"""Programs for addresses of device tensors that recur."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """Addresses that the commands of a program hold.
+
+    variables: of the device's copies. feeds, fetches: of device tensors in the place of a buffer in
+    the arena; 0 for values in host memory, `_COPIED` for tensors that are copied.
+    """
+
+    variables: tuple[int, ...]
+    feeds: tuple[int, ...]
+    fetches: tuple[int, ...]
+
+    def copied(self) -> _Binding:
+        """Return the binding that serves device tensors of any addresses."""
+        feeds, fetches = (
+            tuple([_COPIED if place else 0 for place in places])
+            for places in (self.feeds, self.fetches)
+        )
+        return _Binding(self.variables, feeds, fetches)
+
+
 class DeviceProgram:
     """The commands of one offloaded graph for one tuple of argument shapes.
 
     sources: the kernels that it needs. Thread-safe: one run at a time.
+
+    Device tensors are arguments and results without a copy once their addresses recur, as those of
+    a loop do: such addresses get commands of their own. Until then they are copied on the device.
     """
 
-    def __init__(self, lowered: Lowered, accelerator: Accelerator) -> None:
+    def __init__(
+        self,
+        lowered: Lowered,
+        accelerator: Accelerator,
+        taken: Set[int] = frozenset(),
+        kept: Set[int] = frozenset(),
+    ) -> None:
         """Select kernels and lay out memory.
 
-        Raises Unsupported for an instruction that the accelerator has no kernel for.
+        taken: arguments that are always device tensors. kept: results that are. Raises Unsupported
+        for an instruction that the accelerator has no kernel for.
         """
         self._lowered = lowered
+        self._kept = kept
         self._accelerator = accelerator
-        self._steps = _steps(lowered)
+        self._steps = program_steps(lowered)
         self._layout: DeviceLayout = lay_out_program(lowered, self._steps)
         self.sources = tuple(
             dict.fromkeys(
                 source for _, call in self._steps if call is not None for source in call.sources()
             )
         )
-        self._written, self._variables = _variables(lowered, self._steps)
+        self._written, self._variables = used_variables(lowered, self._steps)
         self._feeds = sorted(lowered.feeds.items())
+        self._staged = [value for index, value in self._feeds if index not in taken]
+        self._read_back = [v for i, v in enumerate(lowered.fetches) if i not in kept]
         self._lock = threading.Lock()
         self._arena = self._constants = 0
         self._staging: np.ndarray | None = None
-        self._addresses: tuple[int, ...] = ()
-        self._program: CommandProgram | None = None
+        self._programs: dict[_Binding, CommandProgram] = {}
+        self._met: dict[_Binding, None] = {}  # bindings that were served by copies
+        self._unfinished: CommandProgram | None = None  # it may still read the staging memory
 
     @property
     def launches(self) -> int:
@@ -85,34 +125,75 @@ class DeviceProgram:
 
     def run(
         self, values: Sequence[object], lookup: Callable[[KernelSource], dict[str, int] | None]
-    ) -> list[np.ndarray]:
-        """Return the results for arguments, as new arrays.
+    ) -> list[np.ndarray | DeviceTensor]:
+        """Return the results for arguments, as new arrays and device tensors.
 
-        values: arrays of the shapes that the program was made for, and variables. lookup: gives
-        the addresses of the program's kernels, which are loaded. Raises FailedPreconditionError for
-        an uninitialised variable, InternalError where a kernel failed.
+        values: arrays of the shapes that the program was made for, device tensors, and variables.
+        lookup: gives the addresses of the program's kernels, which are loaded. Waits for the device
+        unless all results stay there. Raises FailedPreconditionError for an uninitialised variable,
+        InternalError where a kernel failed.
         """
         with self._lock:
-            program = self._ready(lookup)
-            staging = self._staging
-            assert staging is not None
-            for (index, value), (start, _) in zip(self._feeds, self._places_in()):
-                _view(staging, start, value)[...] = values[index]
+            if self._staging is None:
+                self._allocate()
+            kept = [
+                DeviceTensor(self._accelerator, value.dtype, value.shape)
+                if index in self._kept
+                else None
+                for index, value in enumerate(self._lowered.fetches)
+            ]
+            binding, program = self._ready(values, kept, lookup)
+            if self._unfinished is not None:
+                self._unfinished.wait()
+                self._unfinished = None
+            self._bring_in(values, binding)
             program.start()
-            program.wait()
+            for value, tensor, place in zip(self._lowered.fetches, kept, binding.fetches):
+                if tensor is not None and place == _COPIED:
+                    self._copy(tensor.address, self._address(value, binding), tensor.nbytes)
             for variable in self._written:
                 variable.written_on_device()
-            results = []
-            for value, (start, _) in zip(self._lowered.fetches, self._places_out()):
-                results.append(_view(staging, start, value).copy())
-            return results
+            # the owner of borrowed memory may use it again when the run is over
+            borrowed = any(isinstance(v, DeviceTensor) and v.is_borrowed for v in values)
+            if self._read_back or borrowed:
+                program.wait()
+            else:
+                self._unfinished = program
+            return self._results(kept)
+
+    def _bring_in(self, values: Sequence[object], binding: _Binding) -> None:
+        """Write host arrays to the staging memory; copy tensors of the device."""
+        staging = self._staging
+        assert staging is not None
+        places = self._staging_places()
+        for (index, value), place in zip(self._feeds, binding.feeds):
+            given = values[index]
+            if place == _COPIED:
+                assert isinstance(given, DeviceTensor)
+                self._copy(self._address(value, binding), given.address, given.nbytes)
+            elif not place:
+                _view(staging, places[value.index][0], value)[...] = given
+
+    def _copy(self, target: int, source: int, nbytes: int) -> None:
+        if nbytes:
+            self._accelerator.copy(target, source, nbytes)
+
+    def _results(self, kept: Sequence[DeviceTensor | None]) -> list[np.ndarray | DeviceTensor]:
+        staging = self._staging
+        assert staging is not None
+        starts = iter(self._places_out())
+        return [
+            tensor if tensor is not None else _view(staging, next(starts)[0], value).copy()
+            for value, tensor in zip(self._lowered.fetches, kept)
+        ]
 
     def close(self) -> None:
         """Free the program's memory."""
         with self._lock:
-            if self._program is not None:
-                self._program.close()
-                self._program = None
+            for program in self._programs.values():
+                program.close()
+            self._programs.clear()
+            self._unfinished = None
             for address in (self._arena, self._constants):
                 if address:
                     self._accelerator.free(address)
@@ -121,27 +202,48 @@ class DeviceProgram:
 
     def __del__(self) -> None:
         # a failed constructor leaves no memory behind
-        if hasattr(self, "_program"):
+        if hasattr(self, "_unfinished"):
             self.close()
 
-    def _ready(self, lookup: Callable[[KernelSource], dict[str, int] | None]) -> CommandProgram:
-        """Return the program for the variables' present places."""
-        if self._staging is None:
-            self._allocate()
+    def _ready(
+        self,
+        values: Sequence[object],
+        kept: Sequence[DeviceTensor | None],
+        lookup: Callable[[KernelSource], dict[str, int] | None],
+    ) -> tuple[_Binding, CommandProgram]:
+        """Return the program for the present places of variables and tensors."""
         addresses = tuple(
-            variable.device_address(shape, initializes)
-            for variable, shape, initializes in self._variables
+            [
+                variable.device_address(shape, initializes)
+                for variable, shape, initializes in self._variables
+            ]
         )
-        if self._program is None or addresses != self._addresses:
-            if self._program is not None:
-                self._program.close()
-            by_variable = {
-                id(variable): address
-                for (variable, _, _), address in zip(self._variables, addresses, strict=True)
-            }
-            self._program = self._accelerator.program(self._commands(by_variable, lookup))
-            self._addresses = addresses
-        return self._program
+        feeds = [values[index] for index, _ in self._feeds]
+        exact = _Binding(
+            addresses,
+            tuple([v.address or _COPIED if isinstance(v, DeviceTensor) else 0 for v in feeds]),
+            tuple([tensor.address if tensor is not None else 0 for tensor in kept]),
+        )
+        found = self._programs.get(exact)
+        if found is not None:
+            return exact, found
+        binding = exact.copied()
+        if exact != binding:
+            if self._met.pop(exact, ...) is None:
+                binding = exact
+            elif len(self._met) < 4 * MAX_BINDINGS:
+                self._met[exact] = None
+            else:
+                self._met = {exact: None}
+        found = self._programs.get(binding)
+        if found is None:
+            for old in [b for b in self._programs if b.variables != addresses]:
+                self._programs.pop(old).close()
+            while len(self._programs) > MAX_BINDINGS:
+                self._programs.pop(next(iter(self._programs))).close()
+            found = self._accelerator.program(self._commands(binding, lookup))
+            self._programs[binding] = found
+        return binding, found
 
     def _allocate(self) -> None:
         device = self._accelerator
@@ -156,32 +258,71 @@ class DeviceProgram:
         self._staging = device.pinned(max([1, *ends]))
 
     def _places_in(self) -> list[tuple[int, int]]:
-        return _places([value for _, value in self._feeds], 0)
+        return _places(self._staged, 0)
+
+    def _staging_places(self) -> dict[int, tuple[int, int]]:
+        """Return (start, bytes) of the host's arguments by index of the value."""
+        places = zip(self._staged, self._places_in(), strict=True)
+        return {value.index: place for value, place in places}
 
     def _places_out(self) -> list[tuple[int, int]]:
         inputs = self._places_in()
         start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
-        return _places(self._lowered.fetches, start)
+        return _places(self._read_back, start)
+
+    def _address(self, value: Value, binding: _Binding) -> int:
+        """Return the address of a value, for views their root's."""
+        root = value.root
+        if root.storage == "const":
+            return self._constants + self._layout.constants[root.index][0]
+        if root.storage in ("variable", "handle"):
+            used = (variable for variable, _, _ in self._variables)
+            return next(
+                address
+                for variable, address in zip(used, binding.variables, strict=True)
+                if variable is root.variable
+            )
+        for (_, feed), place in zip(self._feeds, binding.feeds):
+            if feed.root is root and place > 0:
+                return place
+        for fetch, place in zip(self._lowered.fetches, binding.fetches):
+            if fetch.root is root and place > 0 and self._is_written_in_place(fetch):
+                return place
+        return self._arena + self._layout.offsets[root.index]
+
+    def _is_written_in_place(self, fetch: Value) -> bool:
+        """Return whether kernels may write a result where it stays.
+
+        It has to be the whole of a buffer that no other kept result shares.
+        """
+        root = fetch.root
+        return (
+            root.storage == "buffer"
+            and root.spec.nbytes == fetch.spec.nbytes
+            and fetch
+            is next(
+                v for i, v in enumerate(self._lowered.fetches) if v.root is root and i in self._kept
+            )
+        )
 
     def _commands(
-        self,
-        variables: Mapping[int, int],
-        lookup: Callable[[KernelSource], dict[str, int] | None],
+        self, binding: _Binding, lookup: Callable[[KernelSource], dict[str, int] | None]
     ) -> list[Command]:
         assert self._staging is not None
         host = self._staging.ctypes.data
         commands: list[Command] = []
+        known: dict[int, int] = {}
 
         def address(value: Value) -> int:
-            root = value.root
-            if root.storage == "const":
-                return self._constants + self._layout.constants[root.index][0]
-            if root.storage in ("variable", "handle"):
-                return variables[id(root.variable)]
-            return self._arena + self._layout.offsets[root.index]
+            index = value.root.index
+            if index not in known:
+                known[index] = self._address(value, binding)
+            return known[index]
 
-        for (_, value), (start, nbytes) in zip(self._feeds, self._places_in()):
-            if nbytes:
+        staged = self._staging_places()
+        for (_, value), place in zip(self._feeds, binding.feeds):
+            if not place and value.spec.nbytes:
+                start, nbytes = staged[value.index]
                 commands.append(Copy("in", address(value), host + start, nbytes))
         for position, (instruction, call) in enumerate(self._steps):
             if call is None:
@@ -222,9 +363,12 @@ class DeviceProgram:
                         device_launch.shared_bytes,
                     )
                 )
-        for value, (start, nbytes) in zip(self._lowered.fetches, self._places_out()):
+        for value, (start, nbytes) in zip(self._read_back, self._places_out()):
             if nbytes:
                 commands.append(Copy("out", host + start, address(value), nbytes))
+        for value, place in zip(self._lowered.fetches, binding.fetches):
+            if place > 0 and address(value) != place and value.spec.nbytes:
+                commands.append(Copy("within", place, address(value), value.spec.nbytes))
         return commands
 
 
@@ -242,67 +386,6 @@ def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
     spec = value.spec
     dtype = spec.dtype.as_numpy_dtype
     return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
-
-
-def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
-    """Return the instructions with their calls, None for a copy.
-
-    Raises Unsupported.
-    """
-    memo = CallMemo(lowered.backend)
-    compiled = {id(instruction) for instruction in compilable(lowered)}
-    found: list[tuple[Instruction, NativeCall | None]] = []
-    for instruction in lowered.instructions:
-        node = instruction.node
-        if instruction.role is not None:
-            raise Unsupported(f"{node.name} ({node.op}) is a loop or branch")
-        if instruction.serving == "copy":
-            found.append((instruction, None))
-            continue
-        if id(instruction) not in compiled and not node.has_trait(ASSIGN):
-            raise Unsupported(f"{node.name} ({node.op}) needs the host")
-        group = group_of(instruction.spec)
-        call, reason = memo.call(instruction.spec, group)
-        if call is None and group is not None:
-            call = memo.members(group, instruction.spec)
-        if call is None:
-            raise Unsupported(f"{node.name} ({node.op}): {reason}")
-        for launch in call.launches:
-            for item in launch.words:
-                if isinstance(item, Pointer) and item.kind in ("code", "state", "cancel"):
-                    raise Unsupported(f"{node.name} ({node.op}) needs its {item.kind}")
-        found.append((instruction, call))
-    return found
-
-
-def _variables(
-    lowered: Lowered, steps: Sequence[tuple[Instruction, NativeCall | None]]
-) -> tuple[list[MigratingVariable], list[tuple[MigratingVariable, tuple[int, ...], bool]]]:
-    """Return the variables that a program writes, and all of them.
-
-    The latter with their shapes, and whether the first use is an assignment.
-    """
-    used: dict[int, tuple[MigratingVariable, tuple[int, ...], bool]] = {}
-    written: dict[int, MigratingVariable] = {}
-
-    def meet(value: Value, initializes: bool) -> None:
-        root = value.root
-        if root.storage not in ("variable", "handle") or root.variable is None:
-            return
-        if not isinstance(root.variable, MigratingVariable):
-            raise Unsupported(f"variable {root.variable.name} is in host memory")
-        used.setdefault(id(root.variable), (root.variable, root.shape, initializes))
-
-    for instruction, _ in steps:
-        assigns = instruction.node.has_trait(ASSIGN)
-        for index, value in reversed(list(enumerate(instruction.inputs))):
-            meet(value, assigns and index == 0)
-            variable = value.variable
-            if value.storage == "handle" and isinstance(variable, MigratingVariable):
-                written[id(variable)] = variable
-    for value in lowered.fetches:
-        meet(value, False)
-    return list(written.values()), list(used.values())
 
 
 __all__ = ["DeviceProgram"]
