@@ -62,7 +62,7 @@ class _Binding:
 class DeviceProgram:
     """The commands of one offloaded graph for one tuple of argument shapes.
 
-    sources: the kernels that it needs. Thread-safe: one run at a time.
+    sources: the kernels that it needs. runs: their number so far. Thread-safe: one run at a time.
 
     Device tensors are arguments and results without a copy once their addresses recur, as those of
     a loop do: such addresses get commands of their own. Until then they are copied on the device.
@@ -100,6 +100,8 @@ class DeviceProgram:
         self._programs: dict[_Binding, CommandProgram] = {}
         self._met: dict[_Binding, None] = {}  # bindings that were served by copies
         self._unfinished: CommandProgram | None = None  # it may still read the staging memory
+        self._newest: CommandProgram | None = None
+        self.runs = 0
 
     @property
     def launches(self) -> int:
@@ -148,6 +150,8 @@ class DeviceProgram:
                 self._unfinished = None
             self._bring_in(values, binding)
             program.start()
+            self._newest = program
+            self.runs += 1
             for value, tensor, place in zip(self._lowered.fetches, kept, binding.fetches):
                 if tensor is not None and place == _COPIED:
                     self._copy(tensor.address, self._address(value, binding), tensor.nbytes)
@@ -160,6 +164,16 @@ class DeviceProgram:
             else:
                 self._unfinished = program
             return self._results(kept)
+
+    def replay(self, times: int) -> None:
+        """Queue the commands of the newest run again, to measure them.
+
+        The device tensors of that run have to be alive.
+        """
+        with self._lock:
+            for _ in range(times if self._newest is not None else 0):
+                assert self._newest is not None
+                self._newest.start()
 
     def _bring_in(self, values: Sequence[object], binding: _Binding) -> None:
         """Write host arrays to the staging memory; copy tensors of the device."""
@@ -193,7 +207,7 @@ class DeviceProgram:
             for program in self._programs.values():
                 program.close()
             self._programs.clear()
-            self._unfinished = None
+            self._unfinished = self._newest = None
             for address in (self._arena, self._constants):
                 if address:
                     self._accelerator.free(address)
