@@ -26,6 +26,7 @@ from tests.kernels.cuda.texts import need_numba_cuda
 from tests.simulated_gpu import simulated_gpu
 from tfjit.kernels.cuda.device import driver
 
+pytestmark = pytest.mark.simulator
 WORKLOADS = {workload.name: workload for workload in workloads(tiny=True)}
 CHAIN = "chain of 7 ops, 3e+01"
 

@@ -59,6 +59,7 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.simulator
 def test_a_handle_fed_back_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     s = world.session
@@ -94,6 +95,7 @@ def test_handles_of_host_and_device_mix() -> None:
         assert s.wait_until_compiled(60)
 
 
+@pytest.mark.simulator
 def test_by_session_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Users on the device read it there, others a copy."""
     world = World()

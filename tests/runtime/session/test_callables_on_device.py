@@ -73,6 +73,7 @@ def chain(shape: Any = (4, 5)) -> Any:
     return graph
 
 
+@pytest.mark.simulator
 @pytest.mark.parametrize("jit", ["lazy", "off", "quick"])
 def test_values_stay_on_the_device(jit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fetch is fed back without a copy from or to the host."""
@@ -99,6 +100,7 @@ def test_values_stay_on_the_device(jit: str, monkeypatch: pytest.MonkeyPatch) ->
             assert "out" not in counted.of(lambda: step(value)) and "in" not in counted.counts
 
 
+@pytest.mark.simulator
 def test_recurring_addresses_are_used_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that reads and writes the same tensors' places again copies nothing at all."""
     with tf.Session(graph=chain()) as session:
@@ -195,6 +197,7 @@ def test_training_keeps_its_loss_on_the_device() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.simulator  # NumPy takes capsules of host memory alone
 def test_a_tensor_outlives_its_session() -> None:
     """Memory is freed with the last view, whatever becomes of the session."""
     device: Any = backend_for("GPU").accelerator
