@@ -39,7 +39,7 @@ def is_chosen() -> bool:
 def has_tests(path: Path) -> bool:
     """Return whether a test module has tests of a real GPU.
 
-    Without one, the module that is for nothing else stays: its reason to skip is that of all.
+    Without one, modules that are for nothing else stay: their reason to skip is that of all.
     """
     text = path.read_text(encoding="utf-8")
     alone = _ALONE.search(text)

@@ -9,6 +9,7 @@ figures are written after each of them. The status is 1 when tfjit fails or is w
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -99,7 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.plot:
         from benchmarks.gpu.plot import draw
 
-        draw(figures.results, args.plot)
+        if importlib.util.find_spec("matplotlib") is None:
+            print("no picture: matplotlib is not installed (extra `plot`)")
+        else:
+            draw(figures.results, args.plot)
     return 1 if figures.failed else 0
 
 

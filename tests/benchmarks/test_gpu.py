@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from benchmarks.gpu import ours
 from benchmarks.gpu.graphs import compare, graph_of, on_gpu
 from benchmarks.gpu.limits import multiply_adds
 from benchmarks.gpu.peers import Peer, State, evaluate
+from benchmarks.gpu.plot import draw
 from benchmarks.gpu.report import limits_line, row
 from benchmarks.gpu.runner import Part, Record, run_part
 from benchmarks.gpu.workloads import workloads
@@ -168,6 +171,22 @@ def test_the_cards_peak_is_of_fused_multiply_adds() -> None:
     source = multiply_adds()
     (ptx,) = compile_ptx([(source.text, source.arity)])
     assert ptx.count("fma.rn.f32") >= 8 and "mul.f32" not in ptx.split("BB0_3")[-1]
+
+
+def test_the_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each candidate has a bar for each workload that both have measured."""
+    for name in ("matplotlib", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, name, MagicMock())
+    pyplot = sys.modules["matplotlib"].pyplot
+    figure, axes = MagicMock(), MagicMock()
+    pyplot.subplots.return_value = figure, axes
+    times = {("a", "tfjit"): 2.0, ("b", "tfjit"): 4.0, ("b", "jax"): 8.0, ("c", "jax"): 1.0}
+    results = [{"workload": w, "candidate": c, "device_us": t} for (w, c), t in times.items()]
+    draw([*results, {"workload": "a", "candidate": "jax", "error": "why"}], tmp_path / "x.png")
+    (call,) = axes.barh.call_args_list
+    assert call.args[0] == pytest.approx([1.0]) and call.args[1] == [2.0]
+    assert call.kwargs["label"] == "jax"
+    figure.savefig.assert_called_once_with(tmp_path / "x.png")
 
 
 def test_lines_of_failures() -> None:

@@ -68,6 +68,8 @@ def chain(shape: Any = (4, 5)) -> Any:
             tf.tanh(x * 2.0, name="y")
         with tf.device("/device:CPU:0"):
             tf.negative(x, name="z")
+        with tf.device("/device:GPU:0"):
+            tf.get_variable("v", initializer=X, use_resource=False)
         tf.placeholder(tf.int32, [2], name="i")
         tf.placeholder(tf.string, [], name="s")
     return graph
@@ -197,6 +199,34 @@ def test_training_keeps_its_loss_on_the_device() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("disabled", ["", "offload"])
+def test_a_variables_value_is_a_copy(
+    resource: bool, disabled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later updates leave a fetched tensor as it is."""
+    monkeypatch.setenv("TFJIT_DISABLE", disabled)
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5], name="x")
+        with tf.device("/device:GPU:0"):
+            v = tf.get_variable("v", initializer=X, use_resource=resource)
+            tf.multiply(tf.assign_add(v, x), 1.0, name="u")
+            tf.identity(v, name="r")
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        read = session._make_callable_from_options(message([], ["r:0"]))
+        update = session._make_callable_from_options(message(["x:0"], ["u:0"]))
+        kept = []
+        for turn in range(4):
+            (updated,), (value,) = update(X), read()
+            kept.append(value)
+            np.testing.assert_allclose(updated.numpy(), (turn + 2) * X, rtol=1e-6)
+            assert session.wait_until_compiled(60)
+        for turn, value in enumerate(kept):
+            np.testing.assert_allclose(value.numpy(), (turn + 2) * X, rtol=1e-6)
+
+
 @pytest.mark.simulator  # NumPy takes capsules of host memory alone
 def test_a_tensor_outlives_its_session() -> None:
     """Memory is freed with the last view, whatever becomes of the session."""
@@ -274,6 +304,7 @@ def test_tensorflows_rules() -> None:
             "GPU:3' specified for tensor 'y:0' in CallableOptions does not exist",
         ),
         (message(["q:0"], ["y:0"]), errors.InvalidArgumentError, "was not found in the Graph"),
+        (message([], ["v:0"]), errors.UnimplementedError, "not yet supported for float_ref"),
     ]
     late = message(["x:0"], ["y:0"])
     late.fetch_skip_sync = False
