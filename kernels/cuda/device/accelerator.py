@@ -145,9 +145,10 @@ class CudaAccelerator(Accelerator):
 
         Any stream of theirs may still use it.
         """
-        if self._shared:
+        count = len(self._shared)  # finalizers may add more behind the wait
+        if count:
             driver.call("cuCtxSynchronize")
-            while self._shared:
+            for _ in range(count):
                 self.free(self._shared.popleft())
 
     def holds(self, address: int) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import numpy as np
 
 from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
 from tfjit.kernels.registry import Pointer, Word
+from tfjit.runtime.offload.binding import COPIED, Binding
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.program_steps import program_steps, used_variables
 from tfjit.runtime.resources.device_tensor import DeviceTensor
@@ -32,31 +32,8 @@ class DeviceLaunch(Protocol):
     shared_bytes: int
 
 
-_COPIED: Final = -1
-"""The address of a device tensor that goes through the arena."""
 MAX_BINDINGS: Final = 8
 """Programs for addresses of device tensors that recur."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """Addresses that the commands of a program hold.
-
-    variables: of the device's copies. feeds, fetches: of device tensors in the place of a buffer in
-    the arena; 0 for values in host memory, `_COPIED` for tensors that are copied.
-    """
-
-    variables: tuple[int, ...]
-    feeds: tuple[int, ...]
-    fetches: tuple[int, ...]
-
-    def copied(self) -> _Binding:
-        """Return the binding that serves device tensors of any addresses."""
-        feeds, fetches = (
-            tuple([_COPIED if place else 0 for place in places])
-            for places in (self.feeds, self.fetches)
-        )
-        return _Binding(self.variables, feeds, fetches)
 
 
 class DeviceProgram:
@@ -97,8 +74,8 @@ class DeviceProgram:
         self._lock = threading.Lock()
         self._arena = self._constants = 0
         self._staging: np.ndarray | None = None
-        self._programs: dict[_Binding, CommandProgram] = {}
-        self._met: dict[_Binding, None] = {}  # bindings that were served by copies
+        self._programs: dict[Binding, CommandProgram] = {}
+        self._met: dict[Binding, None] = {}  # bindings that were served by copies
         self._unfinished: CommandProgram | None = None  # it may still read the staging memory
         self._newest: CommandProgram | None = None
         self.runs = 0
@@ -132,9 +109,10 @@ class DeviceProgram:
 
         values: arrays of the shapes that the program was made for, device tensors, and variables.
         lookup: gives the addresses of the program's kernels, which are loaded. Waits for the device
-        unless all results stay there. Raises FailedPreconditionError for an uninitialised variable,
-        InternalError where a kernel failed.
+        unless it has results, and all of them stay there. Raises FailedPreconditionError for an
+        uninitialised variable, InternalError where a kernel failed.
         """
+        values = [self._reachable(value) for value in values]
         with self._lock:
             if self._staging is None:
                 self._allocate()
@@ -153,17 +131,23 @@ class DeviceProgram:
             self._newest = program
             self.runs += 1
             for value, tensor, place in zip(self._lowered.fetches, kept, binding.fetches):
-                if tensor is not None and place == _COPIED:
+                if tensor is not None and place == COPIED:
                     self._copy(tensor.address, self._address(value, binding), tensor.nbytes)
             for variable in self._written:
                 variable.written_on_device()
             # the owner of borrowed memory may use it again when the run is over
             borrowed = any(isinstance(v, DeviceTensor) and v.is_borrowed for v in values)
-            if self._read_back or borrowed:
+            if self._read_back or borrowed or not self._kept:
                 program.wait()
             else:
                 self._unfinished = program
             return self._results(kept)
+
+    def _reachable(self, value: object) -> object:
+        """Return a tensor of another device as an array of the host."""
+        if isinstance(value, DeviceTensor) and value.accelerator is not self._accelerator:
+            return value.numpy()
+        return value
 
     def replay(self, times: int) -> None:
         """Queue the commands of the newest run again, to measure them.
@@ -175,14 +159,14 @@ class DeviceProgram:
                 assert self._newest is not None
                 self._newest.start()
 
-    def _bring_in(self, values: Sequence[object], binding: _Binding) -> None:
+    def _bring_in(self, values: Sequence[object], binding: Binding) -> None:
         """Write host arrays to the staging memory; copy tensors of the device."""
         staging = self._staging
         assert staging is not None
         places = self._staging_places()
         for (index, value), place in zip(self._feeds, binding.feeds):
             given = values[index]
-            if place == _COPIED:
+            if place == COPIED:
                 assert isinstance(given, DeviceTensor)
                 self._copy(self._address(value, binding), given.address, given.nbytes)
             elif not place:
@@ -224,7 +208,7 @@ class DeviceProgram:
         values: Sequence[object],
         kept: Sequence[DeviceTensor | None],
         lookup: Callable[[KernelSource], dict[str, int] | None],
-    ) -> tuple[_Binding, CommandProgram]:
+    ) -> tuple[Binding, CommandProgram]:
         """Return the program for the present places of variables and tensors."""
         addresses = tuple(
             [
@@ -233,9 +217,9 @@ class DeviceProgram:
             ]
         )
         feeds = [values[index] for index, _ in self._feeds]
-        exact = _Binding(
+        exact = Binding(
             addresses,
-            tuple([v.address or _COPIED if isinstance(v, DeviceTensor) else 0 for v in feeds]),
+            tuple([v.address or COPIED if isinstance(v, DeviceTensor) else 0 for v in feeds]),
             tuple([tensor.address if tensor is not None else 0 for tensor in kept]),
         )
         found = self._programs.get(exact)
@@ -284,7 +268,7 @@ class DeviceProgram:
         start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
         return _places(self._read_back, start)
 
-    def _address(self, value: Value, binding: _Binding) -> int:
+    def _address(self, value: Value, binding: Binding) -> int:
         """Return the address of a value, for views their root's."""
         root = value.root
         if root.storage == "const":
@@ -320,7 +304,7 @@ class DeviceProgram:
         )
 
     def _commands(
-        self, binding: _Binding, lookup: Callable[[KernelSource], dict[str, int] | None]
+        self, binding: Binding, lookup: Callable[[KernelSource], dict[str, int] | None]
     ) -> list[Command]:
         assert self._staging is not None
         host = self._staging.ctypes.data
