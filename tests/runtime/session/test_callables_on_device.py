@@ -247,6 +247,43 @@ def test_a_tensor_outlives_its_session() -> None:
     assert memory.used == 0
 
 
+def test_two_devices() -> None:
+    """A tensor of one virtual GPU is copied for nodes of the other, by any way to feed it."""
+    config = ConfigProto()
+    config.gpu_options.experimental.virtual_devices.add(memory_limit_mb=[64, 64])
+    second = GPU.replace("GPU:0", "GPU:1")
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5], name="x")
+        with tf.device("/device:GPU:0"):
+            tf.tanh(x, name="y")
+        with tf.device("/device:GPU:1"):
+            z = tf.multiply(x, 3.0, name="z")
+            handle = tf.get_session_handle(z)
+    with tf.Session(graph=graph, config=config) as session:
+        far = session._make_callable_from_options(message(["x:0"], ["z:0"], second, second))
+        near = session._make_callable_from_options(message(["x:0"], ["y:0", "z:0"]))
+        for turn in range(3):
+            (there,) = far(X)
+            np.testing.assert_allclose(there.numpy(), 3 * X, rtol=1e-6)
+            np.testing.assert_allclose(
+                session.run("y:0", {"x:0": there}), np.tanh(3 * X), rtol=1e-5
+            )
+            y, here = near(there)
+            np.testing.assert_allclose(y.numpy(), np.tanh(3 * X), rtol=1e-5)
+            np.testing.assert_allclose(here.numpy(), 9 * X, rtol=1e-6)
+            assert y.accelerator is here.accelerator is not there.accelerator
+            kept = session.run(handle, {"x:0": here})
+            assert kept.handle.endswith(second)
+            if not turn:
+                with graph.as_default():
+                    holder, value = tf.get_session_tensor(kept.handle, tf.float32)
+                    with tf.device("/device:GPU:0"):
+                        square = tf.square(value)
+            found = session.run(square, {holder: kept.handle})
+            np.testing.assert_allclose(found, np.square(27 * X), rtol=1e-5)
+            assert session.wait_until_compiled(60)
+
+
 class Foreign:
     """An array of another library on the simulated GPU."""
 
