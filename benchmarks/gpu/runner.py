@@ -80,7 +80,9 @@ def _run(
     lines = folder / f"{part.candidate}.jsonl"
     lines.unlink(missing_ok=True)
     command = [part.python, "-m", "benchmarks.gpu.child", part.candidate, str(folder), *names]
-    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # another interpreter has libraries of its own
+    own = os.environ.get("PYTHONPATH", "") if part.python == sys.executable else ""
+    path = os.pathsep.join(filter(None, [str(_ROOT), own]))
     with log.open("ab") as output:
         child = subprocess.Popen(
             [*command, *options],
