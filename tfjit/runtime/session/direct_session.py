@@ -398,7 +398,7 @@ class DirectSession(SessionInterface):
                 return Survey(0)
             names = needed_nodes(self.graph, spec)[0]
             key = ""
-            if not spec.connections and len(names) <= plan_warm_start.MAX_NODES:
+            if not spec.connections and not spec.ends and len(names) <= plan_warm_start.MAX_NODES:
                 key = plan_warm_start.fingerprint(self.graph, spec, names)
             return Survey(len(names), key, not spec.fetches and self._initialises(names))
 
