@@ -1,7 +1,7 @@
 """Run benchmark scripts: `python -m benchmarks [name ...]`.
 
 Prints a table, writes JSON and (with matplotlib) a picture. `python -m benchmarks programs` runs
-whole programs instead.
+whole programs instead, `python -m benchmarks gpu` graphs on a GPU.
 """
 
 from __future__ import annotations
@@ -91,6 +91,10 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks.programs import command
 
         return command.main(argv[1:])
+    if argv[:1] == ["gpu"]:
+        from benchmarks.gpu import command as gpu_command
+
+        return gpu_command.main(argv[1:])
     parser = _parser()
     args = parser.parse_args(argv)
     known = scripts()

@@ -94,6 +94,11 @@ PARTITION_PASSES: Final[Pipeline] = (
 )
 """Passes over each partition."""
 
+DEVICE_PASSES: Final[Pipeline] = (
+    Step("keep_on_device", "last: the edges that it makes are for the runtime alone"),
+)
+"""Passes over each partition with accelerators, after all others."""
+
 _BODY: Final[Pipeline] = (
     Step("infer_shapes", "first: the shapes of the arguments are static"),
     Step("simplify"),
@@ -111,6 +116,7 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
     "graph": GRAPH_PASSES,
     "quick": QUICK_PASSES,
     "partition": PARTITION_PASSES,
+    "device": DEVICE_PASSES,
     # over copies of bodies that become one kernel with their loop
     "body": _BODY,
     # over copies of bodies that are lowered into the partition around them
@@ -145,6 +151,7 @@ _TITLES: Final = {
     "graph": "over the whole graph of a run",
     "quick": "instead of 'graph', for a first run without optimization",
     "partition": "over each partition",
+    "device": "over each partition with accelerators, after all others",
     "body": "over copies of a loop's bodies, to compile the loop to one kernel, by compile_loops",
     "region": "over copies of bodies that are lowered with their partition, by specialize_bodies",
     "fold_body": "over bodies with new static shapes, by accumulators and dense_lists",
@@ -267,6 +274,8 @@ def _finish(
         runner.run_pipeline(
             _items(options.partition_passes, PARTITION_PASSES), part.graph, ctx, part.device
         )
+        if options.accelerators:
+            runner.run_pipeline(DEVICE_PASSES, part.graph, ctx, part.device)
     return partitions, runner.report
 
 

@@ -31,6 +31,7 @@ os.environ.setdefault("TFJIT_STORED_PLANS", "0")
 # No test leaves a process behind that builds an archive.
 os.environ.setdefault("TFJIT_BUILD_ARCHIVE", "0")
 
+from tests import hardware  # noqa: E402
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 
 # Tests that compile with Numba in their own process do so for the CPU that kernels are made for.
@@ -79,8 +80,19 @@ def needs_tensorflow(path: Path) -> bool:
     return any(needs_tensorflow(file) for file in files if file.is_file() and file != path)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """With `-m gpu` use the machine's GPU."""
+    if config.option.markexpr == "gpu":
+        hardware.choose()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m "not oracle"` leave modules out before they import TensorFlow."""
+    """Leave out modules that hold none of the chosen tests, before they import their libraries.
+
+    With `-m "not oracle"` those that need TensorFlow, with `-m gpu` those without kernels of GPUs.
+    """
+    if config.option.markexpr == "gpu" and collection_path.name.startswith("test_"):
+        return None if hardware.has_tests(collection_path) else True
     if (
         config.option.markexpr == "not oracle"
         and collection_path.suffix == ".py"
@@ -90,9 +102,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of modules that import TensorFlow."""
+    """Mark the tests of modules that import TensorFlow, and those that run on a GPU."""
     for item in items:
+        if hardware.is_chosen() and item.get_closest_marker("simulator") is None:
+            item.add_marker("gpu")
         if needs_tensorflow(item.path):
             item.add_marker("oracle")
 

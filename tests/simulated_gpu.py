@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numba.cuda  # noqa: F401  (reads the variable once: compilers stay usable in this process)
 
+from tests import hardware
 from tfjit.kernels.cuda.device import architecture
 from tfjit.kernels.ir import backend as backends
 from tfjit.kernels.jit.targets import find_target
@@ -18,7 +19,17 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 @contextmanager
 def simulated_gpu() -> Iterator[None]:
-    """Simulate a GPU for sessions made in the block."""
+    """Simulate a GPU for sessions made in the block.
+
+    With `pytest -m gpu` they have the machine's own, opened anew.
+    """
+    if hardware.is_chosen():
+        backends._LOADED.pop("GPU", None)
+        try:
+            yield
+        finally:
+            backends._LOADED.pop("GPU", None)
+        return
     before = os.environ.get("NUMBA_ENABLE_CUDASIM")
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
     _forget()

@@ -119,6 +119,33 @@ def _shape_n(xp: Any, node: PeerNode, *inputs: Any) -> Any:
     return tuple(np.array(x.shape, node.attrs.get("out_type", np.int32)) for x in inputs)
 
 
+@rule("Size")
+def _number(xp: Any, node: PeerNode, x: Any) -> Any:
+    return np.array(np.prod(x.shape, dtype=np.int64), node.attrs.get("out_type", np.int32))
+
+
+@rule("Range")
+def _range(xp: Any, node: PeerNode, start: Any, limit: Any, step: Any) -> Any:
+    return xp.arange(start, limit, step)
+
+
+@rule("DynamicStitch")
+def _stitch(xp: Any, node: PeerNode, *inputs: Any) -> Any:
+    indices, data = inputs[: len(inputs) // 2], inputs[len(inputs) // 2 :]
+    first = next(d.shape[np.ndim(i) :] for i, d in zip(indices, data, strict=True))
+    merged = np.zeros(
+        (max(int(np.max(i)) for i in indices if np.size(i)) + 1, *first), data[0].dtype
+    )
+    for index, part in zip(indices, data, strict=True):
+        merged[index] = part
+    return merged
+
+
+@rule("BroadcastTo")
+def _broadcast_to(xp: Any, node: PeerNode, x: Any, shape: Any) -> Any:
+    return xp.broadcast_to(x, _ints(shape))
+
+
 @rule("Reshape")
 def _reshape(xp: Any, node: PeerNode, x: Any, shape: Any) -> Any:
     return xp.reshape(x, _ints(shape))

@@ -53,7 +53,8 @@ HOST_COMPUTED: Final = frozenset(
         *("TensorListSetItem", "TensorListGetItem", "TensorListPushBack", "TensorListPopBack"),
         *("TensorListStack", "TensorListFromTensor", "TensorListLength", "TensorListElementShape"),
         *("TensorListGather", "TensorListScatter", "TensorListScatterV2", "TensorListConcatV2"),
-        *("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "GetSessionHandleV2"),
+        *("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "GetSessionHandle"),
+        *("GetSessionHandleV2", "DeleteSessionTensor"),
         *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable"),
     }
 )

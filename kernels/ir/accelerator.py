@@ -87,13 +87,20 @@ class Accelerator(ABC):
     All commands of a device run in the order in which they are queued. Thread-safe.
 
     number: among the visible devices. name: the model. memory_bytes: of the whole device.
-    memory_limit: the bytes that this process may allocate.
+    memory_limit: the bytes that this process may allocate. memory_kind: kind and number of its
+    memory, by DLPack's codes.
     """
 
     number: int
     name: str
     memory_bytes: int
     memory_limit: int
+    memory_kind: tuple[int, int]
+
+    @property
+    @abstractmethod
+    def stream_handle(self) -> int:
+        """Return the address of the queue's stream, 0 for none."""
 
     @abstractmethod
     def allocate(self, nbytes: int) -> int:
@@ -105,6 +112,20 @@ class Accelerator(ABC):
     @abstractmethod
     def free(self, address: int) -> None:
         """Give memory back once the queued commands are done."""
+
+    @abstractmethod
+    def free_shared(self, address: int) -> None:
+        """Give memory back that other libraries have seen, once they are done.
+
+        A finalizer may call this at any time.
+        """
+
+    @abstractmethod
+    def holds(self, address: int) -> bool:
+        """Return whether an address is in this device's memory.
+
+        Memory of other libraries counts.
+        """
 
     @abstractmethod
     def pinned(self, nbytes: int) -> HostBytes:
@@ -125,6 +146,14 @@ class Accelerator(ABC):
     @abstractmethod
     def program(self, commands: Sequence[Command]) -> CommandProgram:
         """Return a program of commands. Its addresses stay valid while it lives."""
+
+    @abstractmethod
+    def wait_for(self, stream: int) -> None:
+        """Queue a wait for the queued work of another stream."""
+
+    @abstractmethod
+    def hold_back(self, stream: int) -> None:
+        """Let another stream wait for the queued commands."""
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -76,8 +76,8 @@ def signature(
                 spec.dtype for spec in program.output_specs
             )
         if op == OFFLOAD:
-            function = attrs["offloaded"].function
-            return function.inputs, function.outputs
+            types: tuple[tuple[DType, ...], tuple[DType, ...]] = attrs["offloaded"].types
+            return types
         if op != FUSED:
             return (), ()
         group = attrs["group"]

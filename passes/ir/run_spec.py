@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError
+from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.passes.ir.dataflow_graph import CONTROL, DataflowGraph
 
 
@@ -102,6 +103,7 @@ class RunSpec:
     feed_values: feed name -> value, where all runs of the plan feed the same.
     sampled: the shapes stand for a range of sizes. A choice between two right forms does not depend
     on them, so that all sizes have one form.
+    ends: feeds and fetches that are not in host memory.
     """
 
     feeds: tuple[str, ...] = ()
@@ -112,3 +114,4 @@ class RunSpec:
     cut: frozenset[str] = frozenset()
     feed_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     sampled: bool = False
+    ends: DeviceEnds = ON_HOST

@@ -150,6 +150,7 @@ PASSES: Final[dict[str, PassInfo]] = {
         ),
         PassInfo("fuse", "fusion.fuse", "remap"),
         PassInfo("offload", "offload.outline_offloaded", at_l0=True),
+        PassInfo("keep_on_device", "offload.keep_on_device", required=True),
     )
 }
 

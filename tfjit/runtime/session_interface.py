@@ -131,6 +131,15 @@ class SessionInterface(ABC):
             None, None, f"{type(self).__name__} does not support session handles."
         )
 
+    def receive(self, value: object, dtype: DType, name: str) -> object:
+        """Return an array in device memory as the value of a feed.
+
+        name: of the fed tensor. Raises TypeError or ValueError for an array that does not fit.
+        """
+        raise errors.UnimplementedError(
+            None, None, f"{type(self).__name__} takes no arrays in device memory."
+        )
+
     def delete_session_tensors(self, handles: Sequence[str]) -> None:
         """Drop kept tensors; unknown handles are ignored."""
         raise errors.UnimplementedError(

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from ctypes import c_size_t, c_uint64, c_void_p
+from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from typing import Final
 
 import numpy as np
@@ -36,6 +36,7 @@ _NON_BLOCKING: Final = 1  # streams that do not wait for the default stream
 _NO_TIMING: Final = 2
 _RELAXED: Final = 2  # captures: this thread's and other threads' allocations stay allowed
 _PORTABLE: Final = 1
+_ORDINAL_OF_POINTER: Final = 9  # an error for memory that is not CUDA's
 _RELEASE_THRESHOLD: Final = 4
 _MOST_DYNAMIC_SHARED: Final = 8
 _PLAIN_SHARED_BYTES: Final = 48 << 10  # without an attribute of the function
@@ -55,12 +56,14 @@ class CudaAccelerator(Accelerator):
         """Open a visible device."""
         facts = driver.properties(number)
         self.number, self.name, self.memory_bytes = number, facts.name, facts.memory_bytes
+        self.memory_kind = (2, number)
         self.memory = MemoryLimit(f"GPU:{number} ({facts.name})", facts.memory_bytes)
         self.context = driver.Context(number)
         self.lock = threading.RLock()  # of the stream, tables and programs
         self._functions: dict[int, c_void_p] = {}
         self._pinned: dict[int, int] = {}
         self._unpinned: deque[int] = deque()
+        self._shared: deque[int] = deque()  # freed, perhaps still in use by other libraries
         self._pool: c_void_p | None = None
         self.stream, self.capture_stream = c_void_p(), c_void_p()
         with self.context.current():
@@ -81,6 +84,10 @@ class CudaAccelerator(Accelerator):
         return pool
 
     @property
+    def stream_handle(self) -> int:
+        return self.stream.value or 0
+
+    @property
     def memory_limit(self) -> int:
         """The bytes that this process may allocate."""
         return self.memory.limit
@@ -93,6 +100,7 @@ class CudaAccelerator(Accelerator):
 
     def allocate(self, nbytes: int) -> int:
         with self.lock, self.context.current():
+            self._free_shared()
             self.memory.check(nbytes)
             address = c_uint64()
             result = self._allocate(address, self.memory.rounded(nbytes))
@@ -128,6 +136,27 @@ class CudaAccelerator(Accelerator):
                 driver.release("cuMemFree_v2", address)  # it waits for the device
             else:
                 driver.release("cuMemFreeAsync", address, self.stream)
+
+    def free_shared(self, address: int) -> None:
+        self._shared.append(address)
+
+    def _free_shared(self) -> None:
+        """Free the memory that other libraries have seen; the context is current.
+
+        Any stream of theirs may still use it.
+        """
+        count = len(self._shared)  # finalizers may add more behind the wait
+        if count:
+            driver.call("cuCtxSynchronize")
+            for _ in range(count):
+                self.free(self._shared.popleft())
+
+    def holds(self, address: int) -> bool:
+        ordinal = c_int(-1)
+        result = driver.functions().cuPointerGetAttribute(
+            ctypes.byref(ordinal), _ORDINAL_OF_POINTER, address
+        )
+        return not result and ordinal.value == self.number
 
     def pinned(self, nbytes: int) -> HostBytes:
         with self.lock, self.context.current():
@@ -167,11 +196,29 @@ class CudaAccelerator(Accelerator):
         with self.lock, self.context.current():
             self.issue(self.calls((Copy("within", target, source, nbytes),), self.stream))
 
+    def wait_for(self, stream: int) -> None:
+        self._order(c_void_p(stream), self.stream)
+
+    def hold_back(self, stream: int) -> None:
+        self._order(self.stream, c_void_p(stream))
+
+    def _order(self, first: c_void_p, then: c_void_p) -> None:
+        """Let one stream wait for what is queued in another."""
+        event = c_void_p()
+        with self.lock, self.context.current():
+            driver.call("cuEventCreate", ctypes.byref(event), _NO_TIMING)
+            try:
+                driver.call("cuEventRecord", event, first)
+                driver.call("cuStreamWaitEvent", then, event, 0)
+            finally:
+                driver.release("cuEventDestroy_v2", event)  # once it has happened
+
     def synchronize(self) -> None:
         with self.context.current():
             driver.call("cuStreamSynchronize", self.stream)
             with self.lock:
                 self._free_unpinned()
+                self._free_shared()
 
     # commands
 

@@ -54,6 +54,8 @@ class SimulatedAccelerator(Accelerator):
 
     number = 0
     name = "simulated GPU"
+    memory_kind = (1, 0)  # of the host
+    stream_handle = 0
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         """Make a device that has `memory_bytes`."""
@@ -90,6 +92,15 @@ class SimulatedAccelerator(Accelerator):
             self._starts.remove(address)
             self._check_guards(self._allocations.pop(address))
 
+    def free_shared(self, address: int) -> None:
+        self.free(address)
+
+    def holds(self, address: int) -> bool:
+        with self._lock:
+            at = bisect.bisect_right(self._starts, address) - 1
+            found = self._allocations.get(self._starts[at]) if at >= 0 else None
+            return found is not None and address < found.address + max(found.data.nbytes, 1)
+
     def pinned(self, nbytes: int) -> HostBytes:
         array = np.full(nbytes, _GUARD, np.uint8)
         address = array.ctypes.data
@@ -119,6 +130,12 @@ class SimulatedAccelerator(Accelerator):
 
     def program(self, commands: Sequence[Command]) -> CommandProgram:
         return _Program(self, tuple(commands))
+
+    def wait_for(self, stream: int) -> None:
+        """Do nothing: all that was queued is done."""
+
+    def hold_back(self, stream: int) -> None:
+        """Do nothing: all that was queued is done."""
 
     def synchronize(self) -> None:
         with self._lock:

@@ -1,4 +1,7 @@
-"""Run CUDA launches over NumPy arrays, and compile their texts to PTX without a GPU."""
+"""Run CUDA launches over NumPy arrays, and compile their texts to PTX without a GPU.
+
+They run in the simulator, or on the machine's GPU (`tests/hardware.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from tests import hardware
 from tests.kernels.launching import tensor
 from tfjit.kernels.cuda.device import simulator
+from tfjit.kernels.cuda.template import launches
 from tfjit.kernels.cuda.template.launches import CudaLaunch
-from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec
+from tfjit.kernels.ir.accelerator import KernelLaunch
+from tfjit.kernels.jit.store import store
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec
 
 ALIGNED = 256
 _handles: dict[str, int] = {}
@@ -33,6 +40,21 @@ def aligned(nbytes: int, value: int = 0xFF) -> np.ndarray:
     return raw[start : start + nbytes]
 
 
+def launch(text: str, arrays: Sequence[np.ndarray], blocks: int = 1, threads: int = 1) -> None:
+    """Run a kernel of arrays, which are its arguments, in place."""
+    if hardware.is_chosen():
+        words = [Pointer("in", index) for index in range(len(arrays))]
+        source = launches.source(text, len(words), "of a test", __name__)
+        extents = {"grid": (blocks, 1, 1), "block": (threads, 1, 1)}
+        call = NativeCall((CudaLaunch(source, tuple(words), **extents),))
+        _, found = _run_on_hardware(call, arrays, ())
+        for array, new in zip(arrays, found, strict=True):
+            array[...] = new
+        return
+    addresses = [array.ctypes.data for array in arrays]
+    simulator.launch(simulated(text), addresses, (blocks, 1, 1), (threads, 1, 1))
+
+
 def placed(array: np.ndarray) -> np.ndarray:
     out = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
     out[...] = array
@@ -46,6 +68,8 @@ def run_call(
     state: np.ndarray | None = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(outputs, inputs afterwards) of the launches. What is not written stays garbage."""
+    if hardware.is_chosen():
+        return _run_on_hardware(call, inputs, outputs)
     given = [placed(np.ascontiguousarray(a).reshape(np.shape(a))) for a in inputs]
     results = [
         aligned(s.nbytes).view(np.dtype(s.dtype.as_numpy_dtype)).reshape(s.shape) for s in outputs
@@ -68,6 +92,54 @@ def run_call(
         assert all(type(w) is int for w in words), words
         simulator.launch(simulated(launch.source.text), words, launch.grid, launch.block)
     return results, given
+
+
+def _run_on_hardware(
+    call: NativeCall, inputs: Sequence[np.ndarray], outputs: Sequence[TensorSpec]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Do the same in the memory of GPU:0."""
+    device = hardware.device()
+    store.compile(call.sources())
+    refused = [reason for source in call.sources() if (reason := store.refused(source))]
+    assert not refused, "\n".join(refused)
+    arrays = {
+        "in": [np.array(a, order="C") for a in inputs],
+        "out": [_garbage(s.nbytes, s) for s in outputs],
+        "temp": [np.full(n, 0xFF, np.uint8) for n in call.temp_bytes],
+        "const": [np.ascontiguousarray(a) for a in call.constants],
+    }
+    places = {kind: [device.allocate(a.nbytes) for a in some] for kind, some in arrays.items()}
+    try:
+        for kind, some in arrays.items():
+            for place, array in zip(places[kind], some, strict=True):
+                device.write(place, array)
+        commands = []
+        for one in call.launches:
+            assert isinstance(one, CudaLaunch)
+            found = store.lookup(one.source)
+            assert found is not None
+            words = [
+                w if isinstance(w, int) else places[w.kind][w.index] + w.offset for w in one.words
+            ]
+            commands.append(
+                KernelLaunch(found[one.entry], tuple(words), one.grid, one.block, one.shared_bytes)
+            )
+        program = device.program(commands)
+        program.start()
+        program.wait()
+        program.close()
+        for kind in ("in", "out"):
+            for place, array in zip(places[kind], arrays[kind], strict=True):
+                device.read(array, place)
+    finally:
+        for place in (place for some in places.values() for place in some):
+            device.free(place)
+    return arrays["out"], arrays["in"]
+
+
+def _garbage(nbytes: int, like: TensorSpec) -> np.ndarray:
+    raw = np.full(nbytes, 0xFF, np.uint8)
+    return raw.view(np.dtype(like.dtype.as_numpy_dtype)).reshape(like.shape)
 
 
 def run_node(builder: Any, op: str, inputs: Sequence[np.ndarray], outputs: Sequence[Any],

@@ -13,6 +13,8 @@ from tfjit.kernels.cuda.backend import CudaBackend
 from tfjit.kernels.cuda.device.visible_devices import VisibleDevice
 from tfjit.protos import ConfigProto, GPUOptions
 
+pytestmark = pytest.mark.simulator
+
 
 @pytest.fixture
 def backend() -> Iterator[CudaBackend]:

@@ -22,8 +22,8 @@ def gpu() -> Iterator[None]:
 def test_live_values_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out = []
 
-    def record(lowered, steps, words):  # type: ignore[no-untyped-def]
-        laid_out.append((lowered, steps, lay_out_program(lowered, steps, words)))
+    def record(lowered, steps):  # type: ignore[no-untyped-def]
+        laid_out.append((lowered, steps, lay_out_program(lowered, steps)))
         return laid_out[-1][2]
 
     monkeypatch.setattr(device_program, "lay_out_program", record)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tfjit
+from tfjit.framework.types.device_ends import DeviceEnds
 from tfjit.kernels.jit import target
 from tfjit.protos import ConfigProto
 from tfjit.runtime.plan import plan_key as module
@@ -237,6 +238,7 @@ def test_every_field_of_a_run_counts() -> None:
         "cut": frozenset({"noise"}),
         "feed_values": {"x:0": np.ones((2, 3), np.float32)},
         "sampled": True,
+        "ends": DeviceEnds((("x:0", "a device"),)),
     }
     with tfjit.Session(graph=build()) as session:
         session.run("w/Assign")

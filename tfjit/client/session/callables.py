@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfjit.client.session.feeds import feed_slot
+from tfjit.client.session.feeds import feed_slot, receiver
 from tfjit.client.session.graph_sources import copy_into, to_callable_options
 from tfjit.client.session.run_entries import entry_by_position
 from tfjit.framework import errors
@@ -71,6 +71,8 @@ class OptionsCallable:
             feed_slot(graph.as_graph_element(name, allow_tensor=True, allow_operation=False))
             for name in message.feed
         ]
+        for slot in slots:
+            slot.received = receiver(backend, slot)
         self._converts = [slot.convert for slot in slots]
         self._run = backend.run_callable
 

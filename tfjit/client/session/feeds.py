@@ -12,9 +12,12 @@ from tfjit.client.session.tensorflow_interop import graph_hint
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, TensorShape
+from tfjit.runtime.resources.device_arrays import is_of_device
+from tfjit.runtime.resources.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import FeedDict, Structure
+    from tfjit.runtime.session_interface import SessionInterface
 
 _MAX_KNOWN_SHAPES = 1024
 # Up to here an int is exact in every type of its kind, so that `_check_int` need not try.
@@ -39,6 +42,7 @@ class FeedSlot:
         "key",
         "name",
         "np_dtype",
+        "received",
         "shape",
         "stored",
     )
@@ -60,12 +64,14 @@ class FeedSlot:
         self._exact = _exact_ints(self.np_dtype)
         # reads the tensor of a session handle
         self.stored: Callable[[Any], Any] | None = None
+        # takes an array in device memory
+        self.received: Callable[[object], object] | None = None
 
     def convert(self, value: object) -> Any:
         """Return `value` as a C-contiguous array of the tensor's dtype.
 
-        It is not copied when it is one already. Raises TypeError and ValueError with TensorFlow's
-        texts.
+        An array in device memory becomes a device tensor. A host array is not copied when it is one
+        already. Raises TypeError and ValueError with TensorFlow's texts.
         """
         if type(value) is np.ndarray and value.dtype is self.np_dtype:
             array = value
@@ -74,11 +80,13 @@ class FeedSlot:
         shape = array.shape
         if shape != self._static and shape not in self._known:
             self.check_shape(shape)
+        if isinstance(array, DeviceTensor):
+            return array
         if not array.flags.c_contiguous:
             array = np.array(array, order="C")
         return array
 
-    def _to_array(self, value: object) -> np.ndarray:
+    def _to_array(self, value: object) -> Any:
         kind = type(value)
         if kind is float and self.np_dtype.kind == "f":
             return np.asarray(value, self.np_dtype)
@@ -93,8 +101,7 @@ class FeedSlot:
             and type(value).__name__ == "TensorHandle"
             and hasattr(value, "handle")
         ):
-            stored: np.ndarray = self.stored(value)
-            return stored
+            return self.stored(value)
         elif hasattr(value, "op") and hasattr(value, "graph"):
             raise TypeError(
                 "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include "
@@ -103,6 +110,8 @@ class FeedSlot:
                 "which was passed to the argument "
                 f"`feed_dict` with key {self.key}."
             )
+        elif self.received is not None and is_of_device(value):
+            return self.received(value)
         # As TensorFlow converts: numbers as an array, so that values that do not fit wrap round or
         # become infinite; the others by element.
         if self._is_number:
@@ -370,6 +379,12 @@ def feed_slot(tensor: Any, key: Any = None) -> FeedSlot:
         HandleSlot if dtype.name in _HANDLES else StringSlot if dtype.name == "string" else FeedSlot
     )
     return slot(tensor.name, dtype, dims, tensor if key is None else key)
+
+
+def receiver(backend: SessionInterface, slot: FeedSlot) -> Callable[[object], object]:
+    """Return the function that takes arrays in device memory for a feed."""
+    receive, dtype, name = backend.receive, slot.dtype, slot.name
+    return lambda value: receive(value, dtype, name)
 
 
 def placeholders_behind(elements: Sequence[Any], fed: set[str]) -> list[Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from tfjit.client.session.feeds import FeedSlot, StringSlot
+from tfjit.client.session.feeds import FeedSlot, StringSlot, receiver
 from tfjit.client.session.fetches import FetchMapper
 from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import colocate_with, device
@@ -300,6 +300,7 @@ def feed_handles(session: BaseSession, feeds: Resolved) -> Resolved:
     result = []
     for i, (slot, get, element) in enumerate(feeds):
         slot.stored = _reader(backend.session_tensor, slot, i)
+        slot.received = receiver(backend, slot)
         if slot.dtype == string and operations.is_feeder(element):
             slot = _HolderSlot(slot, element, operations, session)
         result.append((slot, get, element))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.passes.ir.offloaded_graph import returns_device_tensor
 from tfjit.runtime.executor.node_runner import Constant, make_runner
 from tfjit.runtime.executor.propagator import FlowGraph, Propagator, Ready
 from tfjit.runtime.executor.runner import NodeRunner, RunnerEnvironment
@@ -62,7 +63,10 @@ class DataflowPlan:
         results = [
             item.node for e in self.executors for item in e.flow.items if item.node.op == "_Retval"
         ]
-        self.returns_variant = any(node.input_dtypes[0].name == "variant" for node in results)
+        self.returns_variant = any(
+            node.input_dtypes[0].name == "variant" and not returns_device_tensor(node._graph, node)
+            for node in results
+        )
         self._num_results = len(results)
         self._runs = 0
 

@@ -66,6 +66,25 @@ class DeviceManager:
             return None
         return device.backend.accelerator(device.number)
 
+    def accelerators(self) -> list[Accelerator]:
+        """Return the accelerators of all devices that are one."""
+        return [d.backend.accelerator(d.number) for d in self.devices if d.backend.accelerates]
+
+    def name_of(self, accelerator: Accelerator) -> str:
+        """Return the full name of an accelerator's device.
+
+        Raises InvalidArgumentError for one of another session.
+        """
+        for device in self.devices:
+            if self.accelerator(device.name) is accelerator:
+                return device.name
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"a tensor on {accelerator.name} {accelerator.number} is fed to a session that does "
+            "not use this device",
+        )
+
     @property
     def default(self) -> Device:
         """The client device: CPU:0."""

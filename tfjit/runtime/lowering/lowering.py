@@ -26,6 +26,7 @@ from tfjit.framework.op_defs.op_traits import (
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import QUEUE_OPS, TABLE_OPS
+from tfjit.passes.ir.offloaded_graph import returns_device_tensor
 from tfjit.passes.ir.region_path import node_path
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
@@ -405,7 +406,12 @@ class Lowering:
             self._note_kind(node, "feed")
         elif op == "_Retval":
             value = inputs[0]
-            if value.dtype.name == "variant" and self.outer is None and not self.result.is_body:
+            if (
+                value.dtype.name == "variant"
+                and self.outer is None
+                and not self.result.is_body
+                and not returns_device_tensor(self.graph, node)
+            ):
                 raise NotStatic(f"{node.name} fetches a variant")
             if value.storage == "handle" and self.outer is None and not self.result.is_body:
                 value = self._fetched_reference(node, value)

@@ -25,9 +25,9 @@ class DeviceLayout:
 
     offsets: of values in the arena, by index of the root value. temps: of the scratch buffers of
     each instruction, in order. streams: of positions of random streams in a part of the arena, by
-    instruction; that part has stream_bytes from stream_start on. table_start: of the tables of
-    bundles. arena_bytes: the size. constants: arrays with their offsets in a separate block, which
-    is written once. constant_bytes: the size of that block.
+    instruction; that part has stream_bytes from stream_start on. arena_bytes: the size. constants:
+    arrays with their offsets in a separate block, which is written once. constant_bytes: the size
+    of that block.
     """
 
     offsets: dict[int, int] = field(default_factory=dict)
@@ -35,20 +35,18 @@ class DeviceLayout:
     streams: dict[int, int] = field(default_factory=dict)
     stream_start: int = 0
     stream_bytes: int = 0
-    table_start: int = 0
     arena_bytes: int = 0
     constants: dict[Constant, tuple[int, np.ndarray]] = field(default_factory=dict)
     constant_bytes: int = 0
 
 
 def lay_out_program(
-    lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]], table_words: int = 0
+    lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]]
 ) -> DeviceLayout:
     """Return the memory of a program.
 
-    steps: instructions in order with their calls, None for copies. table_words: of the tables of
-    bundles. Buffers of values that are not alive at the same time share memory; feeds and fetched
-    values live throughout, as do the tables.
+    steps: instructions in order with their calls, None for copies. Buffers of values that are not
+    alive at the same time share memory; feeds and fetched values live throughout.
     """
     layout = DeviceLayout()
     count = len(steps)
@@ -79,11 +77,10 @@ def lay_out_program(
             layout.streams[position] = layout.stream_bytes
             layout.stream_bytes += POSITION_BYTES
     streams = Interval(max(layout.stream_bytes, 1), -1, count)
-    table = Interval(max(8 * table_words, 1), -1, count)
-    every = [streams, table, *intervals.values(), *(one for some in temps for one in some)]
+    every = [streams, *intervals.values(), *(one for some in temps for one in some)]
     layout.arena_bytes = lay_out(every)
     layout.offsets = {index: interval.offset for index, interval in intervals.items()}
-    layout.stream_start, layout.table_start = streams.offset, table.offset
+    layout.stream_start = streams.offset
     layout.temps = [tuple(one.offset for one in some) for some in temps]
     _place_constants(layout, lowered, steps)
     return layout

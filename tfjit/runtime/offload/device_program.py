@@ -3,52 +3,67 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework.op_defs.op_traits import ASSIGN
-from tfjit.kernels.ir.accelerator import Command, Copy
+from tfjit.kernels.ir.accelerator import Copy
 from tfjit.kernels.random_stream import advance
-from tfjit.kernels.registry import NativeCall, Pointer, Unsupported, find_initial_state
-from tfjit.runtime.lowering.lowering import compilable
+from tfjit.kernels.registry import find_initial_state
+from tfjit.runtime.offload.binding import COPIED, Binding
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
 from tfjit.runtime.offload.program_commands import CommandWriter
-from tfjit.runtime.resources.migrating_variable import MigratingVariable
-from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
+from tfjit.runtime.offload.program_steps import program_steps, used_variables
+from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.step.memory_planner import align
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfjit.kernels.ir.accelerator import Accelerator, CommandProgram
+    from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
+    Lookup = Callable[[KernelSource], dict[str, int] | None]
     NodeState = Callable[[str, Callable[[], np.ndarray]], np.ndarray]
+
+
+MAX_BINDINGS: Final = 8
+"""Programs for addresses of device tensors that recur."""
 
 
 class DeviceProgram:
     """The commands of one offloaded graph for one tuple of argument shapes.
 
-    sources: the kernels that it needs. Thread-safe: one run at a time.
+    sources: the kernels that it needs. runs: their number so far. Thread-safe: one run at a time.
+
+    Device tensors are arguments and results without a copy once their addresses recur, as those of
+    a loop do: such addresses get commands of their own. Until then they are copied on the device.
     """
 
-    def __init__(self, lowered: Lowered, accelerator: Accelerator, node_state: NodeState) -> None:
+    def __init__(
+        self,
+        lowered: Lowered,
+        accelerator: Accelerator,
+        node_state: NodeState,
+        taken: Set[int] = frozenset(),
+        kept: Set[int] = frozenset(),
+    ) -> None:
         """Select kernels and lay out memory.
 
-        node_state: gives the session's state of a node. Raises Unsupported for an instruction that
-        the accelerator has no kernel for.
+        node_state: gives the session's state of a node. taken: arguments that are always device
+        tensors. kept: results that are. Raises Unsupported for an instruction that the accelerator
+        has no kernel for.
         """
         self._lowered = lowered
+        self._kept = kept
         self._accelerator = accelerator
-        self._groups = bundle_launches(_steps(lowered))
+        self._groups = bundle_launches(program_steps(lowered))
         self._steps = [step for steps in self._groups for step in steps]
-        self._layout: DeviceLayout = lay_out_program(
-            lowered, self._steps, sum(map(table_words, self._groups))
-        )
+        self._layout: DeviceLayout = lay_out_program(lowered, self._steps)
         self.sources = tuple(
             dict.fromkeys(source for steps in self._groups for source in sources_of(steps))
         )
@@ -56,13 +71,19 @@ class DeviceProgram:
             (_stream(self._steps[position][0], node_state), self._steps[position][1], start)
             for position, start in self._layout.streams.items()
         ]
-        self._written, self._variables = _variables(lowered, self._steps)
+        self._written, self._variables = used_variables(lowered, self._steps)
         self._feeds = sorted(lowered.feeds.items())
+        self._staged = [value for index, value in self._feeds if index not in taken]
+        self._read_back = [v for i, v in enumerate(lowered.fetches) if i not in kept]
         self._lock = threading.Lock()
         self._arena = self._constants = 0
         self._staging: np.ndarray | None = None
-        self._addresses: tuple[int, ...] = ()
-        self._program: CommandProgram | None = None
+        # with the addresses of the tables of bundles, 0 without any
+        self._programs: dict[Binding, tuple[CommandProgram, int]] = {}
+        self._met: dict[Binding, None] = {}  # bindings that were served by copies
+        self._unfinished: CommandProgram | None = None  # it may still read the staging memory
+        self._newest: CommandProgram | None = None
+        self.runs = 0
 
     @property
     def launches(self) -> int:
@@ -86,78 +107,181 @@ class DeviceProgram:
             for instruction, call in steps
         ]
 
-    def run(
-        self, values: Sequence[object], lookup: Callable[[KernelSource], dict[str, int] | None]
-    ) -> list[np.ndarray]:
-        """Return the results for arguments, as new arrays.
+    def run(self, values: Sequence[object], lookup: Lookup) -> list[np.ndarray | DeviceTensor]:
+        """Return the results for arguments, as new arrays and device tensors.
 
-        values: arrays of the shapes that the program was made for, and variables. lookup: gives
-        the addresses of the program's kernels, which are loaded. Raises FailedPreconditionError for
-        an uninitialised variable, InternalError where a kernel failed.
+        values: arrays of the shapes that the program was made for, device tensors, and variables.
+        lookup: gives the addresses of the program's kernels, which are loaded. Waits for the device
+        unless it has results, and all of them stay there. Raises FailedPreconditionError for an
+        uninitialised variable, InternalError where a kernel failed.
         """
+        values = [self._reachable(value) for value in values]
         with self._lock:
-            program = self._ready(lookup)
-            staging = self._staging
-            assert staging is not None
-            for (index, value), (start, _) in zip(self._feeds, self._places_in()):
-                _view(staging, start, value)[...] = values[index]
-            self._draw(staging)
+            if self._staging is None:
+                self._allocate()
+            kept = [
+                DeviceTensor(self._accelerator, value.dtype, value.shape)
+                if index in self._kept
+                else None
+                for index, value in enumerate(self._lowered.fetches)
+            ]
+            binding, program = self._ready(values, kept, lookup)
+            if self._unfinished is not None:
+                self._unfinished.wait()
+                self._unfinished = None
+            self._bring_in(values, binding)
+            self._draw()
             program.start()
-            program.wait()
+            self._newest = program
+            self.runs += 1
+            for value, tensor, place in zip(self._lowered.fetches, kept, binding.fetches):
+                if tensor is not None and place == COPIED:
+                    self._copy(tensor.address, self._address(value, binding), tensor.nbytes)
             for variable in self._written:
                 variable.written_on_device()
-            results = []
-            for value, (start, _) in zip(self._lowered.fetches, self._places_out()):
-                results.append(_view(staging, start, value).copy())
-            return results
+            # the owner of borrowed memory may use it again when the run is over
+            borrowed = any(isinstance(v, DeviceTensor) and v.is_borrowed for v in values)
+            if self._read_back or borrowed or not self._kept:
+                program.wait()
+            else:
+                self._unfinished = program
+            return self._results(kept)
 
-    def _draw(self, staging: np.ndarray) -> None:
+    def _reachable(self, value: object) -> object:
+        """Return a tensor of another device as an array of the host."""
+        if isinstance(value, DeviceTensor) and value.accelerator is not self._accelerator:
+            return value.numpy()
+        return value
+
+    def replay(self, times: int) -> None:
+        """Queue the commands of the newest run again, to measure them.
+
+        The device tensors of that run have to be alive.
+        """
+        with self._lock:
+            for _ in range(times if self._newest is not None else 0):
+                assert self._newest is not None
+                self._newest.start()
+
+    def _bring_in(self, values: Sequence[object], binding: Binding) -> None:
+        """Write host arrays to the staging memory; copy tensors of the device."""
+        staging = self._staging
+        assert staging is not None
+        places = self._staging_places()
+        for (index, value), place in zip(self._feeds, binding.feeds):
+            given = values[index]
+            if place == COPIED:
+                assert isinstance(given, DeviceTensor)
+                self._copy(self._address(value, binding), given.address, given.nbytes)
+            elif not place:
+                _view(staging, places[value.index][0], value)[...] = given
+
+    def _draw(self) -> None:
         """Give the program the positions of its streams, and move these on."""
+        assert self._staging is not None
         first = self._stream_place()
         for stream, call, start in self._streams:
             assert call is not None
-            staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
+            self._staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
             advance(stream, call.stream_blocks)
+
+    def _copy(self, target: int, source: int, nbytes: int) -> None:
+        if nbytes:
+            self._accelerator.copy(target, source, nbytes)
+
+    def _results(self, kept: Sequence[DeviceTensor | None]) -> list[np.ndarray | DeviceTensor]:
+        staging = self._staging
+        assert staging is not None
+        starts = iter(self._places_out())
+        return [
+            tensor if tensor is not None else _view(staging, next(starts)[0], value).copy()
+            for value, tensor in zip(self._lowered.fetches, kept)
+        ]
 
     def close(self) -> None:
         """Free the program's memory."""
         with self._lock:
-            if self._program is not None:
-                self._program.close()
-                self._program = None
+            for binding in list(self._programs):
+                self._drop(binding)
+            self._unfinished = self._newest = None
             for address in (self._arena, self._constants):
                 if address:
                     self._accelerator.free(address)
             self._arena = self._constants = 0
             self._staging = None
 
+    def _drop(self, binding: Binding) -> None:
+        program, tables = self._programs.pop(binding)
+        program.close()
+        if tables:
+            self._accelerator.free(tables)
+
     def __del__(self) -> None:
         # a failed constructor leaves no memory behind
-        if hasattr(self, "_program"):
+        if hasattr(self, "_unfinished"):
             self.close()
 
-    def _ready(self, lookup: Callable[[KernelSource], dict[str, int] | None]) -> CommandProgram:
-        """Return the program for the variables' present places."""
-        if self._staging is None:
-            self._allocate()
+    def _ready(
+        self,
+        values: Sequence[object],
+        kept: Sequence[DeviceTensor | None],
+        lookup: Lookup,
+    ) -> tuple[Binding, CommandProgram]:
+        """Return the program for the present places of variables and tensors."""
         addresses = tuple(
-            variable.device_address(shape, initializes)
-            for variable, shape, initializes in self._variables
+            [
+                variable.device_address(shape, initializes)
+                for variable, shape, initializes in self._variables
+            ]
         )
-        if self._program is None or addresses != self._addresses:
-            if self._program is not None:
-                self._program.close()
-            by_variable = {
-                id(variable): address
-                for (variable, _, _), address in zip(self._variables, addresses, strict=True)
-            }
-            writer = CommandWriter(self._layout, self._arena, self._constants, by_variable, lookup)
-            self._program = self._accelerator.program(self._commands(writer))
-            if writer.table.size:
-                start = self._arena + self._layout.table_start
-                self._accelerator.write(start, writer.table)
-            self._addresses = addresses
-        return self._program
+        feeds = [values[index] for index, _ in self._feeds]
+        exact = Binding(
+            addresses,
+            tuple([v.address or COPIED if isinstance(v, DeviceTensor) else 0 for v in feeds]),
+            tuple([tensor.address if tensor is not None else 0 for tensor in kept]),
+        )
+        found = self._programs.get(exact)
+        if found is not None:
+            return exact, found[0]
+        binding = exact.copied()
+        if exact != binding:
+            if self._met.pop(exact, ...) is None:
+                binding = exact
+            elif len(self._met) < 4 * MAX_BINDINGS:
+                self._met[exact] = None
+            else:
+                self._met = {exact: None}
+        found = self._programs.get(binding)
+        if found is None:
+            for old in [b for b in self._programs if b.variables != addresses]:
+                self._drop(old)
+            while len(self._programs) > MAX_BINDINGS:
+                self._drop(next(iter(self._programs)))
+            found = self._programs[binding] = self._program_for(binding, lookup)
+        return binding, found[0]
+
+    def _program_for(self, binding: Binding, lookup: Lookup) -> tuple[CommandProgram, int]:
+        """Return a program for these addresses, and the address of its tables."""
+        device = self._accelerator
+        size = 8 * sum(map(table_words, self._groups))
+        tables = device.allocate(size) if size else 0
+        try:
+            writer = CommandWriter(
+                self._layout,
+                self._arena,
+                self._constants,
+                tables,
+                lambda root: self._address(root, binding),
+                lookup,
+            )
+            self._write_commands(writer, binding)
+            if size:
+                device.write(tables, writer.table)
+            return device.program(writer.commands), tables
+        except BaseException:
+            if tables:
+                device.free(tables)
+            raise
 
     def _allocate(self) -> None:
         device = self._accelerator
@@ -171,23 +295,66 @@ class DeviceProgram:
         self._staging = device.pinned(self._stream_place() + max(self._layout.stream_bytes, 1))
 
     def _places_in(self) -> list[tuple[int, int]]:
-        return _places([value for _, value in self._feeds], 0)
+        return _places(self._staged, 0)
+
+    def _staging_places(self) -> dict[int, tuple[int, int]]:
+        """Return (start, bytes) of the host's arguments by index of the value."""
+        places = zip(self._staged, self._places_in(), strict=True)
+        return {value.index: place for value, place in places}
 
     def _places_out(self) -> list[tuple[int, int]]:
         inputs = self._places_in()
         start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
-        return _places(self._lowered.fetches, start)
+        return _places(self._read_back, start)
+
+    def _address(self, value: Value, binding: Binding) -> int:
+        """Return the address of a value, for views their root's."""
+        root = value.root
+        if root.storage == "const":
+            return self._constants + self._layout.constants[root.index][0]
+        if root.storage in ("variable", "handle"):
+            used = (variable for variable, _, _ in self._variables)
+            return next(
+                address
+                for variable, address in zip(used, binding.variables, strict=True)
+                if variable is root.variable
+            )
+        for (_, feed), place in zip(self._feeds, binding.feeds):
+            if feed.root is root and place > 0:
+                return place
+        for fetch, place in zip(self._lowered.fetches, binding.fetches):
+            if fetch.root is root and place > 0 and self._is_written_in_place(fetch):
+                return place
+        return self._arena + self._layout.offsets[root.index]
+
+    def _is_written_in_place(self, fetch: Value) -> bool:
+        """Return whether kernels may write a result where it stays.
+
+        It has to be the whole of a buffer that no other kept result shares.
+        """
+        root = fetch.root
+        return (
+            root.storage == "buffer"
+            and root.spec.nbytes == fetch.spec.nbytes
+            and fetch
+            is next(
+                v for i, v in enumerate(self._lowered.fetches) if v.root is root and i in self._kept
+            )
+        )
 
     def _stream_place(self) -> int:
+        """Return the place of the streams' positions in the staging memory."""
         places = [*self._places_in(), *self._places_out()]
         return align(max([start + nbytes for start, nbytes in places], default=0))
 
-    def _commands(self, writer: CommandWriter) -> list[Command]:
+    def _write_commands(self, writer: CommandWriter, binding: Binding) -> None:
         assert self._staging is not None
         host = self._staging.ctypes.data
         commands, layout = writer.commands, self._layout
-        for (_, value), (start, nbytes) in zip(self._feeds, self._places_in()):
-            if nbytes:
+        staged = self._staging_places()
+        for (_, value), place in zip(self._feeds, binding.feeds):
+            if not place and value.spec.nbytes:
+                start, nbytes = staged[value.index]
                 commands.append(Copy("in", writer.address(value), host + start, nbytes))
         if layout.stream_bytes:
             start = self._arena + layout.stream_start
@@ -204,18 +371,13 @@ class DeviceProgram:
                 writer.copy(instruction.inputs[-1], instruction.outputs[0])
             else:
                 writer.launches(number, instruction, call)
-        for value, (start, nbytes) in zip(self._lowered.fetches, self._places_out()):
+        for value, (start, nbytes) in zip(self._read_back, self._places_out()):
             if nbytes:
                 commands.append(Copy("out", host + start, writer.address(value), nbytes))
-        return commands
-
-
-def _kernels(call: NativeCall | None, others: int) -> str:
-    """Return the kernels of an instruction. others: instructions of the same launch."""
-    if call is None:
-        return "copy"
-    titles = "; ".join(launch.source.title or launch.entry for launch in call.launches)
-    return f"{titles}, in one launch with {others} more" if others else titles
+        for value, place in zip(self._lowered.fetches, binding.fetches):
+            address = writer.address(value)
+            if place > 0 and address != place and value.spec.nbytes:
+                commands.append(Copy("within", place, address, value.spec.nbytes))
 
 
 def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
@@ -234,72 +396,19 @@ def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
     return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
 
 
+def _kernels(call: NativeCall | None, others: int) -> str:
+    """Return the kernels of an instruction. others: instructions of the same launch."""
+    if call is None:
+        return "copy"
+    titles = "; ".join(launch.source.title or launch.entry for launch in call.launches)
+    return f"{titles}, in one launch with {others} more" if others else titles
+
+
 def _stream(instruction: Instruction, node_state: NodeState) -> np.ndarray:
     """Return the position of a node's stream, which the session keeps."""
     make = find_initial_state(instruction.node.op)
     assert make is not None, f"{instruction.node.op} has no initial state"
     return node_state(instruction.node.name, lambda: make(instruction.spec))
-
-
-def _steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
-    """Return the instructions with their calls, None for a copy.
-
-    Raises Unsupported.
-    """
-    memo = CallMemo(lowered.backend)
-    compiled = {id(instruction) for instruction in compilable(lowered)}
-    found: list[tuple[Instruction, NativeCall | None]] = []
-    for instruction in lowered.instructions:
-        node = instruction.node
-        if instruction.role is not None:
-            raise Unsupported(f"{node.name} ({node.op}) is a loop or branch")
-        if instruction.serving == "copy":
-            found.append((instruction, None))
-            continue
-        if id(instruction) not in compiled and not node.has_trait(ASSIGN):
-            raise Unsupported(f"{node.name} ({node.op}) needs the host")
-        group = group_of(instruction.spec)
-        call, reason = memo.call(instruction.spec, group)
-        if call is None and group is not None:
-            call = memo.members(group, instruction.spec)
-        if call is None:
-            raise Unsupported(f"{node.name} ({node.op}): {reason}")
-        for launch in call.launches:
-            for item in launch.words:
-                if isinstance(item, Pointer) and item.kind in ("code", "cancel"):
-                    raise Unsupported(f"{node.name} ({node.op}) needs its {item.kind}")
-        found.append((instruction, call))
-    return found
-
-
-def _variables(
-    lowered: Lowered, steps: Sequence[tuple[Instruction, NativeCall | None]]
-) -> tuple[list[MigratingVariable], list[tuple[MigratingVariable, tuple[int, ...], bool]]]:
-    """Return the variables that a program writes, and all of them.
-
-    The latter with their shapes, and whether the first use is an assignment.
-    """
-    used: dict[int, tuple[MigratingVariable, tuple[int, ...], bool]] = {}
-    written: dict[int, MigratingVariable] = {}
-
-    def meet(value: Value, initializes: bool) -> None:
-        root = value.root
-        if root.storage not in ("variable", "handle") or root.variable is None:
-            return
-        if not isinstance(root.variable, MigratingVariable):
-            raise Unsupported(f"variable {root.variable.name} is in host memory")
-        used.setdefault(id(root.variable), (root.variable, root.shape, initializes))
-
-    for instruction, _ in steps:
-        assigns = instruction.node.has_trait(ASSIGN)
-        for index, value in reversed(list(enumerate(instruction.inputs))):
-            meet(value, assigns and index == 0)
-            variable = value.variable
-            if value.storage == "handle" and isinstance(variable, MigratingVariable):
-                written[id(variable)] = variable
-    for value in lowered.fetches:
-        meet(value, False)
-    return list(written.values()), list(used.values())
 
 
 __all__ = ["DeviceProgram"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class CommandWriter:
     """Collects commands, and the tables of bundles.
 
-    arena, constants: addresses of the two blocks that `layout` describes. variables: addresses of
-    the variables' values, by identity. lookup: gives the addresses of loaded kernels.
+    arena, constants: addresses of the two blocks that `layout` describes. tables: that of the
+    tables. address_of: gives the address of a root value. lookup: gives the addresses of loaded
+    kernels.
     """
 
     def __init__(
@@ -32,27 +33,28 @@ class CommandWriter:
         layout: DeviceLayout,
         arena: int,
         constants: int,
-        variables: Mapping[int, int],
+        tables: int,
+        address_of: Callable[[Value], int],
         lookup: Lookup,
     ) -> None:
         self.commands: list[Command] = []
         self._layout, self._arena, self._constants = layout, arena, constants
-        self._variables, self._lookup = variables, lookup
+        self._tables, self._address_of, self._lookup = tables, address_of, lookup
+        self._known: dict[int, int] = {}
         self._table: list[int] = []
 
     @property
     def table(self) -> np.ndarray:
-        """Return the words of all tables, which begin at `table_start`."""
+        """Return the words of all tables, one after the other."""
         return np.array(self._table, np.uint64).view(np.int64)
 
     def address(self, value: Value) -> int:
         """Return the address of a value."""
         root = value.root
-        if root.storage == "const":
-            return self._constants + self._layout.constants[root.index][0]
-        if root.storage in ("variable", "handle"):
-            return self._variables[id(root.variable)]
-        return self._arena + self._layout.offsets[root.index]
+        found = self._known.get(root.index)
+        if found is None:
+            found = self._known[root.index] = self._address_of(root)
+        return found
 
     def copy(self, source: Value, target: Value) -> None:
         """Add a copy within the device."""
@@ -72,7 +74,7 @@ class CommandWriter:
 
         members: with their positions.
         """
-        address = self._arena + self._layout.table_start + 8 * len(self._table)
+        address = self._tables + 8 * len(self._table)
         first = 0
         for position, instruction, call in members:
             (launch,) = call.launches

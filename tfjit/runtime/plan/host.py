@@ -6,6 +6,8 @@ from collections.abc import Sequence, Set
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
+
 if TYPE_CHECKING:
     import threading
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.host.device import DeviceManager
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.kernel_api.op_kernel import StepContext
+    from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.plan_cache_budget import VariantBudget
     from tfjit.runtime.plan.shared_bodies import SharedBodies
     from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
@@ -92,6 +95,16 @@ class PlanHost(Protocol):
 
     def survey(self, spec: RunSpec) -> Survey:
         """Return the facts of a run that decide on its first run."""
+
+    def plan(
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        connections: tuple[tuple[str, str], ...] = (),
+        ends: DeviceEnds = ON_HOST,
+    ) -> Plan:
+        """Return the plan of a signature; make a missing one."""
 
     def forget_plans(self) -> None:
         """Drop all plans: nodes have moved to other devices."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfjit.framework import errors, settings
 from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
+from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
@@ -19,6 +20,7 @@ from tfjit.runtime.plan import plan_warm_start, stored_plan, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
 from tfjit.runtime.plan.plan_key import PlanKey, plan_key
 from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.resources.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -68,14 +70,22 @@ class Plan:
         targets: tuple[str, ...],
         dtypes: Sequence[DType],
         connections: tuple[tuple[str, str], ...] = (),
+        ends: DeviceEnds = ON_HOST,
     ) -> None:
         self.session = session
         self.feeds, self.fetches, self.targets = feeds, fetches, targets
         self.connections = connections
+        self.ends = ends
         self.dtypes = tuple(dtypes)
+        self._devices = dict(ends.feeds)
         self.np_dtypes = tuple(
-            np.dtype(d.as_numpy_dtype) if d.is_numpy_compatible else None for d in self.dtypes
+            np.dtype(d.as_numpy_dtype)
+            if d.is_numpy_compatible and name not in self._devices
+            else None
+            for name, d in zip(feeds, self.dtypes, strict=True)
         )
+        if ends:
+            self.may_be_stored = self.may_be_generic = False
         self.name = f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}"[:80]
         self.note = ""  # the part of a run that the plan serves, "" for the whole
         self.variants: dict[tuple[tuple[int, ...], ...], Variant] = {}
@@ -114,6 +124,7 @@ class Plan:
             feed_types=types,
             connections=self.connections,
             feed_values=self.feed_values,
+            ends=self.ends,
         )
 
     def spec_of_any_shapes(self) -> RunSpec:
@@ -126,6 +137,7 @@ class Plan:
             self.targets,
             connections=self.connections,
             feed_values=self.feed_values,
+            ends=self.ends,
         )
 
     def survey(self, feed_shapes: Sequence[Shape]) -> Survey:
@@ -513,8 +525,24 @@ class Plan:
             dropped += part.drop_all()
         return dropped
 
+    def for_values(self, values: Sequence[object]) -> Plan:
+        """Return the plan for feeds of which some are device tensors.
+
+        values: in feed order. Raises InvalidArgumentError for a device that is not the session's.
+        """
+        devices = {
+            name: self.session.devices.name_of(value.accelerator)
+            for name, value in zip(self.feeds, values, strict=True)
+            if isinstance(value, DeviceTensor) and name not in self._devices
+        }
+        if not devices:
+            return self
+        feeds = tuple(sorted({**self._devices, **devices}.items()))
+        ends = DeviceEnds(feeds, self.ends.fetches)
+        return self.session.plan(self.feeds, self.fetches, self.targets, self.connections, ends)
+
     def check(self, values: Sequence[Any]) -> list[Any]:
-        """Return the values as C-contiguous arrays.
+        """Return the values as C-contiguous arrays, or as device tensors.
 
         values: in feed order; ndarrays, or other edge values for resources and variants.
 
@@ -525,7 +553,7 @@ class Plan:
             self.feeds, values, self.dtypes, self.np_dtypes, strict=True
         ):
             if np_dtype is None:
-                checked.append(value)
+                checked.append(self._on_device(name, value) if name in self._devices else value)
                 continue
             if value.dtype is not np_dtype and value.dtype != np_dtype:
                 raise errors.InvalidArgumentError(
@@ -547,6 +575,9 @@ class Plan:
         values: in the form that `check` takes. pool: for runs that no static step serves; None
         selects the session's first pool.
         """
+        plan = self.for_values(values)
+        if plan is not self:
+            return plan.run(values, context, pool)
         if self.fed_sizes is not None and context is None:
             values = self.check(values)
             sized = self.fed_sizes.plan(self, values, tuple([value.shape for value in values]))
@@ -590,3 +621,13 @@ class Plan:
             self._meet(shapes)
         generic = self.generic
         return generic.run(shapes, arrays) if generic is not None and generic.ready else None
+
+    def _on_device(self, name: str, value: np.ndarray | DeviceTensor) -> DeviceTensor:
+        """Return a value in the memory of its feed's device."""
+        accelerator = self.session.devices.accelerator(self._devices[name])
+        assert accelerator is not None
+        if not isinstance(value, DeviceTensor):
+            return DeviceTensor.of_array(accelerator, value)
+        if value.accelerator is accelerator:
+            return value
+        return DeviceTensor.of_array(accelerator, value.numpy())

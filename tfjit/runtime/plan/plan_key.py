@@ -324,6 +324,7 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
                 HOST,
                 _session(session),
                 (spec.feeds, spec.fetches, spec.targets, sorted(spec.cut), sorted(shields)),
+                (spec.ends.feeds, spec.ends.fetches),
                 [(name, _array(value)) for name, value in sorted(spec.feed_values.items())],
                 graph.versions,
                 _nodes(graph, [node.name for node in nodes]),

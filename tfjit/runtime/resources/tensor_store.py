@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class StoredTensor:
     """A kept value.
 
-    dtype: of the original tensor; value: a read-only array, or another edge value (a resource, a
-    variant).
+    dtype: of the original tensor; value: a read-only array, a device tensor, or another edge value
+    (a resource, a variant).
     """
 
     dtype: DType

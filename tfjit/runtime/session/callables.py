@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors
+from tfjit.framework.types.device_ends import ON_HOST
 
 if TYPE_CHECKING:
     from tfjit.runtime.session.direct_session import DirectSession
@@ -29,7 +30,11 @@ class Callables:
 
         Raises the errors of `check_run_options`, `check_devices` and `check_tensors`.
         """
-        from tfjit.runtime.session.callable_checks import check_devices, check_tensors
+        from tfjit.runtime.session.callable_checks import (
+            check_devices,
+            check_tensors,
+            device_ends,
+        )
         from tfjit.runtime.session.run_options import check_run_options
 
         run_options = options.run_options if options.HasField("run_options") else None
@@ -37,29 +42,33 @@ class Callables:
         connections = tuple((c.from_tensor, c.to_tensor) for c in options.tensor_connection)
         check_run_options(session, run_options)
         check_devices(options, session.devices)
+        ends = ON_HOST
         with session.graph_lock:
             if session.graph is not None:
                 check_tensors(session.graph, (*feeds, *fetches))
+                ends = device_ends(options, session.graph, session.devices)
                 if connections:
                     from tfjit.passes.legalize.tensor_connections import check_connections
 
                     check_connections(session.graph, connections, feeds, fetches)
         if run_options is None:
-            runner = session.prepare(feeds, fetches, targets, 0, connections)
+            runner = session.prepare(feeds, fetches, targets, 0, connections, ends)
         elif run_options == type(run_options)(
             inter_op_thread_pool=run_options.inter_op_thread_pool
         ):
             runner = session.prepare(
-                feeds, fetches, targets, run_options.inter_op_thread_pool, connections
+                feeds, fetches, targets, run_options.inter_op_thread_pool, connections, ends
             )
         else:
-            runner = session.runner_with_options(feeds, fetches, targets, run_options, connections)
+            runner = session.runner_with_options(
+                feeds, fetches, targets, run_options, connections, ends=ends
+            )
 
         handle = next(self._ids)
         self._entries[handle] = (
             len(feeds),
             runner,
-            (feeds, fetches, targets, run_options, connections),
+            (feeds, fetches, targets, run_options, connections, ends),
         )
         return handle
 
@@ -83,9 +92,9 @@ class Callables:
                 None, None, f"Expected {count} feed tensors, but got {len(values)}"
             )
         if metadata is not None:
-            feeds, fetches, targets, run_options, connections = signature
+            feeds, fetches, targets, run_options, connections, ends = signature
             return session.runner_with_options(
-                feeds, fetches, targets, run_options, connections, metadata
+                feeds, fetches, targets, run_options, connections, metadata, ends
             )(values)
         return runner(values)
 

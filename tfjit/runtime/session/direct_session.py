@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tfjit.framework import errors, settings
 from tfjit.framework.gc_pause import collection_paused
 from tfjit.framework.op_defs.op_traits import VARIABLE
+from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
@@ -397,7 +398,7 @@ class DirectSession(SessionInterface):
                 return Survey(0)
             names = needed_nodes(self.graph, spec)[0]
             key = ""
-            if not spec.connections and len(names) <= plan_warm_start.MAX_NODES:
+            if not spec.connections and not spec.ends and len(names) <= plan_warm_start.MAX_NODES:
                 key = plan_warm_start.fingerprint(self.graph, spec, names)
             return Survey(len(names), key, not spec.fetches and self._initialises(names))
 
@@ -494,12 +495,14 @@ class DirectSession(SessionInterface):
         fetches: Sequence[str],
         targets: Sequence[str],
         connections: tuple[tuple[str, str], ...] = (),
+        ends: DeviceEnds = ON_HOST,
     ) -> Plan:
         """Return the plan of a signature, with its names in any order.
 
-        connections: of a callable.
+        connections: of a callable. ends: feeds and fetches in the memory of accelerators.
         """
-        key = (tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets)), connections)
+        names = tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets))
+        key = (*names, connections, ends)
         with self._plan_lock:
             found = self._plans.get(key)
             if found is not None:
@@ -514,7 +517,7 @@ class DirectSession(SessionInterface):
             tuple(dict.fromkeys(key[2])),
         )
         dtypes = self._feed_dtypes(feed_names, fetch_names, target_names)
-        made = self._new_plan(feed_names, fetch_names, target_names, dtypes, connections)
+        made = self._new_plan(feed_names, fetch_names, target_names, dtypes, connections, ends)
         with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
             found = self._plans.setdefault(key, made)
             while len(self._plans) > MAX_PLANS:
@@ -531,8 +534,9 @@ class DirectSession(SessionInterface):
         targets: tuple[str, ...],
         dtypes: Sequence[DType],
         connections: tuple[tuple[str, str], ...],
+        ends: DeviceEnds,
     ) -> Plan:
-        if self.straight_line and self.stages and not connections:
+        if self.straight_line and self.stages and not connections and not ends:
             with self.graph_lock:
                 if self.graph is not None and any(map(starts_stage, self.graph.op_types)):
                     from tfjit.runtime.plan.pipelined_plan import staged_plan
@@ -540,7 +544,7 @@ class DirectSession(SessionInterface):
                     staged = staged_plan(self, feeds, fetches, targets, dtypes)
                     if staged is not None:
                         return staged
-        return Plan(self, feeds, fetches, targets, dtypes, connections)
+        return Plan(self, feeds, fetches, targets, dtypes, connections, ends)
 
     def _feed_dtypes(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]
@@ -609,6 +613,7 @@ class DirectSession(SessionInterface):
         targets: Sequence[str],
         pool_index: int = 0,
         connections: tuple[tuple[str, str], ...] = (),
+        ends: DeviceEnds = ON_HOST,
     ) -> Runner:
         self.check_open()
         if len(set(feeds)) != len(feeds):
@@ -618,16 +623,17 @@ class DirectSession(SessionInterface):
         if self.observer is not None or (
             self.config is not None and self.config.operation_timeout_in_ms > 0
         ):
-            if connections or pool_index:
+            if connections or pool_index or ends:
                 from tfjit.protos import RunOptions
 
                 options = RunOptions(inter_op_thread_pool=pool_index)
-                return self.runner_with_options(feeds, fetches, targets, options, connections)
+                return self.runner_with_options(
+                    feeds, fetches, targets, options, connections, ends=ends
+                )
             # every step has its own deadline, or is counted
             return super().prepare(feeds, fetches, targets)
-        return plan_runner(
-            self, self.plan(feeds, fetches, targets, connections), feeds, fetches, pool_index
-        )
+        plan = self.plan(feeds, fetches, targets, connections, ends)
+        return plan_runner(self, plan, feeds, fetches, pool_index)
 
     def runner_with_options(
         self,
@@ -637,13 +643,14 @@ class DirectSession(SessionInterface):
         options: Any,
         connections: tuple[tuple[str, str], ...],
         metadata: Any = None,
+        ends: DeviceEnds = ON_HOST,
     ) -> Runner:
         """Return a runner that applies the options to every step."""
         from tfjit.runtime.session.run_options import run_with_options
 
         timeout_ms = self._timeout_ms(options)
         return lambda values: run_with_options(
-            self, feeds, values, fetches, targets, options, metadata, timeout_ms, connections
+            self, feeds, values, fetches, targets, options, metadata, timeout_ms, connections, ends
         )
 
     def _timeout_ms(self, options: Any) -> int:
@@ -681,6 +688,11 @@ class DirectSession(SessionInterface):
     def session_tensor(self, handle: str) -> tuple[DType, Any]:
         found = self.state.tensors.get(handle)
         return found.dtype, found.value
+
+    def receive(self, value: object, dtype: DType, name: str) -> object:
+        from tfjit.runtime.resources.device_arrays import receive
+
+        return receive(value, self.devices.accelerators(), dtype, name)
 
     def delete_session_tensors(self, handles: Sequence[str]) -> None:
         self.state.tensors.discard(handles)

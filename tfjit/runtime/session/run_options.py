@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors
 from tfjit.framework.env import Clock
+from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.runtime.host.inter_op_pool import ThreadPool, run_handler_pool
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.plan.plan import Plan
@@ -31,6 +32,7 @@ def run_with_options(
     metadata: Any,
     timeout_ms: int,
     connections: tuple[tuple[str, str], ...] = (),
+    ends: DeviceEnds = ON_HOST,
 ) -> list[Any]:
     """Return one step under options; `metadata` is filled in.
 
@@ -41,9 +43,11 @@ def run_with_options(
     session.check_open()
     pool, priority = _pool(session, options)
     check_run_options(session, options)
-    plan: Plan = session.plan(names, fetches, targets, connections)
+    plan: Plan = session.plan(names, fetches, targets, connections, ends)
     by_name = dict(zip(names, values, strict=True))
-    arrays = plan.check([by_name[name] for name in plan.feeds])
+    ordered = [by_name[name] for name in plan.feeds]
+    plan = plan.for_values(ordered)
+    arrays = plan.check(ordered)
     observer = session.observer
     due = observer.begin(plan) if observer is not None else ()
     variant: Variant = plan.variant(tuple(getattr(a, "shape", ()) for a in arrays))

@@ -448,6 +448,8 @@ class StepText:
                 continue
             if self._layout.lowered.is_body:
                 result = self._result_of_body(source, value, known)
+            elif value.dtype.name == "variant":  # a tensor of an accelerator
+                result = self._expression(source, value, known)
             elif root.storage in ("const", "feed", "variable") or any(
                 returned.get(-1 - root.index, "")
             ):

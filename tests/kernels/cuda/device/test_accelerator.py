@@ -273,3 +273,34 @@ def test_programs_of_several_threads_do_not_mix(device: CudaAccelerator, fake: F
         elif call[0] == "cuStreamEndCapture":
             assert len(inside) == 2 and inside[0] == inside[1]
             inside.clear()
+
+
+def test_shared_memory_is_freed_when_the_device_is_idle(
+    device: CudaAccelerator, fake: FakeDriver
+) -> None:
+    """A finalizer only notes it; the next allocation waits for every stream, once."""
+    first, second = device.allocate(100), device.allocate(100)
+    fake.names()
+    device.free_shared(first)
+    device.free_shared(second)
+    assert fake.calls == [] and device.memory.used == 512
+    device.allocate(100)
+    called = [call[0] for call in fake.calls if call[0] not in ("cuCtxGetCurrent",)]
+    assert called == [
+        *("cuCtxSynchronize", "cuMemFreeAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync")
+    ]
+    assert device.memory.used == 256
+
+
+def test_streams_wait_for_each_other(device: CudaAccelerator, fake: FakeDriver) -> None:
+    own = device.stream_handle
+    assert own and device.memory_kind == (2, 0)
+    for wait, first, then in ((device.wait_for, 5, own), (device.hold_back, own, 5)):
+        fake.names()
+        wait(5)
+        calls = [call for call in fake.calls if not call[0].startswith("cuCtx")]
+        assert [call[0] for call in calls] == [
+            *("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2")
+        ]
+        event = calls[1][1]
+        assert calls[1][2] == first and calls[2][1:3] == (then, event)

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from tests import elementwise_cases as cases
-from tests.kernels.cuda.harness import compile_ptx, simulated
+from tests.kernels.cuda.harness import compile_ptx, launch
 from tfjit.framework.scalar.elementwise import ANY, Elementwise
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cuda.device import simulator
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.source import Source
 
@@ -123,8 +122,7 @@ def test_values_are_those_of_the_reference(dtype: DType) -> None:
             named = {name: attrs[name] for name in row.attrs}
             wanted = np.asarray(row.reference(*inputs, **named))
         found = np.empty_like(wanted)
-        words = [x.ctypes.data for x in (*inputs, found)]
-        simulator.launch(simulated(text_of(row, dtype)), words, (1, 1, 1), (len(found), 1, 1))
+        launch(text_of(row, dtype), [*inputs, found], threads=len(found))
         bad = cases.mismatches(row, found, wanted)
         if bad.size:
             problems.append(cases.describe(row, dtype, inputs, found, wanted, bad))
@@ -135,6 +133,5 @@ def test_subnormal_numbers_are_kept() -> None:
     row = next(r for r, t in rows() if r.op == "Mul" and t is d.float32)
     x, y = np.array([1e-40], np.float32), np.array([0.5], np.float32)
     found = np.zeros(1, np.float32)
-    words = [a.ctypes.data for a in (x, y, found)]
-    simulator.launch(simulated(text_of(row, d.float32)), words, (1, 1, 1), (1, 1, 1))
+    launch(text_of(row, d.float32), [x, y, found])
     assert found[0] == x[0] * y[0] != 0

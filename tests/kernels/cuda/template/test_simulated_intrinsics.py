@@ -8,9 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from tests.kernels.cuda.harness import compile_ptx, simulated
+from tests.kernels.cuda.harness import compile_ptx, launch
 from tfjit.framework import errors
-from tfjit.kernels.cuda.device import simulator
 from tfjit.kernels.cuda.template import element_kinds, simulated_intrinsics
 from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
@@ -21,8 +20,7 @@ def kernel(*lines: str, arguments: str = "a, b") -> str:
 
 
 def run(text: str, *arrays: np.ndarray, blocks: int = 1, threads: int = 1) -> None:
-    words = [a.ctypes.data for a in arrays]
-    simulator.launch(simulated(text), words, (blocks, 1, 1), (threads, 1, 1))
+    launch(text, arrays, blocks, threads)
 
 
 def test_the_device_and_the_simulator_have_the_same_names() -> None:
@@ -97,6 +95,7 @@ def test_vectors_are_one_access() -> None:
         assert "ld.global.u" not in ptx and "st.global.u" not in ptx
 
 
+@pytest.mark.simulator
 def test_an_unaligned_vector_is_refused() -> None:
     x = np.zeros(64, np.float32)
     start = (-x.ctypes.data % 16) // 4
@@ -135,6 +134,7 @@ def test_products_are_not_contracted(kind: str) -> None:
     assert ptx.count("mul.rn") == 2 and ptx.count("fma.rn") == 1
 
 
+@pytest.mark.simulator
 def test_an_error_in_one_thread_ends_the_launch() -> None:
     text = kernel("if thread() == 1:", "    div_u32(1, 0)", "sync_threads()", arguments="a")
     with pytest.raises(errors.InternalError, match="div_u32"):

@@ -18,6 +18,7 @@ from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.plan.function_plan import ArgumentType, BodyPlan, edge_value, given, types_of
+from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
@@ -59,7 +60,12 @@ class OffloadKernel:
     def __call__(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         values = [edge_value(value) for value in inputs]
         session: PlanHost = ctx.step.host
-        types = types_of(values)
+        types = tuple(
+            [
+                v.shape if isinstance(v, DeviceTensor) else t
+                for v, t in zip(values, types_of(values), strict=True)
+            ]
+        )
         program = self._programs.get(types)
         if program is None:
             program = self._make(session, types)
@@ -133,7 +139,9 @@ class OffloadKernel:
                 ctx = PassContext(options=session.pass_options(), device=device.name)
                 graph = offloaded_body(self.offloaded.function, given(types), ctx)
                 lowered = lower(graph, session.find_variable, len(types), variables, device.backend)
-                return DeviceProgram(lowered, accelerator, session.state.node_state)
+                taken, kept = self.offloaded.taken, self.offloaded.kept
+                state = session.state.node_state
+                return DeviceProgram(lowered, accelerator, state, taken, kept)
         except (Unsupported, NotStatic, OpError) as why:
             return str(why)
 
@@ -144,12 +152,24 @@ class OffloadKernel:
         values: Sequence[object],
         types: tuple[ArgumentType, ...],
     ) -> Sequence[object]:
-        """Answer by the host's plan of the nodes."""
+        """Answer by the host's plan of the nodes.
+
+        Values are copied from and to the device.
+        """
         with self._lock:
             if self._host_plan is None:
                 function = hosted(self.offloaded.function, session.devices.default.name)
                 self._host_plan = _HostPlan(session, function)
-        return self._host_plan.body(types).call(values, ctx.step)
+        arrays = [v.numpy() if isinstance(v, DeviceTensor) else v for v in values]
+        results = self._host_plan.body(types).call(arrays, ctx.step)
+        if not self.offloaded.kept:
+            return results
+        accelerator = session.devices.accelerator(self.offloaded.device)
+        assert accelerator is not None
+        return [
+            DeviceTensor.of_array(accelerator, result) if i in self.offloaded.kept else result
+            for i, result in enumerate(results)
+        ]
 
 
 @kernel_maker("_Offload")

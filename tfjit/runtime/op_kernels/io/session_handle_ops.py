@@ -10,6 +10,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import DType, enum_name
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 
@@ -22,7 +23,10 @@ def get_session_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     (value,) = inputs
     if isinstance(value, Variable):
         value = value.initialized_value()
-    handle = ctx.session.tensors.add(ctx.name, ctx.device.name, ctx.attrs["T"], value)
+    dtype, device = ctx.attrs["T"], ctx.device.name
+    if isinstance(value, DeviceTensor):
+        dtype, device = value.dtype, ctx.step.host.devices.name_of(value.accelerator)
+    handle = ctx.session.tensors.add(ctx.name, device, dtype, value)
     return (np.array(handle.encode(), object),)
 
 
@@ -30,7 +34,8 @@ def get_session_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def get_session_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Return the kept tensor of a handle.
 
-    Raises InternalError when it is of another dtype.
+    A tensor in device memory stays there if all users of the node are on a device. Raises
+    InternalError when it is of another dtype.
     """
     found = ctx.session.tensors.get(_text(inputs[0]))
     declared = ctx.attrs["dtype"]
@@ -42,6 +47,8 @@ def get_session_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             f"{_type_name(declared)} "
             f"for node {{{{node {ctx.name}}}}}",
         )
+    if isinstance(found.value, DeviceTensor) and "on_device" not in ctx.attrs:
+        return (found.value.numpy(),)
     return (found.value,)
 
 

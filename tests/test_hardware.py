@@ -1,0 +1,58 @@
+"""Tests of the choice of a real GPU for `pytest -m gpu`, with a simulated one in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import hardware
+from tests.kernels.cuda.harness import launch, run_node
+from tests.simulated_gpu import simulated_gpu
+from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
+from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.registry import find_builder
+
+pytestmark = pytest.mark.simulator
+TESTS = Path(__file__).resolve().parent
+
+
+def test_kernels_run_in_device_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness copies arrays in and out, changed inputs too, and frees all."""
+    device = SimulatedAccelerator()
+    x = np.linspace(-2, 2, 30, dtype=np.float32).reshape(5, 6)
+    text = "\n".join(element_kinds.HEADER) + (
+        "def kernel(a):\n    st(ptr_f32(a), thread(), ld(ptr_f32(a), thread()) + float32(1))\n"
+    )
+    with simulated_gpu():
+        monkeypatch.setattr(hardware, "is_chosen", lambda: True)
+        monkeypatch.setattr(hardware, "device", lambda: device)
+        (found,) = run_node(find_builder("Tanh"), "Tanh", [x], [x])
+        changed = x.copy()
+        launch(text, [changed], threads=30)
+        monkeypatch.undo()
+    np.testing.assert_allclose(found, np.tanh(x), rtol=1e-6)
+    np.testing.assert_array_equal(changed, x + 1)
+    assert device.memory.used == 0 < device.memory.peak
+
+
+def test_modules_with_tests_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one, those that are for nothing else are left; they give the reason."""
+    modules = sorted(TESTS.rglob("test_*.py"))
+
+    def chosen() -> set[str]:
+        return {path.relative_to(TESTS).as_posix() for path in modules if hardware.has_tests(path)}
+
+    alone = {
+        "kernels/cuda/device/test_accelerator_on_hardware.py",
+        "runtime/resources/test_device_tensor_on_hardware.py",
+    }
+    monkeypatch.setattr(hardware, "is_chosen", lambda: False)
+    assert chosen() == alone
+    monkeypatch.setattr(hardware, "is_chosen", lambda: True)
+    found = chosen()
+    rooms = ("conv", "data_movement", "elementwise", "gemm", "reduction", "template")
+    assert all(any(name.startswith(f"kernels/cuda/{room}/") for name in found) for room in rooms)
+    assert alone | {"programs/test_simulated_gpu.py"} <= found
+    assert "test_hardware.py" not in found and "kernels/cuda/test_backend.py" not in found
