@@ -159,17 +159,23 @@ def awaited(kernel: AsyncKernel) -> SyncKernel:
 
     def compute(ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         results: list[Sequence[object] | BaseException] = []
-        over = threading.Lock()
-        over.acquire()
+        waiting: list[threading.Lock] = []
 
+        # `done` looks for a waiting caller behind its result, and the caller for a result behind
+        # its lock: one of them sees the other's.
         def done(result: Sequence[object] | BaseException) -> None:
             results.append(result)
-            over.release()
+            if waiting:
+                waiting[0].release()
 
         kernel(ctx, inputs, done)
         if not results:
+            over = threading.Lock()
+            over.acquire()
+            waiting.append(over)
             try:
-                over.acquire()
+                if not results:
+                    over.acquire()
             except BaseException:
                 ctx.step.cancellation.cancel()
                 raise

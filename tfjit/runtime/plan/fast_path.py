@@ -14,6 +14,7 @@ from tfjit.runtime.step.step import Reroute
 if TYPE_CHECKING:
     from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.plan.variant import Variant
 
 
 def plan_runner(
@@ -49,6 +50,18 @@ def _in_plan_order(session: PlanHost, plan: Plan, pool_index: int) -> Runner:
         session.check_open()
         return plan.run(values, pool=session.pool(pool_index) if pool_index or bounded else None)
 
+    def in_context(variant: Variant, values: Sequence[Any]) -> list[Any]:
+        """Run a step that needs a context, such as one that waits."""
+        step = variant.in_context
+        if step is None or pool_index:
+            return slow(values)
+        variant.used = True
+        try:
+            with session.step_context() as context:
+                return step.run(values, context)
+        except Reroute:
+            return slow(values)
+
     if any(dtype is None for dtype in dtypes) or bounded:
         return slow
     if len(dtypes) == 1:
@@ -65,7 +78,7 @@ def _in_plan_order(session: PlanHost, plan: Plan, pool_index: int) -> Runner:
                 return slow(values)
             step = variant.inline
             if step is None:
-                return slow(values)
+                return in_context(variant, values)
             variant.used = True
             free = step.free
             try:
@@ -90,7 +103,7 @@ def _in_plan_order(session: PlanHost, plan: Plan, pool_index: int) -> Runner:
                 return slow(values)
         step = variant.inline
         if step is None:
-            return slow(values)
+            return in_context(variant, values)
         variant.used = True
         free = step.free
         try:

@@ -93,7 +93,8 @@ class Variant:
         self.step: Step | None = None
         self.dataflow: DataflowPlan | None = None
         self.dynamic_reason = ""
-        self.inline: Step | None = None  # the step if it runs without a context
+        self.inline: Step | None = None  # the final step if it runs without a context
+        self.in_context: Step | None = None  # the final step if it needs one
         self.compile_done = threading.Event()
         self.failure: BaseException | None = None
         self.used = False  # used since the session's newest variant was added
@@ -431,6 +432,7 @@ class Variant:
     def _take(self, step: Step) -> None:
         self.step = step
         self.inline = None if step.needs_context else step
+        self.in_context = step if step.needs_context else None
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -10,8 +10,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,10 +30,9 @@ from tfjit.runtime.host import fork_safety, thread_counts
 from tfjit.runtime.host import inter_op_pool as inter_op
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.device import DeviceManager
-from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
 from tfjit.runtime.kernel_api.kernel_query import has_kernel
-from tfjit.runtime.kernel_api.op_kernel import StepContext, starts_stage
+from tfjit.runtime.kernel_api.op_kernel import starts_stage
 from tfjit.runtime.op_kernels.state import variable_ops
 from tfjit.runtime.plan import plan_warm_start, upgrades
 from tfjit.runtime.plan.fast_path import plan_runner
@@ -45,6 +44,7 @@ from tfjit.runtime.resources.variables_and_resources import SessionState, Variab
 from tfjit.runtime.session import rewriter_config, session_config
 from tfjit.runtime.session.callables import Callables
 from tfjit.runtime.session.open_sessions import OpenSessions, session_names
+from tfjit.runtime.session.running_step import RunningStep
 from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
 from tfjit.runtime.step.arena import ArenaPool
 from tfjit.runtime.step.memory_planner import OutputRecycler
@@ -62,7 +62,6 @@ log = logging.getLogger("tfjit.session")
 MAX_PLANS = 256
 MAX_RUNNERS = 4 * MAX_PLANS  # one runner for each order of names
 _PATIENCE_S = 60
-_STEP_IDS = itertools.count(1)
 _NUMBERS = itertools.count(1)  # of the process's sessions
 _OPEN: Final = OpenSessions()
 
@@ -133,7 +132,7 @@ class DirectSession(SessionInterface):
         self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
         self._runners: dict[tuple[Any, ...], Runner] = {}
         # thread -> number of its running steps, nested where a kernel runs Python
-        self._running: dict[int, int] = {}
+        self._running: dict[RunningStep, int] = {}  # threads of running steps
         self._idle = threading.Condition()
         self.plan_hits = 0
         self.plan_misses = 0
@@ -211,7 +210,7 @@ class DirectSession(SessionInterface):
         with self._idle:
             # closing from inside a step, by a Python function that it calls
             me = threading.get_ident()
-            if not self._idle.wait_for(lambda: not self._running.keys() - {me}, _PATIENCE_S):
+            if not self._idle.wait_for(lambda: not {*self._running.values()} - {me}, _PATIENCE_S):
                 log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
         with self._plan_lock:
             plans = list(self._plans.values())
@@ -463,29 +462,22 @@ class DirectSession(SessionInterface):
         """Return the inter-op pool of RunOptions.inter_op_thread_pool."""
         return self._pools.get(index)
 
-    @contextmanager
-    def step_context(self) -> Iterator[StepContext]:
-        """Yield a step's identity, rendezvous and cancellation.
+    def step_context(self) -> RunningStep:
+        """Return a block with a step's identity, rendezvous and cancellation."""
+        return RunningStep(self)
 
-        They end with the block.
-        """
-        cancellation = CancellationManager(self.cancellation)
-        rendezvous = LocalRendezvous(self.logs_rendezvous)
-        thread = threading.get_ident()
+    def begin_step(self, step: RunningStep) -> None:
+        """Count a run of this thread. Raises RuntimeError for a closed session."""
         with self._idle:
             self.check_open()  # under the lock: `destroy` waits for all runs that began before
-            self._running[thread] = self._running.get(thread, 0) + 1
-        try:
-            yield StepContext(next(_STEP_IDS), cancellation, rendezvous, host=self)
-        finally:
-            with self._idle:
-                # a child that forked within the step has no entry
-                left = self._running.pop(thread, 1) - 1
-                if left:
-                    self._running[thread] = left
-                self._idle.notify_all()
-            cancellation.release()
-            rendezvous.close()
+            self._running[step] = threading.get_ident()
+
+    def end_step(self, step: RunningStep) -> None:
+        """Count a run as over, if it was counted."""
+        with self._idle:
+            # a child that forked within the step has no entry
+            self._running.pop(step, None)
+            self._idle.notify_all()
 
     # runs
 

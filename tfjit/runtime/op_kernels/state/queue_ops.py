@@ -149,8 +149,10 @@ class Queue:
                 f"Wrong number of components in tuple. Expected {len(self.dtypes)}, got "
                 f"{len(components)}",
             )
+        if not many and self.shapes == tuple([getattr(v, "shape", None) for v in components]):
+            return
         for i, (value, shape) in enumerate(zip(components, self.shapes, strict=False)):
-            if shape is None or (not many and getattr(value, "shape", None) == shape):
+            if shape is None:
                 continue
             got = np.shape(value)
             expected = (*np.shape(components[0])[:1], *shape) if many else shape
@@ -370,13 +372,13 @@ def resource_label(ctx: OpContext) -> str:
 
 def _queue(ctx: OpContext, make_store: Callable[[], Store], **kw: Any) -> Queue:
     a = ctx.attrs
-    kind = ctx.op.removesuffix("V2")
     name = a.get("shared_name", b"").decode() or ctx.name
     container = a.get("container", b"").decode()
     resources = ctx.session.manager(ctx.device.name)
     known = resources.find(container, "Queue", name)
     if known is not None and known.accepted.get(id(a)) is a:
         return known
+    kind = ctx.op.removesuffix("V2")
     shapes = tuple(shape.dims_tuple for shape in a.get("shapes", ()))
     if kind == "PriorityQueue":
         from tfjit.framework.types.dtypes import int64
@@ -490,7 +492,7 @@ def enqueue(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     queue = _queue_of(inputs[0])
     check_signature(ctx, ctx.attrs["Tcomponents"], (), queue.dtypes, ())
     queue.check_element(inputs[1:], many=False)
-    queue.enqueue([tuple(np.array(v) for v in inputs[1:])], ctx.step.cancellation, done)
+    queue.enqueue([tuple([np.array(v) for v in inputs[1:]])], ctx.step.cancellation, done)
 
 
 @blocking_kernel("QueueEnqueueMany", "QueueEnqueueManyV2")

@@ -1,0 +1,48 @@
+"""Give a run its identity, rendezvous and cancellation."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.rendezvous import LocalRendezvous
+from tfjit.runtime.kernel_api.op_kernel import StepContext
+
+if TYPE_CHECKING:
+    from tfjit.runtime.session.direct_session import DirectSession
+
+_STEP_IDS: Final = itertools.count(1)
+
+
+class RunningStep:
+    """A `with` block around a run. Its value is the StepContext.
+
+    It is a class, as a generator would cost a microsecond: some programs run a step for each
+    element of a queue.
+    """
+
+    __slots__ = ("_cancellation", "_rendezvous", "_session")
+
+    def __init__(self, session: DirectSession) -> None:
+        self._session = session
+
+    def __enter__(self) -> StepContext:
+        session = self._session
+        self._cancellation = CancellationManager(session.cancellation)
+        self._rendezvous = LocalRendezvous(session.logs_rendezvous)
+        context = StepContext(next(_STEP_IDS), self._cancellation, self._rendezvous, host=session)
+        try:
+            session.begin_step(self)
+        except BaseException:  # Ctrl-C behind the count, too
+            self.__exit__()
+            raise
+        return context
+
+    def __exit__(self, *raised: object) -> None:
+        self._session.end_step(self)
+        self._cancellation.release()
+        self._rendezvous.close()
+
+
+__all__ = ["RunningStep"]
