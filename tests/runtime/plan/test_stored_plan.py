@@ -144,6 +144,32 @@ def test_a_stored_plan_computes_the_same_bits(build: Callable[[], None]) -> None
         assert kernels_of(session) == explained
 
 
+def test_the_plan_of_an_initializer_is_stored_though_it_runs_once() -> None:
+    graph = graph_of(training)
+
+    def initializer_of(session: tfjit.Session) -> Variant:
+        plans = session._runtime_session._plans.values()
+        (found,) = (v for p in plans if "init" in p.targets for v in p.variants.values())
+        return found
+
+    with tfjit.Session(graph=graph) as session:
+        start(session)
+        session.run("out:0", {"x:0": ROWS})
+        assert session.wait_until_compiled(200)
+        variant = initializer_of(session)
+        variant.select_kernels()
+        assert variant.store()  # the variables have values now
+        weights = session.run(graph.get_collection("variables"))
+    with tfjit.Session(graph=graph_of(training)) as session:
+        start(session)
+        assert initializer_of(session)._stored is not None
+        session.run("out:0", {"x:0": ROWS})
+        for mine, other in zip(
+            session.run(session.graph.get_collection("variables")), weights, strict=True
+        ):
+            np.testing.assert_allclose(mine, other, 1e-5, 1e-6)
+
+
 def test_two_sessions_have_variables_of_their_own() -> None:
     graph = graph_of(training)
     values, _ = store_of(graph)

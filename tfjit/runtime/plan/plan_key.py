@@ -67,8 +67,9 @@ class PlanKey:
     """Name a plan variant on disk.
 
     name: the hash; "" of a variant that is never stored, with the reason. threads: of the session
-    that may divide a loop's batch. all_sizes: the hash of the run with any feed shapes. variables:
-    the session's Variables by node. constants: the arrays of constants by node.
+    that may divide a loop's batch. all_sizes: the hash of the run with any feed shapes.
+    without_values: the hash without the present shapes of variables, which the run itself may set.
+    variables: the session's Variables by node. constants: the arrays of constants by node.
     """
 
     name: str
@@ -76,6 +77,7 @@ class PlanKey:
     threads: int = 1
     content: str = ""
     all_sizes: str = ""
+    without_values: str = ""
     variables: Mapping[str, Variable] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -329,17 +331,20 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
                 graph.versions,
                 _nodes(graph, [node.name for node in nodes]),
                 _functions(graph, nodes),
-                _shapes(variables),
             ]
+            values = _shapes(variables)
             constants = _constants(nodes)
     except _Excluded as why:
         return PlanKey("", str(why))
-    shared = _hash(content)
+    run = _hash(content)
+    shared = _hash([run, values])
     digest = _hash([shared, types, spec.sampled])
     place = _place(session)
     name = _hash([digest, *place])
     all_sizes = _hash([_hash([shared, [], True]), *place])
-    return PlanKey(name, "", session.split_threads, digest, all_sizes, variables, constants)
+    rest = _hash([run, types, spec.sampled, *place])
+    threads = session.split_threads
+    return PlanKey(name, "", threads, digest, all_sizes, rest, variables, constants)
 
 
 def body_key(session: PlanHost, graph: DataflowGraph, digest: str) -> PlanKey:
@@ -357,7 +362,7 @@ def body_key(session: PlanHost, graph: DataflowGraph, digest: str) -> PlanKey:
     except _Excluded as why:
         return PlanKey("", str(why))
     threads, all_sizes = session.split_threads, _hash([_hash(content), *_place(session)])
-    return PlanKey("", "", threads, "", all_sizes, variables, _constants(nodes))
+    return PlanKey("", "", threads, "", all_sizes, "", variables, _constants(nodes))
 
 
 def _place(session: PlanHost) -> list[object]:

@@ -106,6 +106,7 @@ class Variant:
         self._later: Callable[[], None] | None = None
         self._fingerprint = ""
         self._once = False  # there may be no second run
+        self._sets_variables = False  # planned before the run that gives them values
         self._installed = 0  # kernels that were loaded when the newest step was made
         self._part_calls: CallMemo | None = None  # of the parts of refused groups
         self._made_ms = 0.0  # processor time of passes, builders and one layout
@@ -124,6 +125,7 @@ class Variant:
             if nodes > QUICK_NODES and not self._passes_pay(known):
                 self._later = self._optimize_and_upgrade
                 return
+        self._sets_variables = self._once
         self._optimize()
         if self.lowered is None:
             self._later = self._split
@@ -192,15 +194,17 @@ class Variant:
             return False
         with self._building, collection_paused():
             again = plan_key(session, self.plan.spec(self.feed_shapes))
-            if again.name != key.name:
+            if again.name != key.name and not (
+                self._sets_variables and again.without_values == key.without_values
+            ):
                 return False
             data = stored_plan.to_bytes(
-                self.lowered, self.calls, self._device, self._node_count, again
+                self.lowered, self.calls, self._device, self._node_count, again, key.name
             )
             # so that no process reads it in vain
-            stored_plan.from_bytes(memoryview(data), again, self.lowered.backend)
+            stored_plan.from_bytes(memoryview(data), again, self.lowered.backend, key.name)
             # a closed session takes its graphs apart
-            return not session.closed and stored_plan.write(again.name, data)
+            return not session.closed and stored_plan.write(key.name, data)
 
     def packed(self, name_of: Callable[[KernelSource], str]) -> tuple[str, bytes] | None:
         """Return the plan's name and contents for a pack, or None.
