@@ -31,6 +31,7 @@ from typing import Any
 from tfjit.framework import settings
 from tfjit.kernels.jit import target
 from tfjit.kernels.jit.loop_metadata import interleave_loops
+from tfjit.kernels.jit.niceness import be_nice
 from tfjit.kernels.jit.object_file import ObjectFile, Refused, write_atomically
 
 _NICE = 10
@@ -358,8 +359,7 @@ def prune(directory: Path, limit_bytes: int) -> int:
 
 def main() -> None:
     """Serve requests until stdin closes or the idle time is over."""
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
+    be_nice(_NICE)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # A stray print must not be read as an answer.
     for name in [name for name in os.environ if name.startswith("NUMBA_")]:

@@ -25,6 +25,7 @@ from tfjit.kernels.jit.cache_key import (
     precompiled_key,
     precompiled_text_key,
 )
+from tfjit.kernels.jit.niceness import be_nice
 from tfjit.kernels.jit.object_file import ObjectFile
 from tfjit.kernels.source import KernelSource
 
@@ -159,8 +160,7 @@ def compilers(level: str, processes: int) -> Iterator[Executor]:
 
 def _start(level: str) -> None:
     """Make a new process one that compiles for a level."""
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
+    be_nice(_NICE)
     if level != HOST_LEVEL:
         target.compile_for(level)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from tfjit.kernels.jit.build_lock import BuildLock
+from tfjit.kernels.jit.niceness import be_nice
 from tfjit.kernels.jit.precompiled import archive_level
 
 _NICE = 19
@@ -23,7 +24,7 @@ _OOM_SCORE = Path("/proc/self/oom_score_adj")
 
 def give_way() -> None:
     """Let all other processes have cores and memory first."""
-    os.nice(_NICE)
+    be_nice(_NICE)
     if hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(PermissionError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
