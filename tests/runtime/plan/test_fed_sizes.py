@@ -12,9 +12,9 @@ import pytest
 import tensorflow
 
 import tfjit
-from tfjit.runtime.plan import plan_warm_start, stored_plan
 from tfjit.runtime.plan.fed_sizes import MAX_PLANS, FedSizes
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
 
 tf1 = tensorflow.compat.v1
 RNG = np.random.default_rng(4)

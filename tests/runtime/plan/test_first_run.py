@@ -15,9 +15,10 @@ from tfjit.kernels.source import KernelSource
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.manager.pass_context import PassContext
-from tfjit.runtime.plan import first_run, plan_warm_start, upgrades
+from tfjit.runtime.plan import first_run, upgrades
 from tfjit.runtime.plan import variant as variant_module
 from tfjit.runtime.plan.variant import QUICK_NODES, Variant
+from tfjit.runtime.stored_plans import plan_warm_start
 
 X = np.linspace(-1, 1, 400_000, dtype="f4").reshape(800, 500)
 

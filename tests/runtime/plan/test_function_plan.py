@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tfjit
-from tfjit.runtime.plan import stored_plan
 from tfjit.runtime.plan.function_plan import BodyPlan
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.stored_plans import stored_plan
 
 tf1 = tensorflow.compat.v1
 RNG = np.random.default_rng(7)

@@ -29,11 +29,10 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.lowering.lowering import NotStatic, compilable
-from tfjit.runtime.plan import stored_generic, upgrades
+from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
-from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass, TracedCalls
-from tfjit.runtime.plan.stored_generic import Storage, StoredGeneric
+from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
 from tfjit.runtime.schedule.group_division import divide_refused
 from tfjit.runtime.schedule.kernel_selection import CallMemo, select_some
 from tfjit.runtime.sizes.size_constants import SizeGraph
@@ -47,12 +46,15 @@ from tfjit.runtime.sizes.size_formulas import (
 )
 from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, corners
 from tfjit.runtime.step.step import Reroute
+from tfjit.runtime.stored_plans import stored_generic
+from tfjit.runtime.stored_plans.stored_generic import Storage, StoredGeneric
 
 if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.runtime.lowering.lowering import Lowered
     from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.sizes.traced_calls import TracedCalls
     from tfjit.runtime.step.step import StepEnvironment
 
 log = logging.getLogger("tfjit.plan")

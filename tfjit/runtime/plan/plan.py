@@ -15,10 +15,11 @@ from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, lower
-from tfjit.runtime.plan import plan_warm_start, stored_plan, upgrades
+from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
-from tfjit.runtime.plan.plan_key import PlanKey, plan_key
 from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
+from tfjit.runtime.stored_plans.plan_key import PlanKey, plan_key
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType

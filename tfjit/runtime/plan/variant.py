@@ -25,10 +25,9 @@ from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowering import Lowered, NotStatic
-from tfjit.runtime.plan import first_run, plan_warm_start, stored_plan, upgrades
+from tfjit.runtime.plan import first_run, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
-from tfjit.runtime.plan.plan_key import PlanKey, plan_key
 from tfjit.runtime.schedule.group_division import divide_refused, refused_instructions
 from tfjit.runtime.schedule.kernel_priority import most_valuable_first
 from tfjit.runtime.schedule.kernel_selection import (
@@ -43,6 +42,8 @@ from tfjit.runtime.schedule.kernel_selection import (
 )
 from tfjit.runtime.step.step import Reroute, Step
 from tfjit.runtime.step.step_osr import TierUp, TierUpWatch, is_restartable
+from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
+from tfjit.runtime.stored_plans.plan_key import PlanKey, plan_key
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.plan.plan import Plan
-    from tfjit.runtime.plan.plan_warm_start import PlanRecord
-    from tfjit.runtime.plan.stored_plan import StoredPlan
+    from tfjit.runtime.stored_plans.plan_warm_start import PlanRecord
+    from tfjit.runtime.stored_plans.stored_plan import StoredPlan
 
 log = logging.getLogger("tfjit.plan")
 
@@ -260,7 +261,7 @@ class Variant:
 
         Else the unoptimised graph is made ready for the dataflow executor.
         """
-        if known is not None and known.pays_soon(self._once):
+        if known is not None and first_run.record_pays(known, self._once):
             return True
         plan, session = self.plan, self.plan.session
         with collection_paused():
@@ -312,7 +313,7 @@ class Variant:
         try:
             with self._timed():
                 if not (
-                    known.pays_soon(self._once)
+                    first_run.record_pays(known, self._once)
                     if known is not None and self._once
                     else known is not None or self._builders_pay(self.lowered)
                 ):

@@ -12,8 +12,8 @@ import pytest
 
 import tfjit
 from tfjit.protos import RunMetadata, RunOptions
-from tfjit.runtime.plan import stored_plan
 from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.stored_plans import stored_plan
 
 ROWS = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
 

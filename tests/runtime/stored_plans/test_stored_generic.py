@@ -10,9 +10,10 @@ import pytest
 
 import tfjit
 from tests.refused_kernels import refusing
-from tfjit.runtime.plan import generic_variant, size_class, stored_plan
+from tfjit.runtime.plan import generic_variant, size_class
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.stored_plans import stored_plan
 
 Values = list[np.ndarray]
 
