@@ -103,7 +103,7 @@ def test_values_with_a_stored_plan_have_it_at_the_first_run(
             plans = list(plan_of(session).fed_sizes.plans.values())
             assert len(plans) == count
         (variant,) = plans[0].variants.values()
-        assert variant._stored is not None
+        assert variant.is_restored
 
 
 def test_a_wrong_size_raises_as_before() -> None:

@@ -148,7 +148,7 @@ def test_a_variant_of_the_first_shapes_goes_before_it() -> None:
         start(session)
         session.run("out:0", feed(20))
         plan = plan_of(session)
-        assert plan.generic is None and plan.variants[(20, 6),]._stored is not None
+        assert plan.generic is None and plan.variants[(20, 6),].is_restored
         session.run("out:0", feed(21))  # the second shapes read it
         assert plan.generic is not None and plan.generic.builds == 0
 

@@ -55,7 +55,7 @@ def pays_soon(cost_ms: float, run_ms: float, once: bool = False) -> bool:
 
 
 def record_pays(known: PlanRecord, once: bool = False) -> bool:
-    """Return whether waiting for a recorded plan's compiled step pays within a few runs.
+    """Return whether waiting for a recorded plan's compiled step pays soon.
 
     once: the plan runs once.
     """

@@ -306,10 +306,10 @@ class GenericVariant:
         store.when_ready([source for known in self.classes for source in known.wanted], go_on)
 
     def make_more(self, start: int = 0) -> None:
-        """Make a further size class around the sizes seen, and queue this job again.
+        """Make one more size class; queue this job again.
 
-        One class a job: other upgrades and forks wait for a job's end. A plan of several symbols
-        has too many classes. start: the least size to look at.
+        The class is around the sizes seen. One class a job: other upgrades and forks wait for a
+        job's end. A plan of several symbols has too many classes. start: the least size to look at.
         """
         if self._shapes.count != 1:
             return
