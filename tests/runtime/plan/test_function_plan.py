@@ -142,7 +142,7 @@ def test_a_stored_generic_variant_serves_the_first_run(
             expected = session.run(fetches, first), session.run(fetches, second)
             assert session.wait_until_compiled(100)
         (plan,) = body_plans(session)
-        assert plan.generic is not None and plan.generic._storage.store()
+        assert plan.generic is not None and plan.generic.storage.store()
     build = GenericVariant.build
 
     def of_no_body(self: GenericVariant) -> None:
