@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
     from tfjit.runtime.stored_plans.plan_warm_start import PlanRecord
 
 _RUNS: Final = 15.0

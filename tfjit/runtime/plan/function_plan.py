@@ -17,7 +17,8 @@ from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import Lowered, lower
+from tfjit.runtime.lowering.lowered import Lowered
+from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.variant import Variant

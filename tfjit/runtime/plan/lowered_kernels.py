@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
     from tfjit.runtime.plan.host import PlanHost
 
 

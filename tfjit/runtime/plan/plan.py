@@ -14,7 +14,8 @@ from tfjit.framework import errors, settings
 from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import Lowered, lower
+from tfjit.runtime.lowering.lowered import Lowered
+from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
 from tfjit.runtime.plan.variant import Variant

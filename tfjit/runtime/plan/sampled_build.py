@@ -25,7 +25,7 @@ from tfjit.runtime.sizes.size_samples import Sizes, SymbolicShapes, corners
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
     from tfjit.runtime.plan.plan import Plan
 
 MAX_SYMBOLS: Final = 4

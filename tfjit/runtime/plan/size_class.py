@@ -23,7 +23,7 @@ from tfjit.runtime.step.step import Step
 
 if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered
     from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.sizes.size_formulas import GenericLowered
     from tfjit.runtime.sizes.size_samples import Sizes

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit.framework import settings
-from tfjit.runtime.lowering.lowering import Lowered, NotStatic
+from tfjit.runtime.lowering.lowered import Lowered
+from tfjit.runtime.lowering.lowering import NotStatic
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape

@@ -22,7 +22,7 @@ from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import Lowered
+from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.plan import first_run, tier_up, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
 from tfjit.runtime.plan.lowered_kernels import LoweredKernels

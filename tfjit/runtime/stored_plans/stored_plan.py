@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tfjit.kernels.ir.backend import Backend
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
     from tfjit.runtime.stored_plans.keyed_session import KeyedSession
     from tfjit.runtime.stored_plans.plan_key import PlanKey
 
@@ -105,7 +105,7 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend, name: str = "")
 
     Raises ValueError for contents that `to_bytes` has not written for this key.
     """
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
 
     file = plan_file.opened(data, name or key.name)
     device, nodes, threads, calls = file.fields
