@@ -59,6 +59,7 @@ ROOMS = {
         *("host", "resources", "kernel_api", "", "lowering", "schedule", "step", "executor"),
         *(
             "sizes",
+            "stored_plans",
             "plan",
             "offload",
             "op_kernels.control_flow",

@@ -20,9 +20,10 @@ from tfjit.passes.control_flow.specialize_regions import specialize_bodies
 from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.text.text_format import parse_graph
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.lowering.lowered_text import print_lowered
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value, lower
+from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.lowering.verifier import verify_lowered
 from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.step.layout import Layout

@@ -130,7 +130,7 @@ with tfjit.Session(graph=sys.argv[1]) as session:
     variants = open_sessions()[0].variants()
 imported = [name for name in ("numba", "llvmlite") if name in sys.modules]
 values = [y.tolist(), ids.tolist(), z.tolist()]
-(stored,) = [v._stored is not None for v in variants if "y:0" in v.plan.fetches]
+(stored,) = [v.is_restored for v in variants if "y:0" in v.plan.fetches]
 print(json.dumps([compiled, stored, staged, *values, counts.hits, counts.misses, imported]))
 """
 

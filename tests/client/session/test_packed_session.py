@@ -26,7 +26,8 @@ from tfjit.kernels.jit.archive import Archive, write_archive
 from tfjit.kernels.jit.cache_key import compiler_digest
 from tfjit.kernels.jit.object_file import ObjectFile
 from tfjit.kernels.jit.store import store
-from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.plan import first_run
+from tfjit.runtime.stored_plans import plan_warm_start
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_kernels_and_plans_serve_the_process_once(path: Path, added: list[str]) 
             assert session.run("y:0").tolist() == [2.0, 3.0]
     assert added == [target.levels_here()[0]]
     record = plan_warm_start.read("a plan")
-    assert record is not None and record.pays_soon
+    assert record is not None and first_run.record_pays(record)
     assert plan_warm_start.read_splits("a plan") == [["Where", "Unique"]]
     assert plan_warm_start.read("another plan") is None
 

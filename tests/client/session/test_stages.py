@@ -13,7 +13,7 @@ from tfjit.client.session.stages import Compiled, Lowered, explained_feeds
 from tfjit.framework.env import Env
 from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
-from tfjit.runtime.plan import plan_warm_start
+from tfjit.runtime.stored_plans import plan_warm_start
 
 X = np.linspace(-1, 1, 40 * 30, dtype=np.float32).reshape(40, 30)
 

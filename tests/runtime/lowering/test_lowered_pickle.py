@@ -15,10 +15,10 @@ from tfjit.kernels.cpu.data_movement.gather import IndexMessage
 from tfjit.kernels.cpu.template.call_builder import aligned_empty
 from tfjit.kernels.registry import Launch, NativeCall, Pointer
 from tfjit.kernels.source import KernelSource
+from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.lowering.lowered_pickle import ALIGN_BYTES, NotStorable, decode, encode
 from tfjit.runtime.lowering.lowered_text import print_lowered
-from tfjit.runtime.lowering.lowering import Lowered
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 SMALL = """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.runtime.lowered_programs import check_text, lowered_from, read
-from tfjit.runtime.lowering.lowering import NotStatic, compilable, overwritten_reads
+from tfjit.runtime.lowering.lowering import NotStatic, compilable
+from tfjit.runtime.lowering.variable_reads import overwritten_reads
 
 LOOP = """
     n = _Arg(T=int32, index=0) -> int32<>

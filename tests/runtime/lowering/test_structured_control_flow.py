@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 import tfjit
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
-from tfjit.runtime.plan import first_run, plan_warm_start
+from tfjit.runtime.plan import first_run
 from tfjit.runtime.plan import variant as plan_variant
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.step import step_osr
+from tfjit.runtime.stored_plans import plan_warm_start
 
 tf1 = tf.compat.v1
 

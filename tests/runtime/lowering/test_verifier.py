@@ -6,7 +6,7 @@ import pytest
 
 from tests.runtime.lowered_programs import read
 from tfjit.framework.errors import InternalError
-from tfjit.runtime.lowering.lowering import Value
+from tfjit.runtime.lowering.lowered import Value
 
 HEAD = """
 lowered feeds=2

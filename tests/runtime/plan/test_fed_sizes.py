@@ -12,9 +12,9 @@ import pytest
 import tensorflow
 
 import tfjit
-from tfjit.runtime.plan import plan_warm_start, stored_plan
 from tfjit.runtime.plan.fed_sizes import MAX_PLANS, FedSizes
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
 
 tf1 = tensorflow.compat.v1
 RNG = np.random.default_rng(4)
@@ -103,7 +103,7 @@ def test_values_with_a_stored_plan_have_it_at_the_first_run(
             plans = list(plan_of(session).fed_sizes.plans.values())
             assert len(plans) == count
         (variant,) = plans[0].variants.values()
-        assert variant._stored is not None
+        assert variant.is_restored
 
 
 def test_a_wrong_size_raises_as_before() -> None:

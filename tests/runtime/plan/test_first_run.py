@@ -15,9 +15,10 @@ from tfjit.kernels.source import KernelSource
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.manager.pass_context import PassContext
-from tfjit.runtime.plan import first_run, plan_warm_start, upgrades
-from tfjit.runtime.plan import variant as variant_module
+from tfjit.runtime.plan import first_run, tier_up, upgrades
+from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.variant import QUICK_NODES, Variant
+from tfjit.runtime.stored_plans import plan_warm_start
 
 X = np.linspace(-1, 1, 400_000, dtype="f4").reshape(800, 500)
 
@@ -192,8 +193,8 @@ def test_steps_follow_the_kernels_as_they_arrive(
     present(arrived.__contains__)
     waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
     monkeypatch.setattr(store, "when_ready", lambda *entry: waiting.append(entry))
-    monkeypatch.setattr(variant_module, "_FIRST_CHUNK", 1)
-    monkeypatch.setattr(variant_module.BACKGROUND, "submit", lambda job, share: job())
+    monkeypatch.setattr(tier_up, "_FIRST_CHUNK", 1)
+    monkeypatch.setattr(BACKGROUND, "submit", lambda job, share: job())
     with tfjit.Session(graph=heavy()) as session:
         session.run("y:0", {"x:0": X})
         variant = variant_of(session)

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tfjit
-from tfjit.runtime.plan import stored_plan
 from tfjit.runtime.plan.function_plan import BodyPlan
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.stored_plans import stored_plan
 
 tf1 = tensorflow.compat.v1
 RNG = np.random.default_rng(7)
@@ -142,7 +142,7 @@ def test_a_stored_generic_variant_serves_the_first_run(
             expected = session.run(fetches, first), session.run(fetches, second)
             assert session.wait_until_compiled(100)
         (plan,) = body_plans(session)
-        assert plan.generic is not None and plan.generic._storage.store()
+        assert plan.generic is not None and plan.generic.storage.store()
     build = GenericVariant.build
 
     def of_no_body(self: GenericVariant) -> None:

@@ -21,13 +21,13 @@ import tfjit
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
 from tfjit.runtime.lowering.lowering import native_call
-from tfjit.runtime.plan import size_class
 from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.size_class import SizeClass
 from tfjit.runtime.plan.upgrades import unfinished
 from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.sizes import traced_calls
 from tfjit.runtime.sizes.size_formulas import NotGeneric
 from tfjit.runtime.sizes.size_samples import LEAST, SymbolicShapes, corners
 
@@ -492,7 +492,7 @@ def test_equal_layers_share_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(spec.name)
         return native_call(backend, spec)
 
-    monkeypatch.setattr(size_class, "native_call", counted)
+    monkeypatch.setattr(traced_calls, "native_call", counted)
     SizeClass(generic, (30,))
     assert 0 < len(asked) < len(products)  # members of a group among them
     made.check(29)
@@ -536,9 +536,9 @@ def test_groups_run_member_by_member_until_their_kernels_arrive(
         )
         store.compile(members.sources())
         with monkeypatch.context() as patch:
-            present = size_class._is_present
+            present = traced_calls.is_present
             patch.setattr(
-                size_class, "_is_present", lambda s: s not in whole.sources() and present(s)
+                traced_calls, "is_present", lambda s: s not in whole.sources() and present(s)
             )
             made = SizeClass(generic, (30,))
         assert made.wanted == list(whole.sources())

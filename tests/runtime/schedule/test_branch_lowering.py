@@ -6,7 +6,7 @@ import pytest
 
 from tests.runtime.lowered_programs import compiled, read
 from tfjit.kernels.executor.table_executor import JUMP, TEST_BYTE, TEST_INT32, TEST_INT64
-from tfjit.runtime.lowering.lowering import Lowered
+from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.schedule.branch_lowering import Jump, Labels, compiled_constructs
 
 NESTED = """

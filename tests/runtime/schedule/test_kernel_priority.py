@@ -10,7 +10,7 @@ from tfjit.kernels.source import KernelSource
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.text.text_format import parse_graph
-from tfjit.runtime.lowering.lowering import Lowered
+from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.schedule import kernel_priority
 
 _TEXT = """

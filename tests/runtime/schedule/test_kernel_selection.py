@@ -18,11 +18,12 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.ir.backend import backend_for
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import NodeSpec, TensorSpec
-from tfjit.runtime.plan import first_run, plan_warm_start
+from tfjit.runtime.plan import first_run
 from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.schedule import kernel_selection
 from tfjit.runtime.step.step import Step
+from tfjit.runtime.stored_plans import plan_warm_start
 
 tf1 = tf.compat.v1
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.runtime.lowered_programs import compiled, read, schedule
 from tfjit.kernels.registry import NativeCall
-from tfjit.runtime.lowering.lowering import Lowered
+from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.schedule.liveness import Liveness
 
 LOOP = """

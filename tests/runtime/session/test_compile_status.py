@@ -40,7 +40,7 @@ def hold_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         upgrade(self)
 
     monkeypatch.setattr(Variant, "_upgrade", later)
-    monkeypatch.setattr("tfjit.runtime.plan.plan_warm_start.read", lambda key: None)
+    monkeypatch.setattr("tfjit.runtime.stored_plans.plan_warm_start.read", lambda key: None)
     return go
 
 

@@ -72,7 +72,7 @@ def record(
     """
     from tfjit.kernels.jit import target
     from tfjit.kernels.jit.store import store
-    from tfjit.runtime.plan import plan_warm_start
+    from tfjit.runtime.stored_plans import plan_warm_start
 
     os.environ |= {"TFJIT_JIT": "lazy", "TFJIT_STORED_PLANS": "1"}
     target.describe_as(level)

@@ -6,7 +6,7 @@ A pack is a ZIP file of uncompressed entries:
     model.pb                the GraphDef or MetaGraphDef
     variables/, assets/     of a SavedModel
     kernels/<level>.tfk     an archive of kernels (kernels/jit/archive.py) for a level of x86-64
-    plans/<level>/<key>     finished plans of the runs (runtime/plan/stored_plan.py)
+    plans/<level>/<key>     finished plans of the runs (runtime/stored_plans/stored_plan.py)
 
 The digests find damage. They are no signature: the machine code of a pack is run, so a pack has to
 be trusted as a library is.

@@ -20,7 +20,7 @@ from tfjit.client.session.pack_file import PackFile, archive_name
 from tfjit.framework.env import FileSystem
 from tfjit.kernels.jit import target
 from tfjit.kernels.jit.store import store
-from tfjit.runtime.plan import plan_warm_start, stored_plan
+from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

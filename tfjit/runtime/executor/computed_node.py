@@ -22,7 +22,7 @@ from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import (
     StepContext,
 )
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.schedule.group_division import divide_refused
 from tfjit.runtime.schedule.kernel_selection import add_member_calls, group_of, sources

@@ -31,7 +31,7 @@ from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.inter_op_pool import ThreadPool
 from tfjit.runtime.kernel_api.kernel_errors import at_node, kernel_error
 from tfjit.runtime.kernel_api.op_kernel import DEAD, NO_VALUE, StepContext
-from tfjit.runtime.lowering.lowering import reads_that_share
+from tfjit.runtime.lowering.variable_reads import reads_that_share
 
 if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition

@@ -29,7 +29,7 @@ from tfjit.runtime.kernel_api.op_kernel import (
     StepContext,
     find_runtime_kernel,
 )
-from tfjit.runtime.lowering.lowering import updates_rows_locked
+from tfjit.runtime.lowering.lowered import updates_rows_locked
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 
 if TYPE_CHECKING:

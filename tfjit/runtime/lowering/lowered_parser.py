@@ -19,8 +19,8 @@ from tfjit.passes.text.group_text import KEY, WORD, quoted, read_tensor
 from tfjit.passes.text.tensor_files import TensorFiles
 from tfjit.passes.text.text_format import definition
 from tfjit.passes.text.value_text import TextError, ValueReader, statements
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Serving, Value, copy_out
 from tfjit.runtime.lowering.lowered_text import Region, begun, expected_path
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Serving, Value, copy_out
 from tfjit.runtime.lowering.structured_control_flow import Construct
 from tfjit.runtime.resources.variables_and_resources import Variable
 

@@ -29,7 +29,7 @@ from tfjit.kernels.source import KernelSource
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.node import Node
 from tfjit.runtime.kernel_api.op_kernel import find_runtime_kernel
-from tfjit.runtime.lowering.lowering import Instruction, Serving, Value, copy_out
+from tfjit.runtime.lowering.lowered import Instruction, Serving, Value, copy_out
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:

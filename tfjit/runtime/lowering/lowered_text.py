@@ -41,7 +41,7 @@ from tfjit.passes.ir.graph_def import derived_attrs
 from tfjit.passes.ir.region_path import branch_part, region_path
 from tfjit.passes.text.group_text import tensor_text
 from tfjit.passes.text.value_text import Full, format_value
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.lowering.structured_control_flow import Construct
 
 _TAB: Final = "    "

@@ -1,15 +1,14 @@
 """Lower a static partition to a list of instructions over values.
 
-The list holds all that a step needs, before memory or addresses are chosen. `lower` is pure: it
-runs no kernel, holds no thread and compiles nothing. `step.py` makes the result runnable.
+`lower` is pure: it runs no kernel, holds no thread and compiles nothing. Its result
+(`lowered.py`) holds all that a step needs; `step.py` makes it runnable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,26 +17,30 @@ from tfjit.framework.op_defs.op_traits import (
     ASSIGN,
     ASSIGN_ADD,
     CONTROL_FLOW,
-    READS_STATE,
     VARIABLE,
     WHILE,
-    WRITES_ROWS,
 )
-from tfjit.kernels.ir.backend import HOST, Backend, backend_for
+from tfjit.kernels.ir.backend import Backend
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
 from tfjit.passes.analysis.shape_inference import QUEUE_OPS, TABLE_OPS
 from tfjit.passes.ir.offloaded_graph import returns_device_tensor
-from tfjit.passes.ir.region_path import node_path
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
 from tfjit.runtime.kernel_api.op_kernel import awaited, find_runtime_kernel
-from tfjit.runtime.lowering.variable_hazards import aliasing_reads, sink_writes
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, StorageKind, Value, copy_out
+from tfjit.runtime.lowering.variable_hazards import sink_writes
+from tfjit.runtime.lowering.variable_reads import (
+    carries_variable,
+    is_read,
+    overwritten_reads,
+    reads_that_share,
+    variables_of,
+)
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.runtime.lowering.row_splits import RowSplit
     from tfjit.runtime.lowering.structured_control_flow import Construct, Role
 
 NOTHING_OPS: Final = frozenset({"NoOp", "ControlTrigger"})
@@ -50,153 +53,6 @@ class NotStatic(Exception):
 
     The text gives the reason.
     """
-
-
-StorageKind = Literal["const", "feed", "variable", "buffer", "object", "handle"]
-
-
-@dataclass(slots=True)
-class Value:
-    """Describe one tensor of the step.
-
-    storage: const (array known now), feed (an argument of the run), variable (a Variable's current
-    buffer), buffer (arena or fresh output memory), object (a Python object returned by a Python
-    kernel), handle (a Variable, for a ref or resource edge). base: the value that provides the
-    memory of this view, or None. read_at_end: a fetched reference, so the variable is read after
-    all instructions. level: the number of surrounding loops that may change the value in each
-    iteration. sequence: position in the order of the nodes.
-    """
-
-    index: int
-    dtype: DType
-    shape: tuple[int, ...]
-    storage: StorageKind
-    array: np.ndarray | None = None
-    feed: int = -1
-    variable: Variable | None = None
-    base: Value | None = None
-    producer: str = ""
-    fetched: bool = False
-    read_at_end: bool = False
-    level: int = 0
-    sequence: int = 0
-
-    @property
-    def root(self) -> Value:
-        """Return the value that owns the memory."""
-        value = self
-        while value.base is not None:
-            value = value.base
-        return value
-
-    @property
-    def spec(self) -> TensorSpec:
-        """Return dtype and shape as kernels see them."""
-        return TensorSpec(self.dtype, self.shape)
-
-
-Serving = Literal["native", "reference", "runtime", "copy", "control"]
-
-
-@dataclass(slots=True)
-class Instruction:
-    """Describe one node that does work at run time.
-
-    serving: native (compiled), reference (NumPy), runtime (a kernel with the session's context),
-    copy (a variable's value kept before the variable changes). compute: the Python kernel (not for
-    native). spec: the node as its kernel sees it. call: its compiled code. unfused: for a group of
-    small tensors, its members' own kernels; they serve while `call` is not loaded. construct: the
-    innermost loop or branch around the instruction. role: of a marker (control), which has its
-    construct's predicate as input. graph, path: the place of its node; a path is that of the region
-    ("while/cond", passes/ir/region_path.py). moves: a copy for a loop or a branch,
-    coalesced if both values may have one buffer.
-    """
-
-    node: Node
-    serving: Serving
-    inputs: list[Value]
-    outputs: list[Value]
-    spec: NodeSpec
-    compute: Callable[..., Any] | None = None
-    call: NativeCall | None = None
-    reason: str = ""
-    unfused: NativeCall | None = None
-    construct: Construct | None = None
-    role: Role | None = None
-    graph: DataflowGraph | None = None
-    path: str = ""
-    sequence: int = 0
-    moves: bool = False
-
-    @property
-    def node_path(self) -> str:
-        """Return the path of its node, which is unique in the partition."""
-        return node_path(self.path, self.node.name)
-
-    @property
-    def locks_variable(self) -> bool:
-        """Return whether its kernel runs with its variable's lock held."""
-        is_update = self.node.has_trait(ASSIGN_ADD) or updates_rows_locked(self.node)
-        return is_update and self.inputs[0].variable is not None
-
-
-@dataclass(frozen=True, slots=True)
-class DividedGroup:
-    """Name the parts of a group with a refused kernel.
-
-    node: the path of the group's node. reason: of the refusal. parts: the paths of their nodes;
-    none for a node that is compiled in another way.
-    """
-
-    node: str
-    reason: str
-    parts: tuple[str, ...]
-
-    @property
-    def remedy(self) -> str:
-        """Return a text on the kernels in its place."""
-        if self.parts:
-            return f"divided into {len(self.parts)}: {', '.join(self.parts)}"
-        return "compiled in another way"
-
-
-@dataclass(slots=True)
-class Lowered:
-    """Hold a partition's instructions in execution order and its values.
-
-    feeds, fetches: the values of feeds and fetches. Bodies of loops and branches lie among the
-    instructions, between markers (`structured_control_flow.py`). graph: the lowered graph, which
-    allows instructions to change places; None for a single node, and the graph's NodeOrder in a
-    plan that was read from disk (`lowered_pickle.py`). is_body: the fetches continue in the
-    caller's step in the form of its edges: scalars are arrays, and unchanged arguments are not
-    copied. splits: runs of instructions that may run shard by shard (`loop_parallelization.py`).
-    is_shard: the partition is such a shard. divided: groups that parts have replaced, since their
-    kernels are refused. backend: of the partition's device.
-    """
-
-    instructions: list[Instruction]
-    values: list[Value]
-    fetches: list[Value]
-    feeds: dict[int, Value]
-    feed_count: int  # number of the run's feeds; an unused feed has no value
-    # node -> (kind, reason), for explain
-    kernel_kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
-    graph: DataflowGraph | None = None
-    is_body: bool = False
-    is_shard: bool = False
-    splits: list[RowSplit] = field(default_factory=list)
-    divided: list[DividedGroup] = field(default_factory=list)
-    # value -> node and construct of the variable's read
-    reads: dict[int, tuple[Node, Construct | None]] = field(default_factory=dict)
-    backend: Backend = field(default_factory=lambda: backend_for(HOST))
-
-    @property
-    def has_loops(self) -> bool:
-        """Return whether some instruction may run more than once."""
-        return any(
-            instruction.role == "loop" or instruction.node.op == "_Loop"
-            for instruction in self.instructions
-        )
 
 
 class Lowering:
@@ -260,7 +116,7 @@ class Lowering:
                 order,
                 self._is_read,
                 lambda name: graph.node(name).is_view,
-                _variables(graph, order),
+                variables_of(graph, order),
             )
             self._shared.update(id(graph.node(name)) for name in reads_that_share(graph, order))
         for name in yielding(order):
@@ -473,10 +329,10 @@ class Lowering:
         self._note_kind(node, "loop" if node.has_trait(WHILE) else "branch")
 
     def _is_read(self, name: str) -> bool:
-        return _is_read(self.graph.node(name))
+        return is_read(self.graph.node(name))
 
     def _read(self, node: Node, handle: Value) -> None:
-        if node.op != "ReadVariableOp" and _carries_variable(node):
+        if node.op != "ReadVariableOp" and carries_variable(node):
             # The output is the reference or handle itself.
             self.by_output[node.name, 0] = handle
             self._note_kind(node, "variable")
@@ -656,53 +512,6 @@ class Lowering:
             )
 
 
-def overwritten_reads(lowered: Lowered) -> list[Value]:
-    """Return variable values overwritten between read and last use."""
-    instructions = lowered.instructions
-    # variable -> positions of writes, each with the last position whose reads come first
-    writes: dict[int, list[tuple[int, int]]] = {}
-    for position, instruction in enumerate(instructions):
-        # A write by rows changes rows that it reads later.
-        last_read = position - 1 if instruction.node.has_trait(WRITES_ROWS) else position
-        for variable in _written(instruction):
-            writes.setdefault(id(variable), []).append((position, last_read))
-    if not writes:
-        return []
-    ends = {
-        id(instruction.construct): p
-        for p, instruction in enumerate(instructions)
-        if instruction.role == "repeat"
-    }
-    last_use: dict[int, int] = {}
-    for position, instruction in enumerate(instructions):
-        for value in instruction.inputs:
-            last_use[value.root.index] = max(position, last_use.get(value.root.index, 0))
-            for construct in (
-                instruction.construct.chain if instruction.construct is not None else ()
-            ):
-                # each iteration uses the value
-                if construct.is_loop and value.root.sequence < construct.sequence:
-                    last_use[value.root.index] = max(
-                        last_use[value.root.index], ends[id(construct)]
-                    )
-    for value in lowered.fetches:
-        last_use[value.root.index] = len(instructions)
-    return [
-        value
-        for value in lowered.values
-        if value.storage == "variable"
-        and value.base is None
-        and value.variable is not None
-        and not value.read_at_end
-        and any(
-            # the write follows the read
-            instructions[position].sequence > value.sequence
-            and last_read < last_use.get(value.index, -1)
-            for position, last_read in writes.get(id(value.variable), ())
-        )
-    ]
-
-
 def lower(
     graph: DataflowGraph,
     find_variable: Callable[[Node], Variable],
@@ -736,11 +545,6 @@ def compilable(lowered: Lowered) -> list[Instruction]:
     ]
 
 
-def updates_rows_locked(node: Node) -> bool:
-    """Return whether an update by rows excludes others of its variable."""
-    return node.has_trait(WRITES_ROWS) and bool(node.attrs.get("use_locking", False))
-
-
 def _writes_in_place(instruction: Instruction) -> bool:
     variable = instruction.inputs[0].variable if instruction.inputs else None
     return (
@@ -756,11 +560,6 @@ def native_call(backend: Backend, spec: NodeSpec) -> tuple[NativeCall | None, st
         return backend.native_call(spec), ""
     except Unsupported as unsupported:
         return None, str(unsupported)
-
-
-def copy_out(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Return a copy of the input: the Python kernel of copies."""
-    return [np.array(inputs[0])]
 
 
 def static_shape(node: Node, output: int) -> tuple[int, ...]:
@@ -780,68 +579,3 @@ def _variable_shape(node: Node, variable: Variable) -> tuple[int, ...]:
     if shape is None or any(d is None for d in shape):
         raise NotStatic(f"the shape of variable {node.name} is not known before it is assigned")
     return tuple(int(d) for d in shape if d is not None)
-
-
-_READS_ONLY: Final = frozenset(
-    {"IsVariableInitialized", "VarIsInitializedOp", "VariableShape", "CountUpTo"}
-)
-
-
-def _carries_variable(node: Node) -> bool:
-    """Return whether output 0 is a reference or a handle."""
-    return bool(node.output_dtypes) and (
-        node.output_dtypes[0].is_ref or node.output_dtypes[0].name == "resource"
-    )
-
-
-def _variables(graph: DataflowGraph, order: Sequence[str]) -> dict[str, str]:
-    """Return the variable that each node reads or changes, by node.
-
-    An optimizer op counts for its first variable; no other node uses its slots.
-    """
-    owner: dict[str, str] = {}  # node -> the variable that its output 0 carries
-    found: dict[str, str] = {}
-    for name in order:
-        node = graph.node(name)
-        if node.has_trait(VARIABLE):
-            owner[name] = name
-            continue
-        sources = graph.inputs(name)
-        if not sources or sources[0][0] not in owner or sources[0][1] != 0 or node.op == "_Retval":
-            continue
-        variable = owner[sources[0][0]]
-        if _carries_variable(node):
-            owner[name] = variable
-        if node.op in _READS_ONLY or (node.is_view and _carries_variable(node)):
-            continue
-        found[name] = variable
-    return found
-
-
-def _is_read(node: Node) -> bool:
-    return node.op == "ReadVariableOp" or (node.is_view and not _carries_variable(node))
-
-
-def reads_that_share(graph: DataflowGraph, order: Sequence[str] | None = None) -> set[str]:
-    """Return the reads of reference variables that share the variable's memory.
-
-    See `variable_hazards.aliasing_reads`. order: of execution; None selects the topological order.
-    """
-    if not graph.has_trait(VARIABLE):
-        return set()
-    order = graph.topological_order() if order is None else order
-
-    def is_view(name: str) -> bool:
-        return graph.node(name).is_view
-
-    return aliasing_reads(
-        graph, order, lambda name: _is_read(graph.node(name)), is_view, _variables(graph, order)
-    )
-
-
-def _written(instruction: Instruction) -> list[Variable]:
-    if instruction.node.op in _READS_ONLY or instruction.node.has_trait(READS_STATE):
-        return []
-    return [
-        v.variable for v in instruction.inputs if v.storage == "handle" and v.variable is not None
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 
 Axis = int | None
 

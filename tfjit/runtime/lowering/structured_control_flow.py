@@ -27,7 +27,8 @@ from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import CASE, IF, READS_STATE, VIEW, WHILE
 from tfjit.passes.ir.function_library import passed_through
 from tfjit.passes.ir.region_path import branch_part, region_path
-from tfjit.runtime.lowering.lowering import Instruction, Lowering, NotStatic, Value
+from tfjit.runtime.lowering.lowered import Instruction, Value
+from tfjit.runtime.lowering.lowering import Lowering, NotStatic
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node

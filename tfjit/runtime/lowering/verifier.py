@@ -6,10 +6,10 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from tfjit.framework.errors import InternalError
-from tfjit.runtime.lowering.lowering import overwritten_reads
+from tfjit.runtime.lowering.variable_reads import overwritten_reads
 
 if TYPE_CHECKING:
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
     from tfjit.runtime.lowering.structured_control_flow import Construct
 
 _GIVEN: Final = frozenset({"const", "feed", "handle", "variable"})

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
+    from tfjit.runtime.stored_plans.plan_warm_start import PlanRecord
 
 _RUNS: Final = 15.0
 _PATIENCE_MS: Final = 1000.0
@@ -51,6 +52,14 @@ def pays_soon(cost_ms: float, run_ms: float, once: bool = False) -> bool:
     if once:
         return cost_ms <= _ONE_RUN * run_ms
     return cost_ms <= (_RUNS if cost_ms <= _PATIENCE_MS else _FEW_RUNS) * run_ms
+
+
+def record_pays(known: PlanRecord, once: bool = False) -> bool:
+    """Return whether waiting for a recorded plan's compiled step pays soon.
+
+    once: the plan runs once.
+    """
+    return pays_soon(known.compiled_ms, known.slow_ms, once)
 
 
 def passes_pay(graph: DataflowGraph, backend: Backend, unknown: int, once: bool = False) -> bool:
@@ -151,4 +160,5 @@ __all__ = [
     "nodes_with_kernels",
     "passes_pay",
     "pays_soon",
+    "record_pays",
 ]

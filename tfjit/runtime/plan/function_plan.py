@@ -17,15 +17,16 @@ from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import Lowered, lower
-from tfjit.runtime.plan import stored_plan
+from tfjit.runtime.lowering.lowered import Lowered
+from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan
-from tfjit.runtime.plan.plan_key import PlanKey, body_key
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.tensor_lists import TensorList
 from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.step.step import Reroute
+from tfjit.runtime.stored_plans import stored_plan
+from tfjit.runtime.stored_plans.plan_key import PlanKey, body_key
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape

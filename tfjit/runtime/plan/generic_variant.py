@@ -2,11 +2,11 @@
 
 A variant is built for one tuple of feed shapes: passes, lowering, builders, layout take a
 millisecond a node. A plan that meets a third tuple gets a generic variant in the background. The
-passes run for some sample sizes; where they give one structure, every shape in it is a formula of
-the *symbols*, the sizes that vary (size_formulas.py). The builders run on formulas
-(kernels/ir/symbolic_size.py) and so compute, once, the argument words of a whole *size class*: the
-sizes for which they decide alike. A new size then costs the evaluation of the words that depend on
-it and of the few constants that do (size_constants.py).
+passes run for some sample sizes (sampled_build.py); where they give one structure, every shape in
+it is a formula of the *symbols*, the sizes that vary (size_formulas.py). The builders run on
+formulas (kernels/ir/symbolic_size.py) and so compute, once, the argument words of a whole *size
+class*: the sizes for which they decide alike. A new size then costs the evaluation of the words
+that depend on it and of the few constants that do (size_constants.py).
 
 A size class has one step. Its memory is laid out for the largest sizes of the class. An instance is
 rebound from one size to the next: its argument blocks get other words.
@@ -18,56 +18,36 @@ import functools
 import logging
 import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tfjit.framework import cooperative_yield, settings
-from tfjit.framework.errors import OpError
 from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
-from tfjit.runtime.lowering.lowering import NotStatic, compilable
-from tfjit.runtime.plan import stored_generic, upgrades
+from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import SHARE
 from tfjit.runtime.plan.plan import FIRST_SHAPES
-from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass, TracedCalls
-from tfjit.runtime.plan.stored_generic import Storage, StoredGeneric
-from tfjit.runtime.schedule.group_division import divide_refused
-from tfjit.runtime.schedule.kernel_selection import CallMemo, select_some
+from tfjit.runtime.plan.sampled_build import SampledBuild
+from tfjit.runtime.plan.size_bindings import MAX_BINDINGS, SizeBindings
+from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
 from tfjit.runtime.sizes.size_constants import SizeGraph
-from tfjit.runtime.sizes.size_formulas import (
-    Ambiguous,
-    GenericLowered,
-    NoFormula,
-    NotGeneric,
-    OtherStructure,
-    require_one_structure,
-)
-from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes, corners
+from tfjit.runtime.sizes.size_formulas import GenericLowered, NotGeneric
+from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes
 from tfjit.runtime.step.step import Reroute
+from tfjit.runtime.stored_plans.stored_generic import Storage, StoredGeneric
 
 if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.runtime.lowering.lowering import Lowered
     from tfjit.runtime.plan.plan import Plan
+    from tfjit.runtime.sizes.traced_calls import TracedCalls
     from tfjit.runtime.step.step import StepEnvironment
 
 log = logging.getLogger("tfjit.plan")
 
-MAX_NODES: Final = 3000
-"""Largest graph with a generic variant, for the time of its passes."""
-MAX_SYMBOLS: Final = 4
 MAX_CLASSES: Final = 48
 """Size classes of a plan; the one longest unused is dropped."""
-MAX_BINDINGS: Final = 256
-"""Bindings that a plan keeps, at most."""
-MAX_BOUND_BYTES: Final = 1 << 22
-"""Bytes of the words and constants that are kept."""
-MAX_SAMPLES: Final = 12
-"""Sample sizes after which no narrower range is tried."""
 REPEATS: Final = 100
 """Runs of one size after which it gets an ordinary variant."""
 _GENERATIONS: Final = 4
@@ -90,15 +70,35 @@ class Submit(Protocol):
         """
 
 
+class Restart(Protocol):
+    """Give a plan a newer generic variant."""
+
+    def __call__(
+        self,
+        seen: Callable[[], Sequence[Shapes]],
+        submit: Submit,
+        generation: int = 0,
+        at_once: bool = False,
+        restores: bool = True,
+    ) -> None:
+        """Start it; the arguments are those of `generic_start.start`."""
+
+
 class GenericVariant:
     """Serve a plan for all sizes of a range."""
 
     def __init__(
-        self, plan: Plan, seen: Sequence[Shapes], submit: Submit, generation: int = 0
+        self,
+        plan: Plan,
+        seen: Sequence[Shapes],
+        submit: Submit,
+        restart: Restart,
+        generation: int = 0,
     ) -> None:
         """Take the feed shapes met so far.
 
-        Raises NotGeneric where they have no pattern.
+        restart: gives the plan a generic variant in place of this one. Raises NotGeneric where the
+        shapes have no pattern.
         """
         self.plan = plan
         self.pending = upgrades.Job(plan)  # until the variant serves, or gives up
@@ -109,21 +109,20 @@ class GenericVariant:
         self.size_graph: SizeGraph
         self.bounds: list[tuple[int, int]] = []
         self.builds = 0  # number of size classes made
-        self._met = list(seen)
+        self.met = list(seen)
         self._missed: list[Shapes] = []
         self._submit = submit
+        self._restart = restart
         self._generation = generation
         self.is_divided = False  # its groups of refused kernels are divided
         self._graphs: list[DataflowGraph] = []  # of the samples
         self._shapes = SymbolicShapes(seen, plan.has_shifted_sizes)
         self._classes: list[SizeClass] = []
-        self._bindings: OrderedDict[Shapes, Binding] = OrderedDict()
-        self._bound_bytes = 0
-        self._bound_count = 0  # number of bindings made for runs
-        self._made = 0  # number of size classes made for them
+        self._bindings = SizeBindings()
+        self._made = 0  # number of size classes made for bindings of runs
         self._refused: set[Sizes] = set()
         self._stored: list[tuple[Covers, TracedCalls]] = []  # classes that a process has stored
-        self._storage = Storage(self)
+        self.storage = Storage(self)
         self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
         self._lock = threading.Lock()
 
@@ -137,19 +136,17 @@ class GenericVariant:
 
         Raises NotGeneric, and errors of the passes.
         """
-        if not 0 < self._shapes.count <= MAX_SYMBOLS:
-            raise NotGeneric(f"{self._shapes.count} sizes vary")
-        made: dict[Sizes, Lowered] = {}
-        ranges = self._shapes.ranges()
-        for number, (low, high) in enumerate(ranges):
-            try:
-                self._build_range(low, high, made)
-            except (OtherStructure, NoFormula, OpError) as why:
-                settings.say("executor", "plan %s: not for sizes %s: %s", self.plan.name, low, why)
-                if number == len(ranges) - 1 or len(made) >= MAX_SAMPLES:
-                    raise
-            else:
-                return
+        before, build = self._graphs, SampledBuild(self.plan, self._shapes)
+        try:
+            build.run()
+        finally:
+            self._graphs = [*before, *build.graphs]
+            self.is_divided = self.is_divided or build.is_divided
+        self.device, self.backend, self.bounds = build.device, build.backend, build.bounds
+        self.partition, self.size_graph = build.partition, build.size_graph
+        self._graphs = build.graphs
+        for graph in before:
+            graph.dissolve()
 
     def restore(self, stored: StoredGeneric, seen: Sequence[Shapes]) -> None:
         """Take the partition and the classes that an earlier process stored.
@@ -165,7 +162,7 @@ class GenericVariant:
         if sizes is None or not self._in_range(sizes):
             raise NotGeneric("other sizes vary")
         self._class_for(sizes)
-        self._met += [shapes for shapes in seen if shapes not in self._met]
+        self.met += [shapes for shapes in seen if shapes not in self.met]
 
     def submit(self, job: Callable[[], None]) -> None:
         """Queue a job of the background thread."""
@@ -178,89 +175,8 @@ class GenericVariant:
         classes += [traced for _, traced in self._stored if traced not in made]
         partition = self.partition.without_samples()
         return StoredGeneric(
-            self._met, self.bounds, self.device, partition, self.size_graph, classes
+            self.met, self.bounds, self.device, partition, self.size_graph, classes
         )
-
-    def _build_range(self, low: Sizes, high: Sizes, made: dict[Sizes, Lowered]) -> None:
-        """Run the passes for samples of a range with one structure.
-
-        made: the partitions of samples so far. Raises NotGeneric, and errors of the passes.
-        """
-        samples = corners(low, high)
-        for sizes in samples:
-            self._require_alike(samples[0], sizes, made)
-        known = {d for value in made[samples[0]].values for d in value.shape} - set(samples[0])
-        for wanted in self._shapes.between_counts(len(samples)):
-            for sizes in self._shapes.between(samples, known, wanted):
-                if sizes not in samples:
-                    self._require_alike(samples[0], sizes, made)
-                    samples.append(sizes)
-            try:
-                self._compare(samples, [made[sizes] for sizes in samples])
-            except Ambiguous:
-                continue
-            return
-        raise NotGeneric("several formulas fit all samples")
-
-    def _require_alike(self, first: Sizes, sizes: Sizes, made: dict[Sizes, Lowered]) -> None:
-        """Lower a sample. Raises OtherStructure where the first one has another."""
-        if sizes not in made:
-            made[sizes] = self._lower(sizes)
-        require_one_structure([made[first], made[sizes]])
-
-    def _compare(self, samples: list[Sizes], lowered: list[Lowered]) -> None:
-        """Make the generic partition of those of the samples."""
-        allowed = {id(i) for i in compilable(lowered[0])}
-        compiled = [id(i) in allowed for i in lowered[0].instructions]
-        self.partition = GenericLowered(lowered, samples)
-        fixed = [one.instruction for one in self.partition.instructions if one.spec is None]
-        select_some(lowered[0], [i for i in fixed if id(i) in allowed])
-        self.size_graph = self._size_graph(samples)
-        self.bounds = [(min(column), max(column)) for column in zip(*samples)]
-        for one, is_compiled in zip(self.partition.instructions, compiled, strict=True):
-            node = one.instruction.node
-            if one.spec is not None and (not is_compiled or node.op == "_Loop"):
-                raise NotGeneric(f"{node.name} ({node.op}) is not compiled for all sizes")
-        kept = lowered[0].graph
-        for graph in self._graphs:
-            if graph is not kept:
-                graph.dissolve()
-        self._graphs = [graph for graph in self._graphs if graph is kept]
-
-    def _lower(self, sizes: Sizes) -> Lowered:
-        """Return the lowered partition of a sample."""
-        plan = self.plan
-        shapes = self._shapes.shapes(sizes)
-        with collection_paused():
-            partitions, _ = plan.build(shapes, sampled=True)
-        if len(partitions) != 1:
-            raise NotGeneric(f"{len(partitions)} partitions")
-        self.device = partitions[0].device
-        self.backend = plan.session.devices.lookup(self.device).backend
-        if not self.backend.lowers:
-            raise NotGeneric(f"the {self.backend.name} backend runs node by node")
-        self._graphs.append(partitions[0].graph)
-        try:
-            return self._divided(plan.lower(partitions[0], shapes))
-        except NotStatic as why:
-            raise NotGeneric(str(why)) from None
-
-    def _divided(self, lowered: Lowered) -> Lowered:
-        """Return a sample's partition with the groups of refused kernels divided.
-
-        The texts do not depend on sizes, so the groups of all samples have the same parts.
-        """
-        if not store.has_refusals():
-            return lowered
-        select_some(lowered, [i for i in lowered.instructions if i.spec.op == "_Fused"])
-        made, _ = divide_refused(lowered, CallMemo(self.backend), store, waits=False)
-        self.is_divided = self.is_divided or bool(made.divided)
-        return made
-
-    def _size_graph(self, samples: list[Sizes]) -> SizeGraph:
-        """Return the nodes of the run's unoptimised graph that follow from sizes."""
-        graph, shapes = self.plan.shapes_of_nodes([self._shapes.shapes(s) for s in samples])
-        return SizeGraph(graph, shapes, samples)
 
     def environment(self) -> StepEnvironment:
         """Return the environment of its steps."""
@@ -304,10 +220,10 @@ class GenericVariant:
         store.when_ready([source for known in self.classes for source in known.wanted], go_on)
 
     def make_more(self, start: int = 0) -> None:
-        """Make a further size class around the sizes seen, and queue this job again.
+        """Make one more size class; queue this job again.
 
-        One class a job: other upgrades and forks wait for a job's end. A plan of several symbols
-        has too many classes. start: the least size to look at.
+        The class is around the sizes seen. One class a job: other upgrades and forks wait for a
+        job's end. A plan of several symbols has too many classes. start: the least size to look at.
         """
         if self._shapes.count != 1:
             return
@@ -374,7 +290,7 @@ class GenericVariant:
         if made.wanted:
             self._tier_up(made)
         elif stored is None and self.ready:
-            self._storage.store_later()
+            self.storage.store_later()
         return binding
 
     def _stored_for(self, sizes: Sizes) -> TracedCalls | None:
@@ -420,7 +336,7 @@ class GenericVariant:
         This one serves so far.
         """
         if self.plan.generic is self and not self.plan.session.closed:
-            start(self.plan, lambda: self._met, self._submit, self._generation, True, False)
+            self._restart(lambda: self.met, self._submit, self._generation, True, False)
 
     def _replace_class(self, old: SizeClass, sizes: Sizes) -> None:
         """Make a size class again of present kernels."""
@@ -433,9 +349,8 @@ class GenericVariant:
         with self._lock:
             if old in self._classes:
                 self._classes[self._classes.index(old)] = made
-            for shapes in [s for s, known in self._bindings.items() if known.size_class is old]:
-                self._bound_bytes -= self._bindings.pop(shapes).nbytes
-        self._storage.store_later()
+            self._bindings.drop_class(old)
+        self.storage.store_later()
 
     def run(self, shapes: Shapes, arrays: Sequence[Any]) -> list[Any] | None:
         """Run one step.
@@ -482,17 +397,10 @@ class GenericVariant:
                 self._refused.add(sizes)
             return None
         with self._lock:
-            if shapes not in self._bindings:
-                self._bindings[shapes] = binding
-                self._bound_bytes += binding.nbytes
-                self._bound_count += 1
+            if self._bindings.add(shapes, binding):
                 self._made += self.builds != before
-            while len(self._bindings) > MAX_BINDINGS or (
-                self._bound_bytes > MAX_BOUND_BYTES and len(self._bindings) > 1
-            ):
-                self._bound_bytes -= self._bindings.popitem(last=False)[1].nbytes
             useless = (
-                self._made > _USELESS * self._shapes.count and self._bound_count < 2 * self._made
+                self._made > _USELESS * self._shapes.count and self._bindings.count < 2 * self._made
             )
         if useless and self.ready:
             self.give_up(NotGeneric("the builders decide otherwise for each size"))
@@ -512,7 +420,7 @@ class GenericVariant:
             if len(self._missed) < FIRST_SHAPES:
                 return
             generation, self._generation = self._generation + 1, _GENERATIONS
-        start(self.plan, lambda: [*self._met, *self._missed], self._submit, generation)
+        self._restart(lambda: [*self.met, *self._missed], self._submit, generation)
 
     def give_up(self, why: Exception) -> None:
         """Serve no more runs."""
@@ -547,85 +455,6 @@ def _are_final(sources: Sequence[KernelSource]) -> bool:
     )
 
 
-def are_enough(seen: Sequence[Shapes]) -> bool:
-    """Return whether a generic variant would serve enough of these tuples."""
-    try:
-        shapes = SymbolicShapes(seen)
-    except NotGeneric:
-        return False
-    within = [s for s in shapes.seen if min(s, default=0) >= LEAST]
-    return len(within) >= FIRST_SHAPES
-
-
-def start(
-    plan: Plan,
-    seen: Callable[[], Sequence[Shapes]],
-    submit: Submit,
-    generation: int = 0,
-    at_once: bool = False,
-    restores: bool = True,
-) -> None:
-    """Give a plan a generic variant.
-
-    seen: returns the feed shapes that the plan has met. submit: queues a job of the background
-    thread. at_once: build it on this thread. restores: take the first one from disk if it is
-    stored. The variant serves from the time when its kernels are loaded.
-    """
-
-    def build() -> None:
-        if plan.session.closed or plan.stages is not None:
-            waiting.compile_done.set()
-            return
-        try:
-            made = GenericVariant(plan, seen(), submit, generation)
-        except NotGeneric as why:
-            plan.generic_refused = True
-            waiting.compile_done.set()
-            settings.say("executor", "plan %s: no generic variant: %s", plan.name, why)
-            return
-        waiting.compile_done.set()
-        if restores and generation == 0 and restore(plan, made._met, submit):
-            return
-        with _guarded(made):
-            made.build()
-            _finish(made)
-
-    waiting = upgrades.Job(plan)
-    upgrades.started(waiting)
-    if at_once:
-        build()
-    else:
-        submit(build)
-
-
-def restore(plan: Plan, seen: Sequence[Shapes], submit: Submit) -> bool:
-    """Give a plan the generic variant that an earlier process stored.
-
-    Return whether it serves the newest of these feed shapes.
-    """
-    stored = stored_generic.read(plan)
-    if stored is None:
-        return False
-    if any(store.refused(source) for traced in stored.classes for source in traced.sources()):
-        return False  # its groups are divided again
-    made: GenericVariant | None = None
-    try:
-        made = GenericVariant(plan, stored.met, submit)
-        made.restore(stored, seen)
-    except (NotGeneric, NotLoaded) as why:
-        settings.say("executor", "plan %s: the stored form does not serve: %s", plan.name, why)
-    # the passes meet a fault of the variant's own again, and report it
-    except Exception as error:
-        log.warning("the stored generic variant of %s is not used: %s", plan.name, error)
-    else:
-        _serve(made)
-        return True
-    if made is not None:
-        made.pending.compile_done.set()
-        made.release()
-    return False
-
-
 def _is_compiled_otherwise(traced: TracedCalls) -> bool:
     """Return whether kernels have been refused once.
 
@@ -634,64 +463,4 @@ def _is_compiled_otherwise(traced: TracedCalls) -> bool:
     return any(source.attempt for source in traced.sources())
 
 
-def _finish(made: GenericVariant) -> None:
-    """Let a variant serve once its kernels are loaded."""
-    missing = made.prepare()
-    if any(store.refused(source) for source in missing):
-        raise NotGeneric("the compiler refuses a kernel")
-    if missing:
-        # Pending code must not keep a session alive.
-        found = weakref.ref(made)
-        made.plan.pending_generic = made
-
-        def go_on() -> None:
-            variant = found()
-            if variant is not None:
-                variant._submit(lambda: resume(variant))
-
-        def resume(variant: GenericVariant) -> None:
-            with _guarded(variant):
-                if any(store.refused(source) for source in missing):
-                    variant.build()  # with the groups divided
-                _finish(variant)
-
-        store.when_ready(missing, go_on)
-        return
-    _serve(made)
-    made._storage.store_later()
-
-
-def _serve(made: GenericVariant) -> None:
-    """Let runs find a variant that has a size class."""
-    plan = made.plan
-    plan.pending_generic = None
-    with plan.generic_lock:
-        if plan.session.closed:
-            made.release()
-            made.pending.compile_done.set()
-            return
-        old, plan.generic = plan.generic, made
-        made.ready = True
-    made.pending.compile_done.set()
-    if old is not None:
-        old.release()
-    made.make_more_later()
-
-
-@contextmanager
-def _guarded(made: GenericVariant) -> Iterator[None]:
-    """Give up where the block fails: ordinary variants serve all shapes."""
-    try:
-        yield
-    except (NotGeneric, OpError) as why:
-        made.give_up(why)
-    except Exception as error:  # a bug must not end the thread of all sessions
-        if not made.plan.session.closed:
-            log.error("plan %s has no generic variant: %s", made.plan.name, error, exc_info=error)
-        made.give_up(error)
-    except BaseException:  # the run that builds the variant was interrupted
-        made.give_up(NotGeneric("interrupted"))
-        raise
-
-
-__all__ = ["FIRST_SHAPES", "MAX_NODES", "GenericVariant", "are_enough", "start"]
+__all__ = ["REPEATS", "GenericVariant", "Restart", "Submit"]

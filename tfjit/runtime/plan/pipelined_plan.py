@@ -17,7 +17,8 @@ import numpy as np
 from tfjit.framework import settings
 from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.runtime.executor.dataflow_executor import copy_out
-from tfjit.runtime.lowering.lowering import Lowered, NotStatic
+from tfjit.runtime.lowering.lowered import Lowered
+from tfjit.runtime.lowering.lowering import NotStatic
 from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH, Variable

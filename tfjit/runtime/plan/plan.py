@@ -15,12 +15,14 @@ from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import Lowered, lower
-from tfjit.runtime.plan import plan_warm_start, stored_plan, upgrades
+from tfjit.runtime.lowering.lowered import Lowered
+from tfjit.runtime.lowering.lowering import lower
+from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
-from tfjit.runtime.plan.plan_key import PlanKey, plan_key
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.device_tensor import DeviceTensor
+from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
+from tfjit.runtime.stored_plans.plan_key import PlanKey, plan_key
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -290,19 +292,19 @@ class Plan:
             return False
         if not self._allows_generic():
             return False
-        from tfjit.runtime.plan import generic_variant  # most plans need none of its modules
+        from tfjit.runtime.plan import generic_start  # most plans need none of its modules
 
-        if not generic_variant.are_enough(seen):
+        if not generic_start.are_enough(seen):
             return False
         self._starts_generic = True
-        return self.survey(shapes).nodes <= generic_variant.MAX_NODES
+        return self.survey(shapes).nodes <= generic_start.MAX_NODES
 
     def _start_generic(self, at_once: bool, only_restored: bool = False) -> None:
         """Build the generic variant, at once or in the background.
 
         only_restored: take a stored one or none.
         """
-        from tfjit.runtime.plan import generic_variant
+        from tfjit.runtime.plan import generic_start
 
         seen, session = self._first_shapes or [], self.session
 
@@ -319,9 +321,9 @@ class Plan:
 
         with session.settings():
             if only_restored:
-                generic_variant.restore(self, seen, submit)
+                generic_start.restore(self, seen, submit)
             else:
-                generic_variant.start(self, first_shapes, submit, at_once=at_once)
+                generic_start.start(self, first_shapes, submit, at_once=at_once)
 
     def find_fed_sizes(self, partitions: Sequence[Partition], feed_shapes: Sequence[Shape]) -> None:
         """Look for feeds that decide shapes by their values.

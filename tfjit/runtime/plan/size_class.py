@@ -1,45 +1,33 @@
 """Serve the sizes for which the builders decide alike, by one step.
 
-The builders run once, on formulas (kernels/ir/symbolic_size.py). A size class keeps the words of
-its step that are formulas, and binds instances of the step to sizes: their argument blocks get the
+The builders run once, on formulas (sizes/traced_calls.py). A size class keeps the words of its
+step that are formulas, and binds instances of the step to sizes: their argument blocks get the
 values of the formulas. The memory of the step is laid out for the largest sizes of the class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import cooperative_yield, settings
 from tfjit.kernels.executor import table_executor
-from tfjit.kernels.ir.symbolic_size import Size, SizeTrace
+from tfjit.kernels.ir.symbolic_size import Size, SizeTrace, at_most, predicted
 from tfjit.kernels.jit.store import store
-from tfjit.kernels.registry import Launch, NativeCall, Pointer, Unsupported
-from tfjit.runtime.lowering.lowering import native_call
-from tfjit.runtime.schedule.group_division import compiled_otherwise
-from tfjit.runtime.schedule.kernel_selection import MEMBER_BYTES, sources
+from tfjit.kernels.registry import Launch, NativeCall, Pointer
 from tfjit.runtime.sizes.size_formulas import NotGeneric
+from tfjit.runtime.sizes.traced_calls import TracedCalls, is_present, trace_calls
 from tfjit.runtime.step.step import Step
 
 if TYPE_CHECKING:
-    from tfjit.kernels.ir.fused_group import FusedGroup
-    from tfjit.kernels.registry import NodeSpec
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered
     from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.sizes.size_formulas import GenericLowered
     from tfjit.runtime.sizes.size_samples import Sizes
     from tfjit.runtime.step.layout import Layout
-
-
-_LEAST_BITS: Final = 2
-_WIDE_BITS: Final = 3
-_WIDE_BYTES: Final = 1 << 24
-"""Bytes of all values, for the greatest sizes, of a wide class."""
 
 
 class NotLoaded(Exception):
@@ -48,24 +36,6 @@ class NotLoaded(Exception):
     def __init__(self, wanted: list[KernelSource]) -> None:
         super().__init__(f"{len(wanted)} kernels")
         self.wanted = wanted
-
-
-@dataclass(frozen=True, slots=True)
-class TracedCalls:
-    """Hold the answers of the builders for the sizes of a class.
-
-    sizes: that the builders ran for. trace: with their decisions. calls: of the instructions by
-    number, with formulas as words. wanted: kernels of groups that run member by member meanwhile.
-    """
-
-    sizes: Sizes
-    trace: SizeTrace
-    calls: Mapping[int, NativeCall]
-    wanted: tuple[KernelSource, ...]
-
-    def sources(self) -> list[KernelSource]:
-        """Return the kernels of the calls."""
-        return sources(self.calls.values())
 
 
 class Binding:
@@ -173,7 +143,9 @@ class SizeClass:
 
         traced: their answers, if they have run before. Raises NotGeneric and NotLoaded.
         """
-        self.traced = traced = traced or trace_calls(generic, sizes)
+        self.traced = traced = traced or trace_calls(
+            generic.partition, generic.backend, generic.bounds, sizes
+        )
         self.sizes = sizes
         trace, partition = traced.trace, generic.partition
         self._formulas: list[Size | int] = []
@@ -184,7 +156,7 @@ class SizeClass:
             for one in partition.values
             if one.shape is not None
         }
-        missing = [one for one in traced.sources() if not _is_present(one)]
+        missing = [one for one in traced.sources() if not is_present(one)]
         if missing:
             raise NotLoaded([*missing, *self.wanted])
         tops = tuple(trace.bounds(symbol.terms)[1] for symbol in trace.symbols)
@@ -226,7 +198,7 @@ class SizeClass:
         """Return the partition with room for all sizes of the class."""
         lowered, values = generic.partition.at(tops, {})
         for index, shape in shapes.items():
-            values[index].shape = tuple(_greatest(size) for size in shape)
+            values[index].shape = tuple(at_most(size) for size in shape)
         for number, instruction in enumerate(lowered.instructions):
             instruction.call = calls[number][0] if number in calls else None
         return lowered
@@ -393,114 +365,6 @@ class SizeClass:
             self.free.append(instance)
 
 
-def trace_calls(generic: GenericVariant, sizes: Sizes) -> TracedCalls:
-    """Run the builders for these sizes. Raises NotGeneric."""
-    trace = SizeTrace(sizes, _bounds(generic, sizes))
-    wanted: list[KernelSource] = []
-    found: dict[int, NativeCall] = {}
-    for number, one in enumerate(generic.partition.instructions):
-        cooperative_yield.yield_interpreter()
-        node = one.instruction.node
-        if one.spec is None:
-            if one.instruction.call is not None:
-                found[number] = _present(
-                    generic, one.instruction.spec, one.instruction.call, wanted
-                )
-            continue
-        alike = found.get(one.alike)
-        # an error's text may name the node
-        if alike is not None and not any(launch.errors for launch in alike.launches):
-            found[number] = alike
-            continue
-        spec: NodeSpec = one.spec(trace.symbols)
-        try:
-            call, why = native_call(generic.backend, spec)
-        except (AttributeError, TypeError, ValueError) as error:
-            # The builder asks more of a size than a formula can say.
-            call, why = None, f"{type(error).__name__}: {error}"
-        if call is None:
-            raise NotGeneric(f"{node.name} ({node.op}) has no compiled form: {why}")
-        if _has_sized_offset(call):
-            call = _with_unknown_begin(generic, spec) or call
-        call = _present(generic, spec, call, wanted)
-        call = replace(call, launches=tuple(map(_with_numbers, call.launches)))
-        if trace.pinned:
-            raise NotGeneric(f"the builder of {node.name} ({node.op}) needs numbers")
-        found[number] = call
-    return TracedCalls(sizes, trace, found, tuple(wanted))
-
-
-def _present(
-    generic: GenericVariant, spec: NodeSpec, call: NativeCall, wanted: list[KernelSource]
-) -> NativeCall:
-    """Return the call, or the members' call where only that is present.
-
-    wanted: gets the missing kernels then.
-    """
-    if spec.op != "_Fused":  # groups have been divided
-        call = compiled_otherwise(call, store.refused)
-    missing = [source for source in call.sources() if not _is_present(source)]
-    members = _member_call(generic, spec) if missing else None
-    if members is None:
-        return call
-    wanted += [source for source in missing if store.refused(source) is None]
-    return members
-
-
-def _bounds(generic: GenericVariant, sizes: Sizes) -> list[tuple[int, int]]:
-    """Return the (least, greatest) size of each symbol in a class.
-
-    The class serves these sizes. The ends span a factor of 8 where memory for the greatest is
-    small, else a factor of 2.
-    """
-    wide, narrow = [], []
-    for n, (low, high) in zip(sizes, generic.bounds, strict=True):
-        exponent = max(n.bit_length() - 1, _LEAST_BITS)
-        exponent -= (exponent - _LEAST_BITS) % _WIDE_BITS
-        start = 1 << exponent if exponent > _LEAST_BITS else low
-        wide.append((max(start, low), min((1 << exponent + _WIDE_BITS) - 1, high)))
-        narrow.append((max(1 << n.bit_length() - 1, low), min((1 << n.bit_length()) - 1, high)))
-    greatest = tuple(high for _, high in wide)
-    total = sum(
-        prod(one.shape(greatest)) * one.value.dtype.size
-        for one in generic.partition.values
-        if one.shape is not None
-    )
-    return wide if total <= _WIDE_BYTES else narrow
-
-
-def _is_present(source: KernelSource) -> bool:
-    """Return whether a kernel is loaded; load it from disk."""
-    return store.lookup(source) is not None or store.load_present([source])
-
-
-def _member_call(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
-    """Return the call of a group's members if their kernels are present."""
-    if spec.op != "_Fused":
-        return None
-    group: FusedGroup = spec.attrs["group"]
-
-    def built(member: NodeSpec) -> NativeCall:
-        call, why = native_call(generic.backend, member)
-        if call is None:
-            raise Unsupported(why)
-        return call
-
-    try:
-        call = generic.backend.member_call(group, spec.constants, built)
-    # an array of formulas is no array of numbers to the builder of a member
-    except (AttributeError, TypeError, ValueError, Unsupported) as why:
-        settings.say("executor", "%s does not run member by member: %s", spec.name, why)
-        return None
-    if sum(map(_greatest, call.temp_bytes)) > MEMBER_BYTES:
-        return None
-    # a kernel does not read formulas among the numbers of a constant
-    formulas = {id(array) for array in group.constants if array.dtype == object}
-    if any(id(call.constants[k]) in formulas for k in _constants_read(call)):
-        return None
-    return call if all(map(_is_present, call.sources())) else None
-
-
 def _constant_read(instruction: Instruction, word: Pointer) -> int:
     """Return the index of the constant that a word points into.
 
@@ -510,40 +374,6 @@ def _constant_read(instruction: Instruction, word: Pointer) -> int:
         return instruction.inputs[word.index].root.index
     node = instruction.node
     raise NotGeneric(f"{node.name} ({node.op}) reads a part of its {word.kind}")
-
-
-def _constants_read(call: NativeCall) -> set[int]:
-    """Return the numbers of the constants that launches point at."""
-    words = (word for launch in call.launches for word in launch.words)
-    return {w.index for w in words if isinstance(w, Pointer) and w.kind == "const"}
-
-
-def _has_sized_offset(call: NativeCall) -> bool:
-    """Return whether an offset into an array depends on a size."""
-    words = (word for launch in call.launches for word in launch.words)
-    return any(isinstance(word, Pointer) and isinstance(word.offset, Size) for word in words)
-
-
-def _with_unknown_begin(generic: GenericVariant, spec: NodeSpec) -> NativeCall | None:
-    """Return the call of a slice that reads its begin, or None."""
-    if spec.op not in ("StridedSlice", "StridedSliceGrad"):
-        return None
-    known = {k: value for k, value in spec.constants.items() if k not in (1, 2)}
-    call, _ = native_call(generic.backend, replace(spec, constants=known))
-    return call
-
-
-def _with_numbers(launch: Launch) -> Launch:
-    """Return the launch with numbers where the table executor takes no formula."""
-    words = tuple(
-        replace(word, offset=int(word.offset))
-        if isinstance(word, Pointer)
-        and isinstance(word.offset, Size)
-        and word.kind not in ("in", "out", "temp")
-        else word
-        for word in launch.words
-    )
-    return replace(launch, words=words, chunks=int(launch.chunks), cost_ns=_number(launch.cost_ns))
 
 
 def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
@@ -556,31 +386,22 @@ def _at_trace(call: NativeCall, trace: SizeTrace) -> NativeCall:
             replace(launch, words=tuple(map(_at_present, launch.words))) for launch in call.launches
         ),
         call.in_place,
-        tuple(_greatest(nbytes) for nbytes in call.temp_bytes),
+        tuple(at_most(nbytes) for nbytes in call.temp_bytes),
         tuple(
-            np.array([_number(x) for x in array], np.int64) if array.dtype == object else array
+            np.array([predicted(x) for x in array], np.int64) if array.dtype == object else array
             for array in call.constants
         ),
-        _number(call.bytes_moved),
-        _number(call.flops),
+        predicted(call.bytes_moved),
+        predicted(call.flops),
     )
-
-
-def _number(value: Any) -> Any:
-    return value.value if isinstance(value, Size) else value
 
 
 def _at_present(word: Pointer | Size | int) -> Pointer | int:
     """Return a word of the traced size."""
     if isinstance(word, Pointer):
-        return replace(word, offset=_number(word.offset))
-    number: int = _number(word)
+        return replace(word, offset=predicted(word.offset))
+    number: int = predicted(word)
     return number
-
-
-def _greatest(value: Any) -> int:
-    """Return the greatest value of a size in its trace."""
-    return value.trace.bounds(value.terms)[1] if isinstance(value, Size) else int(value)
 
 
 def _same_launch(call: NativeCall, symbolic: NativeCall, launch: Launch) -> Launch:
@@ -588,4 +409,4 @@ def _same_launch(call: NativeCall, symbolic: NativeCall, launch: Launch) -> Laun
     return symbolic.launches[number]
 
 
-__all__ = ["Binding", "NotLoaded", "SizeClass", "TracedCalls", "trace_calls"]
+__all__ = ["Binding", "NotLoaded", "SizeClass"]

@@ -14,7 +14,7 @@ from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 from tfjit.kernels.jit.store import store
 from tfjit.passes.ir.region_path import node_path
 from tfjit.passes.text.value_text import format_value
-from tfjit.runtime.lowering.lowering import Instruction
+from tfjit.runtime.lowering.lowered import Instruction
 from tfjit.runtime.profiling.dataflow_timing import dataflow_unmeasurable, measure_dataflow
 from tfjit.runtime.profiling.kernel_timing import (
     StepTimes,

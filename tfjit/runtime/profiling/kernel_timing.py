@@ -21,7 +21,7 @@ from tfjit.runtime.lowering.lowering import SHARDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tfjit.runtime.lowering.lowering import Instruction
+    from tfjit.runtime.lowering.lowered import Instruction
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.variant import Variant
     from tfjit.runtime.resources.variables_and_resources import SessionState, Variable

@@ -15,7 +15,7 @@ from tfjit.runtime.step.step import predicted_step
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.variant import Variant
     from tfjit.runtime.step.step import Step

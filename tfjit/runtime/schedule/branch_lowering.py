@@ -19,7 +19,7 @@ from tfjit.kernels.executor.table_executor import JUMP, TEST_BYTE, TEST_INT32, T
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
-    from tfjit.runtime.lowering.lowering import Instruction
+    from tfjit.runtime.lowering.lowered import Instruction
 
 # dtype of a scalar -> (kind of test, mask). A float is true unless all its bits but the sign are 0.
 _TESTS: Final[dict[str, tuple[int, int]]] = {

@@ -14,8 +14,8 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, Ref
 from tfjit.passes.fusion.divide_group import GroupDivider, Part
 from tfjit.passes.ir.node import Node
+from tfjit.runtime.lowering.lowered import DividedGroup, Instruction, Lowered, Value
 from tfjit.runtime.lowering.lowered_pickle import NodeOrder
-from tfjit.runtime.lowering.lowering import DividedGroup, Instruction, Lowered, Value
 from tfjit.runtime.schedule.kernel_selection import CallMemo
 
 if TYPE_CHECKING:

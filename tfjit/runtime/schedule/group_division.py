@@ -18,7 +18,7 @@ from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.kernels.registry import Pointer
 from tfjit.kernels.source import FAST_ATTEMPT, LAST_ATTEMPT
 from tfjit.passes.fusion.divide_group import GroupDivider, Members
-from tfjit.runtime.lowering.lowering import Instruction, Lowered
+from tfjit.runtime.lowering.lowered import Instruction, Lowered
 from tfjit.runtime.schedule.divided_lowering import (
     BuiltPart,
     DividedInstruction,

@@ -20,7 +20,7 @@ from tfjit.runtime.lowering.lowering import SHARDS
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered
 
 CHUNKS_PER_THREAD: Final = 4
 LEAST_NS: Final = 400.0

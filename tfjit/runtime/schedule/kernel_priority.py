@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered
 
 CALL_NS: Final = 5000.0
 """Time of a reference kernel's call, whatever its work."""

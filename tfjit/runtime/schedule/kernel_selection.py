@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
     from tfjit.kernels.ir.fused_group import FusedGroup
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered
 
 MAX_SMALL_KERNELS: Final = 64
 """Distinct kernels compiled for groups of small tensors, in one plan.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
     from tfjit.runtime.lowering.structured_control_flow import Construct
 
 

@@ -28,13 +28,8 @@ import numpy as np
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
-from tfjit.runtime.lowering.lowering import (
-    SHARDS,
-    Instruction,
-    Lowered,
-    Value,
-    native_call,
-)
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowering import SHARDS, native_call
 from tfjit.runtime.lowering.row_splits import Axis, RowSplit, Shard, ShardProgram
 from tfjit.runtime.schedule import branch_lowering
 from tfjit.runtime.schedule.batch_axes import (

@@ -34,7 +34,7 @@ from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
 from tfjit.runtime.kernel_api.kernel_query import has_kernel
 from tfjit.runtime.kernel_api.op_kernel import starts_stage
 from tfjit.runtime.op_kernels.state import variable_ops
-from tfjit.runtime.plan import plan_warm_start, upgrades
+from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.fast_path import plan_runner
 from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan, Variant
@@ -49,6 +49,7 @@ from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterfa
 from tfjit.runtime.step.arena import ArenaPool
 from tfjit.runtime.step.memory_planner import OutputRecycler
 from tfjit.runtime.step.step import StepEnvironment
+from tfjit.runtime.stored_plans import plan_warm_start
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node

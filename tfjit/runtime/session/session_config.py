@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tfjit.framework import errors, settings
 from tfjit.framework.types import device_spec
 from tfjit.runtime.host.thread_counts import SINGLE_THREADED, cores
-from tfjit.runtime.plan.host import JitMode
 from tfjit.runtime.session import rewriter_config
+from tfjit.runtime.stored_plans.keyed_session import JitMode
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend

@@ -18,7 +18,7 @@ import numpy as np
 from tfjit.framework.scalar import elementwise
 from tfjit.kernels.ir.fused_group import CONSTANT, FusedGroup
 from tfjit.kernels.registry import NodeSpec
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.schedule.kernel_selection import call_key, group_of
 
 Symbols = Sequence[Any]  # an int for each symbol, or a Size while builders are traced

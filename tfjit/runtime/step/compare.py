@@ -21,7 +21,7 @@ from tfjit.framework.errors import OpError
 from tfjit.kernels.registry import NativeCall
 from tfjit.runtime.host import fork_safety
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.step.dumps import kernel_path
 from tfjit.runtime.step.host_kernels import PythonKernel, python_kernel

@@ -16,7 +16,7 @@ from tfjit.runtime.lowering.lowered_text import print_lowered
 
 if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered
     from tfjit.runtime.step.step import Step
 
 _TITLE_LENGTH = 60

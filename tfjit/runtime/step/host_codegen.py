@@ -18,7 +18,7 @@ from tfjit.kernels.source import Source
 from tfjit.runtime.host.interrupts import unwatched, watched
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.kernel_api.op_kernel import StepContext
-from tfjit.runtime.lowering.lowering import Instruction, Value
+from tfjit.runtime.lowering.lowered import Instruction, Value
 from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH
 from tfjit.runtime.step.host_kernels import PythonKernel, python_kernel
 from tfjit.runtime.step.layout import Layout, NativeRun, cancelled

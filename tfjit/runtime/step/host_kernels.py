@@ -18,7 +18,7 @@ from tfjit.runtime.kernel_api.kernel_errors import at_node, kernel_error
 from tfjit.runtime.kernel_api.op_kernel import OpContext, StepContext
 
 if TYPE_CHECKING:
-    from tfjit.runtime.lowering.lowering import Instruction
+    from tfjit.runtime.lowering.lowered import Instruction
     from tfjit.runtime.step.step import StepEnvironment
 
 PythonKernel = Callable[[StepContext | None, Sequence[Any]], Sequence[Any]]

@@ -15,7 +15,8 @@ from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.registry import Launch, NativeCall, Pointer, find_initial_state
 from tfjit.kernels.source import KernelSource
 from tfjit.runtime.kernel_api.kernel_errors import at_node
-from tfjit.runtime.lowering.lowering import SHARDS, Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowering import SHARDS
 from tfjit.runtime.schedule import branch_lowering, horizontal_batching
 from tfjit.runtime.schedule.liveness import Liveness
 from tfjit.runtime.schedule.loop_parallelization import calls_of

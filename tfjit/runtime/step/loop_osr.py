@@ -16,7 +16,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import NodeSpec, Unsupported
-from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend

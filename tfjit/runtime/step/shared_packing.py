@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.kernels.registry import Launch, NativeCall, Pointer
 
 if TYPE_CHECKING:
-    from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
     from tfjit.runtime.schedule.liveness import Liveness
     from tfjit.runtime.step.memory_planner import Interval
 

@@ -32,7 +32,7 @@ from tfjit.kernels.source import KernelSource
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext, is_blocking
-from tfjit.runtime.lowering.lowering import Instruction, Lowered
+from tfjit.runtime.lowering.lowered import Instruction, Lowered
 from tfjit.runtime.resources.variables_and_resources import SessionState
 from tfjit.runtime.step.arena import ArenaPool, Placement
 from tfjit.runtime.step.host_codegen import Reroute, StepText

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.kernels.registry import find_initial_state
 
 if TYPE_CHECKING:
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
 
 PATIENCE_S: Final = 0.05
 """Time after which a running step is compiled."""

@@ -10,9 +10,10 @@ import pytest
 
 import tfjit
 from tests.refused_kernels import refusing
-from tfjit.runtime.plan import generic_variant, size_class, stored_plan
+from tfjit.runtime.plan import generic_start, size_class
 from tfjit.runtime.plan.generic_variant import GenericVariant
 from tfjit.runtime.plan.plan import Plan
+from tfjit.runtime.stored_plans import stored_plan
 
 Values = list[np.ndarray]
 
@@ -87,7 +88,7 @@ def store_of(graph: tfjit.Graph) -> None:
             assert session.wait_until_compiled(200)
         for n in (14, 33, 40, 90):  # sizes with variants of their own, too
             generic._class_for((n,))
-        assert generic._storage.store()
+        assert generic.storage.store()
 
 
 def values_without_store(
@@ -147,7 +148,7 @@ def test_a_variant_of_the_first_shapes_goes_before_it() -> None:
         start(session)
         session.run("out:0", feed(20))
         plan = plan_of(session)
-        assert plan.generic is None and plan.variants[(20, 6),]._stored is not None
+        assert plan.generic is None and plan.variants[(20, 6),].is_restored
         session.run("out:0", feed(21))  # the second shapes read it
         assert plan.generic is not None and plan.generic.builds == 0
 
@@ -172,7 +173,7 @@ def test_a_damaged_file_is_ignored(
 
 def test_another_graph_has_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
     store_of(graph_of(training))
-    monkeypatch.setattr(generic_variant, "restore", lambda *args: pytest.fail("a file is found"))
+    monkeypatch.setattr(generic_start, "restore", lambda *args: pytest.fail("a file is found"))
     with tfjit.Session(graph=graph_of(mask)) as session:
         start(session)
         session.run("out:0", feed(12))
@@ -206,6 +207,6 @@ def test_refused_groups_are_divided_again_and_not_stored(
                 assert session.wait_until_compiled(200)
         generic = plan_of(session).generic
         assert refused and generic is not None and generic.ready and generic.is_divided
-        assert not generic._storage.store()
-    name = generic._storage._key.all_sizes
+        assert not generic.storage.store()
+    name = generic.storage._key.all_sizes
     assert (folder / f"{name}.stored").read_bytes() == before[f"{name}.stored"]

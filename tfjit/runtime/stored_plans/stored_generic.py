@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tfjit.framework import settings
 from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.store import store
-from tfjit.runtime.plan import plan_file, stored_plan
-from tfjit.runtime.plan.plan_file import DAMAGED, NotStorable
-from tfjit.runtime.plan.plan_key import PlanKey
+from tfjit.runtime.stored_plans import plan_file, stored_plan
+from tfjit.runtime.stored_plans.plan_file import DAMAGED, NotStorable
+from tfjit.runtime.stored_plans.plan_key import PlanKey
 
 if TYPE_CHECKING:
-    from tfjit.runtime.plan.host import PlanHost
-    from tfjit.runtime.plan.plan import Plan
-    from tfjit.runtime.plan.size_class import TracedCalls
     from tfjit.runtime.sizes.size_constants import SizeGraph
     from tfjit.runtime.sizes.size_formulas import GenericLowered
     from tfjit.runtime.sizes.size_samples import Shapes
+    from tfjit.runtime.sizes.traced_calls import TracedCalls
+    from tfjit.runtime.stored_plans.keyed_session import KeyedSession
 
 log = logging.getLogger("tfjit.plan")
 
@@ -50,12 +49,26 @@ class StoredGeneric:
     classes: Sequence[TracedCalls]
 
 
+class KeyedPlan(Protocol):
+    """Describe a plan to its stored generic variant."""
+
+    @property
+    def session(self) -> KeyedSession:
+        """Return the session of the plan."""
+
+    def key_of_all_sizes(self) -> PlanKey:
+        """Return the key; it has no `all_sizes` where none is ever stored."""
+
+
 class Stored(Protocol):
     """A variant that may be stored."""
 
-    plan: Plan
     ready: bool
     is_divided: bool
+
+    @property
+    def plan(self) -> KeyedPlan:
+        """Return the plan that the variant serves."""
 
     def found(self) -> StoredGeneric:
         """Return all that a later process needs."""
@@ -115,7 +128,7 @@ class Storage:
         timer.start()
 
 
-def _key(plan: Plan) -> PlanKey:
+def _key(plan: KeyedPlan) -> PlanKey:
     """Return the key of a plan's generic variant.
 
     It has no name where none is ever stored.
@@ -123,7 +136,7 @@ def _key(plan: Plan) -> PlanKey:
     return plan.key_of_all_sizes() if stored_plan.are_used() else PlanKey("")
 
 
-def _write(session: PlanHost, key: PlanKey, found: StoredGeneric) -> bool:
+def _write(session: KeyedSession, key: PlanKey, found: StoredGeneric) -> bool:
     name = key.all_sizes
     backend = session.devices.lookup(found.device).backend
     try:
@@ -138,7 +151,7 @@ def _write(session: PlanHost, key: PlanKey, found: StoredGeneric) -> bool:
     return not session.closed and stored_plan.write(name, data)
 
 
-def read(plan: Plan) -> StoredGeneric | None:
+def read(plan: KeyedPlan) -> StoredGeneric | None:
     """Return a plan's stored generic variant, with its kernels loaded, or None."""
     key = _key(plan)
     path = stored_plan.path_of(key.all_sizes) if key.all_sizes else None

@@ -12,8 +12,8 @@ import pytest
 
 import tfjit
 from tfjit.protos import RunMetadata, RunOptions
-from tfjit.runtime.plan import stored_plan
 from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.stored_plans import stored_plan
 
 ROWS = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
 
@@ -137,7 +137,7 @@ def test_a_stored_plan_computes_the_same_bits(build: Callable[[], None]) -> None
         start(session)
         found = runs(session)
         variant = variant_of(session)
-        assert variant._stored is not None
+        assert variant.is_restored
         assert variant.compile_done.is_set() and not variant.partitions
         for value, expected in zip(found, values, strict=True):
             np.testing.assert_array_equal(value, expected)
@@ -162,7 +162,7 @@ def test_the_plan_of_an_initializer_is_stored_though_it_runs_once() -> None:
         weights = session.run(graph.get_collection("variables"))
     with tfjit.Session(graph=graph_of(training)) as session:
         start(session)
-        assert initializer_of(session)._stored is not None
+        assert initializer_of(session).is_restored
         session.run("out:0", {"x:0": ROWS})
         for mine, other in zip(
             session.run(session.graph.get_collection("variables")), weights, strict=True
@@ -197,7 +197,7 @@ def is_read(graph: tfjit.Graph, values: list[np.ndarray]) -> bool:
     with tfjit.Session(graph=graph) as session:
         start(session)
         np.testing.assert_allclose(runs(session), values, 1e-5, 1e-6)
-        return variant_of(session)._stored is not None
+        return variant_of(session).is_restored
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_missing_kernels_are_compiled_behind_the_first_run(
                 start(session)
                 np.testing.assert_allclose(runs(session, 1)[0], values[0], 1e-5, 1e-6)
                 variant = variant_of(session)
-                assert variant._stored is not None and variant.inline is None
+                assert variant.is_restored and variant.inline is None
                 store._loaded.update(loaded)
                 assert session.wait_until_compiled(200)
                 np.testing.assert_array_equal(runs(session), values)
@@ -279,7 +279,7 @@ def test_what_a_plan_was_made_of_is_still_shown(
         value = session.run("out:0", {"x:0": ROWS}, options=options, run_metadata=metadata)
         np.testing.assert_allclose(value, values[0], 1e-5, 1e-6)
         assert metadata.partition_graphs and metadata.step_stats.dev_stats
-        assert variant_of(session)._stored is not None
+        assert variant_of(session).is_restored
 
 
 def test_a_run_that_breaks_the_plans_assumptions_is_rerouted() -> None:
@@ -295,7 +295,7 @@ def test_a_run_that_breaks_the_plans_assumptions_is_rerouted() -> None:
     with tfjit.Session(graph=graph) as session:
         start(session)
         (first,) = runs(session, 1)
-        assert variant_of(session)._stored is not None
+        assert variant_of(session).is_restored
         session.run("longer:0")
         assert session.run("out:0", {"x:0": ROWS}) == pytest.approx(first + 3)
 

@@ -15,9 +15,10 @@ import pytest
 
 import tfjit
 from tests.forked_processes import LIBRARY, Processes, processes
-from tfjit.runtime.plan import plan_warm_start
-from tfjit.runtime.plan.plan_warm_start import PlanRecord
+from tfjit.runtime.plan import first_run
 from tfjit.runtime.plan.variant import QUICK_NODES
+from tfjit.runtime.stored_plans import plan_warm_start
+from tfjit.runtime.stored_plans.plan_warm_start import PlanRecord
 
 _PROCESS = """
 import json, sys
@@ -109,8 +110,8 @@ def test_a_warm_cache_serves_the_first_run(
 
 
 def test_a_large_graph_waits_only_where_that_pays_soon() -> None:
-    assert PlanRecord((), compiled_ms=100.0, slow_ms=20.0).pays_soon()
-    assert not PlanRecord((), compiled_ms=1000.0, slow_ms=10.0).pays_soon()
+    assert first_run.record_pays(PlanRecord((), compiled_ms=100.0, slow_ms=20.0))
+    assert not first_run.record_pays(PlanRecord((), compiled_ms=1000.0, slow_ms=10.0))
 
 
 def test_a_large_graph_starts_compiled_when_its_record_says_so(
@@ -156,6 +157,6 @@ def test_a_pack_brings_plans_and_their_splits(monkeypatch: pytest.MonkeyPatch) -
     assert found == {"a plan": (), "another": (("a", "b"), ("c",))}
     plan_warm_start.add_packed(found)
     record = plan_warm_start.read("a plan")
-    assert record is not None and record.pays_soon
+    assert record is not None and first_run.record_pays(record)
     assert plan_warm_start.read_splits("another") == [["a", "b"], ["c"]]
     assert plan_warm_start.read_splits("a plan") == []

@@ -10,9 +10,9 @@ import pytest
 
 from tfjit.kernels.cpu.backend import CpuBackend
 from tfjit.runtime.lowering.lowered_pickle import ALIGN_BYTES
-from tfjit.runtime.plan import plan_file
-from tfjit.runtime.plan.plan_file import DAMAGED, NotStorable
-from tfjit.runtime.plan.plan_key import PlanKey
+from tfjit.runtime.stored_plans import plan_file
+from tfjit.runtime.stored_plans.plan_file import DAMAGED, NotStorable
+from tfjit.runtime.stored_plans.plan_key import PlanKey
 
 BACKEND = CpuBackend()
 KEY = PlanKey("name")

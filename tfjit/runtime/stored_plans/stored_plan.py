@@ -19,18 +19,18 @@ from tfjit.framework import errors, settings
 from tfjit.framework.gc_pause import collection_paused
 from tfjit.kernels.jit.object_file import write_atomically
 from tfjit.kernels.jit.store import store
-from tfjit.runtime.plan import plan_file
-from tfjit.runtime.plan.plan_file import DAMAGED, NotStorable
 from tfjit.runtime.schedule.kernel_selection import CallReport
+from tfjit.runtime.stored_plans import plan_file
+from tfjit.runtime.stored_plans.plan_file import DAMAGED, NotStorable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tfjit.kernels.ir.backend import Backend
     from tfjit.kernels.source import KernelSource
-    from tfjit.runtime.lowering.lowering import Lowered
-    from tfjit.runtime.plan.host import PlanHost
-    from tfjit.runtime.plan.plan_key import PlanKey
+    from tfjit.runtime.lowering.lowered import Lowered
+    from tfjit.runtime.stored_plans.keyed_session import KeyedSession
+    from tfjit.runtime.stored_plans.plan_key import PlanKey
 
 log = logging.getLogger("tfjit.plan")
 
@@ -105,7 +105,7 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend, name: str = "")
 
     Raises ValueError for contents that `to_bytes` has not written for this key.
     """
-    from tfjit.runtime.lowering.lowering import Lowered
+    from tfjit.runtime.lowering.lowered import Lowered
 
     file = plan_file.opened(data, name or key.name)
     device, nodes, threads, calls = file.fields
@@ -128,7 +128,7 @@ def add_packed(plans: Mapping[str, Callable[[], bytes]]) -> None:
     _packed.update(plans)
 
 
-def _read_packed(session: PlanHost, key: PlanKey) -> StoredPlan | None:
+def _read_packed(session: KeyedSession, key: PlanKey) -> StoredPlan | None:
     """Return a pack's plan for a key, or None."""
     name = key.name_in_packs
     content = _packed.get(name)
@@ -143,7 +143,7 @@ def _read_packed(session: PlanHost, key: PlanKey) -> StoredPlan | None:
         return None
 
 
-def read(session: PlanHost, key: PlanKey) -> StoredPlan | None:
+def read(session: KeyedSession, key: PlanKey) -> StoredPlan | None:
     """Return the stored plan of a key, or None.
 
     A damaged file, or one of another version, is ignored.

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.ir.run_spec import RunSpec
     from tfjit.passes.manager.pass_context import PassOptions
-    from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.resources.variables_and_resources import Variable
+    from tfjit.runtime.stored_plans.keyed_session import KeyedSession
 
 MAX_NODES: Final = 50_000
 """Largest number of nodes of a stored plan.
@@ -206,7 +206,7 @@ def _check_op(op: str) -> None:
         raise _Excluded(f"{op} is an op of the user's")
 
 
-def _variables(session: PlanHost, nodes: Iterable[Node]) -> dict[str, Variable]:
+def _variables(session: KeyedSession, nodes: Iterable[Node]) -> dict[str, Variable]:
     try:
         return {
             node.name: session.find_variable(node) for node in nodes if node.has_trait(VARIABLE)
@@ -231,7 +231,7 @@ def _constants(nodes: Iterable[Node]) -> dict[str, np.ndarray]:
     }
 
 
-def _session(session: PlanHost) -> list[object]:
+def _session(session: KeyedSession) -> list[object]:
     """Return the options of a session. Raises _Excluded."""
     for name in _EXCLUDING:
         if settings.flag(name):
@@ -295,7 +295,7 @@ def _machine() -> list[object]:
     ]
 
 
-def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
+def plan_key(session: KeyedSession, spec: RunSpec) -> PlanKey:
     """Return the key of a run's plan.
 
     It has a reason and no name for a run with a plan that depends on more than the key can cover.
@@ -347,7 +347,7 @@ def plan_key(session: PlanHost, spec: RunSpec) -> PlanKey:
     return PlanKey(name, "", threads, digest, all_sizes, rest, variables, constants)
 
 
-def body_key(session: PlanHost, graph: DataflowGraph, digest: str) -> PlanKey:
+def body_key(session: KeyedSession, graph: DataflowGraph, digest: str) -> PlanKey:
     """Return the key of a loop body's plan for any sizes.
 
     graph, digest: of the body. The key has no name, since no variant of a body is stored, and a
@@ -365,7 +365,7 @@ def body_key(session: PlanHost, graph: DataflowGraph, digest: str) -> PlanKey:
     return PlanKey("", "", threads, "", all_sizes, "", variables, _constants(nodes))
 
 
-def _place(session: PlanHost) -> list[object]:
+def _place(session: KeyedSession) -> list[object]:
     """Return the code, the machine and the threads of a session."""
     all_threads = session.step_environment(session.devices.default.name).threads
     return [code_digest(), _machine(), session.split_threads, all_threads]

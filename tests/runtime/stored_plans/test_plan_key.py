@@ -13,8 +13,8 @@ import tfjit
 from tfjit.framework.types.device_ends import DeviceEnds
 from tfjit.kernels.jit import target
 from tfjit.protos import ConfigProto
-from tfjit.runtime.plan import plan_key as module
-from tfjit.runtime.plan.plan_key import PlanKey, plan_key
+from tfjit.runtime.stored_plans import plan_key as module
+from tfjit.runtime.stored_plans.plan_key import PlanKey, plan_key
 
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)
 

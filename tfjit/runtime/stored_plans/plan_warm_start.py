@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.jit.object_file import write_atomically
 from tfjit.kernels.jit.store import store
-from tfjit.runtime.plan.first_run import pays_soon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,13 +47,6 @@ class PlanRecord:
     kernels: tuple[str, ...]
     compiled_ms: float
     slow_ms: float
-
-    def pays_soon(self, once: bool = False) -> bool:
-        """Return whether waiting for the compiled step pays within a few runs.
-
-        once: the plan runs once.
-        """
-        return pays_soon(self.compiled_ms, self.slow_ms, once)
 
 
 def fingerprint(graph: DataflowGraph, spec: RunSpec, names: Iterable[str]) -> str:

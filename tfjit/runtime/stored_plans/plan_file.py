@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tfjit.kernels.ir.backend import Backend
-    from tfjit.runtime.plan.plan_key import PlanKey
     from tfjit.runtime.resources.variables_and_resources import Variable
+    from tfjit.runtime.stored_plans.plan_key import PlanKey
 
 _Root = TypeVar("_Root")
 _MAGIC: Final = b"tfjit plan 2\n"
