@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
     NodeState = Callable[[str, Callable[[], np.ndarray]], np.ndarray]
+
+_POSITIONS: Final = threading.Lock()
+"""Held while a program takes positions of streams and moves them on.
+
+Programs for other shapes or signatures draw from the same streams.
+"""
 
 
 class DeviceProgram:
@@ -114,10 +120,11 @@ class DeviceProgram:
     def _draw(self, staging: np.ndarray) -> None:
         """Give the program the positions of its streams, and move these on."""
         first = self._stream_place()
-        for stream, call, start in self._streams:
-            assert call is not None
-            staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
-            advance(stream, call.stream_blocks)
+        with _POSITIONS:
+            for stream, call, start in self._streams:
+                assert call is not None
+                staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
+                advance(stream, call.stream_blocks)
 
     def close(self) -> None:
         """Free the program's memory."""
