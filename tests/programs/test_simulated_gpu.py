@@ -18,8 +18,8 @@ from tests.simulated_gpu import simulated_gpu
 from tfjit.demo.digits import IMAGES, LOGITS, PROBS, load_data, load_graph
 from tfjit.kernels.registry import Unsupported
 from tfjit.protos import ConfigProto, GraphDef, SavedModel
+from tfjit.runtime.offload import graph_form
 from tfjit.runtime.offload.device_program import DeviceProgram
-from tfjit.runtime.op_kernels.control_flow import offload_ops
 
 SOFT = ConfigProto(allow_soft_placement=True)
 
@@ -58,7 +58,7 @@ def test_digits() -> None:
 
 
 def test_lstm_of_a_v1_loop(data_dir: Path) -> None:
-    """The loop is the host's, each iteration a program."""
+    """The loop of three iterations is one program with the transposes around it."""
     graph = GraphDef.FromString((data_dir / "lstm_v1_loop.pb").read_bytes())
     with np.load(data_dir / "lstm_v1_loop.npz") as file:
         x, expected = file["x"][:2, :3], file["y"][:2, :3]
@@ -67,7 +67,8 @@ def test_lstm_of_a_v1_loop(data_dir: Path) -> None:
             np.testing.assert_allclose(session.run("y:0", {"x:0": x}), expected, atol=1e-5)
             assert session.wait_until_compiled(60)
         text = programs(session, "y:0", {"x:0": x.shape})
-    assert "MatMul" in text and "launches" in text
+    assert text.count("launches") == 1 and "14 launches" in text
+    assert "MatMul: product 16x32x16 float32, 3 times" in text
 
 
 def mobilenet(data_dir: Path, side: int) -> tuple[GraphDef, str, str]:
@@ -116,7 +117,7 @@ def test_mobilenet_at_full_size_compiles(data_dir: Path, monkeypatch: pytest.Mon
             made.append((self.launches, self.sources))
             raise Unsupported("it is only lowered")
 
-    monkeypatch.setattr(offload_ops, "DeviceProgram", Lowered)
+    monkeypatch.setattr(graph_form, "DeviceProgram", Lowered)
     graph, feed, fetch = mobilenet(data_dir, 224)
     with tf.Session(graph=on_gpu(graph), config=SOFT) as session:
         session.run(fetch, {feed: np.zeros((1, 224, 224, 3), np.float32)})
@@ -130,7 +131,7 @@ def test_mobilenet_at_full_size_compiles(data_dir: Path, monkeypatch: pytest.Mon
 
 
 def test_lstm_saved_model(data_dir: Path, tmp_path: Path) -> None:
-    """The bodies of the loops of functions are programs too."""
+    """Two loops of functions and the layers around them are one program."""
     folder = shutil.copytree(data_dir / "lstm_saved_model", tmp_path / "model")
     model = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     for function in model.meta_graphs[0].graph_def.library.function:
@@ -149,8 +150,8 @@ def test_lstm_saved_model(data_dir: Path, tmp_path: Path) -> None:
             np.testing.assert_allclose(session.run(fetch.name, {feed.name: x}), expected, rtol=1e-4)
             assert session.wait_until_compiled(60)
         text = programs(session, fetch.name, {feed.name: x.shape})
-    assert "by the host" not in text and "Softmax 1" in text
-    assert text.count("Tanh 2") == 1 and text.count("Tanh 1") == 1  # the cells of LSTM and GRU
+    assert text.count("launches") == 1 and "by the host" not in text and "Softmax 1" in text
+    assert text.count("product 16x32x16 float32, 20 times") == 2  # the cells of LSTM and GRU
 
 
 def training(device: str) -> list[np.ndarray]:

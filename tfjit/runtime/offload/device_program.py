@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -85,11 +86,15 @@ class DeviceProgram:
         return self._layout.arena_bytes + self._layout.constant_bytes
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return (node, kernels) of each instruction."""
-        return [
+        """Return (node, kernels) of each instruction; those of iterations are one line."""
+        found = Counter(
             (instruction.node_path, _kernels(call, len(steps) - 1))
             for steps in self._groups
             for instruction, call in steps
+        )
+        return [
+            (node, kernels if times == 1 else f"{kernels}, {times} times")
+            for (node, kernels), times in found.items()
         ]
 
     def run(

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
 from tfjit.kernels.registry import Pointer, Word
+from tfjit.runtime.offload.array_rows import byte_offset
 from tfjit.runtime.offload.launch_batching import DeviceLaunch
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ class CommandWriter:
 
     def address(self, value: Value) -> int:
         """Return the address of a value."""
-        root = value.root
+        root, offset = value.root, byte_offset(value)
         if root.storage == "const":
-            return self._constants + self._layout.constants[root.index][0]
+            return self._constants + self._layout.constants[root.index][0] + offset
         if root.storage in ("variable", "handle"):
-            return self._variables[id(root.variable)]
-        return self._arena + self._layout.offsets[root.index]
+            return self._variables[id(root.variable)] + offset
+        return self._arena + self._layout.offsets[root.index] + offset
 
     def copy(self, source: Value, target: Value) -> None:
         """Add a copy within the device."""
