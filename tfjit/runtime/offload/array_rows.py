@@ -50,38 +50,94 @@ def byte_offset(value: Value) -> int:
 
 
 def place_rows(
-    instructions: Sequence[Instruction],
-    writes: Mapping[int, WriteRow],
-    fetches: Sequence[Value],
-    values: Sequence[Value],
+    instructions: Sequence[Instruction], writes: Mapping[int, WriteRow], fetches: Sequence[Value]
 ) -> list[Instruction]:
-    """Return instructions in which writes of rows are copies.
+    """Return instructions in which writes of rows are copies, or nothing.
 
-    Where nothing uses the array of before any more, the new array is that array: a write copies its
-    row alone. Else the whole array is copied first. writes: by the identity of an instruction.
+    Where nothing uses the array of before any more, the new array is that array, and its maker may
+    compute the row into it. Else the whole array is copied first. writes: by the identity of an
+    instruction.
     """
-    if not writes:
-        return list(instructions)
-    last: dict[int, int] = {}
-    for position, instruction in enumerate(instructions):
-        for value in (*instruction.inputs, *instruction.outputs):
-            last[value.root.index] = position
-    for value in fetches:
-        last[value.root.index] = len(instructions)
-    found: list[Instruction] = []
-    for position, instruction in enumerate(instructions):
-        write = writes.get(id(instruction))
-        if write is None:
-            found.append(instruction)
-            continue
+    return _Rows(instructions, writes, fetches).placed() if writes else list(instructions)
+
+
+class _Rows:
+    """One walk over instructions, with facts by index of the root value.
+
+    made: position of the instruction that makes it. last: of its last use. touched: of its last use
+    before the present position. next_write: of the first write that changes it.
+    """
+
+    def __init__(
+        self,
+        instructions: Sequence[Instruction],
+        writes: Mapping[int, WriteRow],
+        fetches: Sequence[Value],
+    ) -> None:
+        self._instructions, self._writes = instructions, writes
+        self._made: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        self._touched: dict[int, int] = {}
+        self._next_write: dict[int, int] = {}
+        for position, instruction in enumerate(instructions):
+            for value in (*instruction.inputs, *instruction.outputs):
+                self._last[value.root.index] = position
+            for value in instruction.outputs:
+                self._made.setdefault(value.root.index, position)
+            write = writes.get(id(instruction))
+            if write is not None:
+                self._next_write.setdefault(write.rows.root.index, position)
+        for value in fetches:
+            self._last[value.root.index] = len(instructions)
+
+    def placed(self) -> list[Instruction]:
+        found: list[Instruction] = []
+        for position, instruction in enumerate(self._instructions):
+            write = self._writes.get(id(instruction))
+            if write is None:
+                found.append(instruction)
+            elif self._replaces(write, position):
+                self._extend(write.made, write.rows)
+                if self._computes_in_place(write):
+                    self._extend(write.row, write.written)
+                else:
+                    found.append(_copied(instruction, write.row, write.written))
+            else:
+                found.append(_copied(instruction, write.rows, write.made))
+                found.append(_copied(instruction, write.row, write.written))
+            for value in (*instruction.inputs, *instruction.outputs):
+                self._touched[value.root.index] = position
+        return found
+
+    def _replaces(self, write: WriteRow, position: int) -> bool:
+        """Return whether nothing uses the array of before any more."""
         root = write.rows.root
-        if root.storage in ("buffer", "feed", "object") and last[root.index] <= position:
-            write.made.base, write.made.storage = write.rows, root.storage
-            last[root.index] = last[write.made.index]
-        else:
-            found.append(_copied(instruction, write.rows, write.made))
-        found.append(_copied(instruction, write.row, write.written))
-    return found
+        return root.storage in ("buffer", "feed") and self._last[root.index] <= position
+
+    def _extend(self, value: Value, base: Value) -> None:
+        """Let a value be a part of another one."""
+        root = base.root
+        last = self._last[value.index]
+        value.base, value.storage = base, root.storage
+        self._last[root.index] = max(self._last[root.index], last)
+
+    def _computes_in_place(self, write: WriteRow) -> bool:
+        """Return whether the row's maker may write into the array.
+
+        Nothing uses the array between both, and nothing uses the row once it is overwritten.
+        """
+        row, root = write.row, write.rows.root
+        maker = self._made.get(row.index, -1)
+        if row.base is not None or row.storage != "buffer" or maker < 0:
+            return False
+        if id(self._instructions[maker]) in self._writes or not write.written.is_aligned:
+            return False
+        next_write = self._next_write.get(write.made.index)
+        return (
+            (root.storage == "feed" or self._made[root.index] < maker)
+            and self._touched.get(root.index, -1) < maker
+            and (next_write is None or self._last[row.index] < next_write)
+        )
 
 
 def _copied(instruction: Instruction, source: Value, target: Value) -> Instruction:

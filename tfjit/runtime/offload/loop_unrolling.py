@@ -25,8 +25,11 @@ from tfjit.runtime.offload.array_rows import RowView, WriteRow, place_rows
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
 
-MAX_INSTRUCTIONS: Final = 4096
-"""Instructions of one program; a graph with more is not unrolled."""
+MAX_INSTRUCTIONS: Final = 1 << 14
+"""Instructions of one program; a graph with more is not unrolled.
+
+One takes some 40 us to record.
+"""
 _KNOWN_ELEMENTS: Final = 1024
 """The largest array of numbers that the host computes."""
 _NUMBER_ELEMENTS: Final = 16
@@ -114,7 +117,7 @@ class _Unrolling:
     def run(self) -> Lowered:
         self._run(0, len(self._instructions))
         fetches = [self._on_device(self._resolved(value)) for value in self._lowered.fetches]
-        out = place_rows(self._out, self._rows, fetches, self._values)
+        out = place_rows(self._out, self._rows, fetches)
         return replace(self._lowered, instructions=out, values=self._values, fetches=fetches)
 
     def _run(self, position: int, end: int) -> None:
@@ -194,7 +197,8 @@ class _Unrolling:
             view: Value | None = None
             if rows.value is not None:
                 found = view = self._row_view(rows.value, int(index), target)
-                if not found.is_aligned:
+                # a variable may change while the row is used
+                if not found.is_aligned or found.root.storage == "variable":
                     view = self._made(target)
                     self._emit_copy(instruction, found, view)
             self._bound[target.index] = _Bound(view, row)
