@@ -124,7 +124,8 @@ class _Rows:
     def _computes_in_place(self, write: WriteRow) -> bool:
         """Return whether the row's maker may write into the array.
 
-        Nothing uses the array between both, and nothing uses the row once it is overwritten.
+        Nothing uses the array between both, and nothing uses the row once it is overwritten. The
+        maker may read other rows.
         """
         row, root = write.row, write.rows.root
         maker = self._made.get(row.index, -1)
@@ -134,10 +135,22 @@ class _Rows:
             return False
         next_write = self._next_write.get(write.made.index)
         return (
-            (root.storage == "feed" or self._made[root.index] < maker)
-            and self._touched.get(root.index, -1) < maker
+            self._touched.get(root.index, -1) <= maker
+            and not any(
+                _overlap(value, write.written) for value in self._instructions[maker].inputs
+            )
             and (next_write is None or self._last[row.index] < next_write)
         )
+
+
+def _overlap(one: Value, other: Value) -> bool:
+    """Return whether two values share bytes."""
+    start, start_other = byte_offset(one), byte_offset(other)
+    return (
+        one.root is other.root
+        and start < start_other + other.spec.nbytes
+        and start_other < start + one.spec.nbytes
+    )
 
 
 def _copied(instruction: Instruction, source: Value, target: Value) -> Instruction:
