@@ -36,7 +36,6 @@ def offload_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     of loops inside, follow from numbers that are known when it starts; so do the indices of rows.
     """
     devices = ctx.options.accelerators
-    graph.graph[LOOPS] = frozenset()
     if not devices:
         return
     found = set()

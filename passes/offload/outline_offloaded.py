@@ -317,7 +317,7 @@ def offloaded_body(
     graph = copy_with_arguments(function, given)
     ctx.run(graph, "infer_shapes", "fold_constants", "simplify", "infer_shapes", "prune")
     if graph.has_trait(WHILE):
-        ctx.run(graph, "specialize_bodies")
+        ctx.run(graph, "keep_scalars", "specialize_bodies")
     ctx.run(graph, "fuse")
     return graph
 

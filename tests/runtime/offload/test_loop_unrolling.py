@@ -12,7 +12,7 @@ import tfjit as tf
 from tests.simulated_gpu import simulated_gpu
 from tfjit.framework import errors
 from tfjit.protos import ConfigProto
-from tfjit.runtime.offload import loop_unrolling
+from tfjit.runtime.offload import graph_form, loop_unrolling
 
 W = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32) / 2
 X = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32)
@@ -125,7 +125,7 @@ def test_variables_are_updated_in_order() -> None:
 
     counts = [2, 2, 0, 3, 0, 3, 2, 0]
     text = check(build, [{"x:0": X, "n:0": n} for n in counts])
-    assert "by the host" not in text
+    assert "of the host" not in text
 
 
 def test_random_numbers_are_the_hosts() -> None:
@@ -136,7 +136,7 @@ def test_random_numbers_are_the_hosts() -> None:
         return repeated(n_fed(), body, x_fed())[1]
 
     text = check(build, [{"x:0": X, "n:0": n} for n in (2, 2, 0, 0, 3, 3, 2)])
-    assert "RandomUniform" in text and "by the host" not in text
+    assert "RandomUniform" in text and "of the host" not in text
 
 
 def test_parts_by_induction_variables() -> None:
@@ -164,6 +164,59 @@ def test_parts_by_induction_variables() -> None:
     assert text.count("launches") == 1
 
 
+def test_rows_of_a_variable_that_the_loop_changes() -> None:
+    """The rows are those from before the loop."""
+    start = np.random.default_rng(3).normal(size=(3, 4, 4)).astype(np.float32)
+
+    def build() -> Any:
+        v = tf.get_variable("v", initializer=start, use_resource=True)
+        array = tf.TensorArray(tf.float32, 3).unstack(v.read_value())
+
+        def body(i: Any, y: Any) -> Any:
+            row = array.read(i)
+            with tf.control_dependencies([v.assign(v.read_value() * 2.0 + 1.0)]):
+                return tf.tanh(tf.matmul(y, tf.identity(row)))
+
+        _, y = repeated(3, body, tf.eye(4))
+        with tf.control_dependencies([y]):
+            return [y, v.read_value()]
+
+    assert "of the host" not in check(build, [{}] * 3)
+
+
+def test_loops_of_functions() -> None:
+    """A While of control flow v2, with an int64 counter and a float that changes with it."""
+
+    def build() -> Any:
+        @tf.function
+        def call(x: Any, n: Any) -> Any:
+            with tf.device("/device:GPU:0" if on_gpu else "/device:CPU:0"):
+
+                def body(i: Any, scale: Any, x: Any) -> Any:
+                    return i + 2, scale * 0.5, tf.matmul(x, tf.constant(W)) * scale
+
+                start = (tf.constant(1, tf.int64), tf.constant(1.0), x)
+                return tf.while_loop(lambda i, *_: i <= n, body, start)
+
+        return call(x_fed(), tf.placeholder(tf.int64, [], name="n"))
+
+    feeds = [{"x:0": X, "n:0": n} for n in (5, 5, 0, 0, 2, 2, 5)]
+    found = []
+    for on_gpu in (False, True):
+        found.append(results(build, "/device:GPU:0" if on_gpu else "/device:CPU:0", feeds))
+    for one, other in zip(found[0][0], found[1][0], strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert "argument 1 = 5: 3 launches" in found[1][1].replace("argument 0", "argument 1")
+
+
+def test_numbers_beyond_the_limit_are_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_form, "MAX_UNROLLED", 2)
+    feeds = [{"x:0": X, "n:0": n} for n in (1, 1, 2, 2, 3, 3, 3, 2, 1)]
+    text = check(lambda: repeated(n_fed(), lambda _, x: cell(x), x_fed())[1], feeds)
+    assert text.count("launches") == 2
+
+
 def test_an_index_out_of_range() -> None:
     def build() -> Any:
         shift = tf.placeholder(tf.int32, [], name="shift")
@@ -173,7 +226,7 @@ def test_an_index_out_of_range() -> None:
 
     value = np.random.default_rng(2).normal(size=(3, 2, 3)).astype(np.float32)
     runs = [{"x:0": value, "shift:0": shift} for shift in (1, 1, 0, 0, 1)]
-    assert "by the host" not in check(build, runs)
+    assert "of the host" not in check(build, runs)
     for device in ("/device:CPU:0", "/device:GPU:0"):
         for bad in ([2, 2, 2], [1, 1, 2], [1, 1, -1]):
             with pytest.raises(errors.InvalidArgumentError, match="Tried to read from index"):
@@ -195,4 +248,7 @@ def test_too_many_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_unrolling, "MAX_INSTRUCTIONS", 5)
     feeds = [{"x:0": X, "n:0": n} for n in (3, 3, 9, 9, 9, 3)]
     text = check(lambda: repeated(n_fed(), lambda _, x: cell(x), x_fed())[1], feeds)
-    assert "by the host: its loops make more than 5 instructions" in text and "3 launches" in text
+    assert (
+        "with loops of the host: its loops make more than 5 instructions" in text
+        and "3 launches" in text
+    )

@@ -198,7 +198,10 @@ class _Unrolling:
             if rows.value is not None:
                 found = view = self._row_view(rows.value, int(index), target)
                 # a variable may change while the row is used
-                if not found.is_aligned or found.root.storage == "variable":
+                small = row is not None and row.size <= _KNOWN_ELEMENTS
+                if small and not found.is_aligned:
+                    view = None
+                elif not found.is_aligned or found.root.storage == "variable":
                     view = self._made(target)
                     self._emit_copy(instruction, found, view)
             self._bound[target.index] = _Bound(view, row)

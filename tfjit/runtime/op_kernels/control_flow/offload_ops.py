@@ -123,7 +123,8 @@ class OffloadKernel:
             given = ", ".join(str(list(t)) if isinstance(t, tuple) else str(t) for t in types)
             given = f"({given}), {numbers}" if numbers else f"({given})"
             if isinstance(program, str):
-                lines.append(f"  for {given}: by the host: {program}")
+                place = "with loops of the host" if self._has_loops else "by the host"
+                lines.append(f"  for {given}: {place}: {program}")
                 continue
             lines.append(
                 f"  for {given}: {program.launches} launches, {program.device_bytes} bytes of "
