@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Tensor = tuple[str, int]
 
 LOOPS: Final = "offloaded_loops"
-"""Key in a graph: names of the loops that `offload` moves."""
+"""Key in a graph: the devices of the loops that `offload` moves, by name."""
 ROW_OPS: Final = frozenset({"_GetRow", "_SetRow"})
 _NOTHING: Final = frozenset({"_Arg", "_Retval", "Const", "NoOp", "ControlTrigger"})
 _NUMBERS: Final = frozenset({"int32", "int64", "bool"})
@@ -27,7 +27,7 @@ def offload_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     """Let `offload` move whole loops to an accelerator.
 
     Before: While(cond: i < n, body: i + 1, Tanh(MatMul(x, w)) @GPU)
-    After: the same While @GPU, and its name in `graph.graph["offloaded_loops"]`
+    After: the same While, and its device in `graph.graph["offloaded_loops"]`
     Keeps: the graph and the bodies.
     Needs: `place`, `dense_lists`; `compile_loops` before it, which makes a loop over little work
     one kernel of the host.
@@ -38,7 +38,7 @@ def offload_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     devices = ctx.options.accelerators
     if not devices:
         return
-    found = set()
+    found: dict[str, str] = {}
     for name in graph.topological_order():
         node = graph.node(name)
         if not node.has_trait(WHILE):
@@ -50,10 +50,9 @@ def offload_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         if why:
             ctx.log(name, f"stays a {node.op} of the host: {why}")
             continue
-        node.assigned_device = device
-        found.add(name)
+        found[name] = device
         ctx.log(name, f"runs whole on {device}")
-    graph.graph[LOOPS] = frozenset(found)
+    graph.graph[LOOPS] = found
 
 
 def keep_scalars(graph: DataflowGraph, ctx: PassContext) -> None:

@@ -58,8 +58,12 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
         return
     _read_on_devices(graph, devices)
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
-    loops = graph.graph.pop(LOOPS, frozenset())
-    movable = {name for name in order if name in loops or _is_movable(graph.node(name), devices)}
+    loops: dict[str, str] = graph.graph.pop(LOOPS, {})
+    movable = {
+        node.name: node.assigned_device
+        for node in map(graph.node, order)
+        if _is_movable(node, devices)
+    } | loops
     groups = _levels(graph, order, movable)
     for (device, level), members in sorted(groups.items()):
         own = [graph.node(name) for name in members]
@@ -139,23 +143,22 @@ def _is_host_number(node: Node) -> bool:
 
 
 def _levels(
-    graph: DataflowGraph, order: Sequence[str], movable: set[str]
+    graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, str]
 ) -> dict[tuple[str, int], list[str]]:
     """Return the nodes of each device by level.
 
-    A node's level is the largest number of changes from a device to another place, on the paths
+    movable: devices by name. A node's level is the largest number of changes from a device to another place, on the paths
     that lead to the node. So no path between two nodes of a level leaves their device.
     """
     level: dict[str, int] = {}
     groups: dict[tuple[str, int], list[str]] = {}
     for name in yielding(order):
-        node = graph.node(name)
-        here = node.assigned_device if name in movable else ""
+        here = movable.get(name, "")
         found = 0
         for edge in graph.edges_into(name):
             if edge.src == SOURCE:
                 continue
-            there = graph.node(edge.src).assigned_device if edge.src in movable else ""
+            there = movable.get(edge.src, "")
             found = max(found, level[edge.src] + (there != "" and there != here))
         level[name] = found
         if here:
@@ -163,9 +166,7 @@ def _levels(
     return groups
 
 
-def _reason_against(
-    graph: DataflowGraph, nodes: Sequence[Node], loops: Collection[str] = ()
-) -> str:
+def _reason_against(graph: DataflowGraph, nodes: Sequence[Node], loops: Collection[str]) -> str:
     """Return the reason against moving a group; "" for none."""
     if any(_uses_variable(graph, node) for node in nodes):
         return ""
@@ -225,6 +226,8 @@ def _outline(
 ) -> None:
     """Replace nodes by one `_Offload` node."""
     inside = set(members)
+    for name in members:
+        graph.node(name).assigned_device = device
     copies: dict[str, None] = {}
     arguments: dict[tuple[str, int], None] = {}
     for name in members:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     Numbers = tuple[bytes, ...]
 
-MAX_UNROLLED: Final = 16
-"""Programs with unrolled loops; numbers beyond these get none."""
+AT_ONCE: Final = 4
+MAX_UNROLLED: Final = 8
+"""Programs with unrolled loops, each with memory; numbers beyond these get none."""
 MAX_SEEN: Final = 256
 
 
@@ -32,8 +33,8 @@ class GraphForm:
     """A lowered graph with its programs.
 
     A graph without loops has one. One with loops has a program for each tuple of the numbers that
-    decide on iterations: the first tuple at once, another when it comes again, since a program pays
-    from its second run on. Thread-safe.
+    decide on iterations: the first few at once, another when it comes again, since a program of
+    many instructions pays from its second run on. Thread-safe.
     """
 
     def __init__(
@@ -67,7 +68,8 @@ class GraphForm:
             found = self._programs.get(numbers)
             if found is not None:
                 return found
-            if self._programs and numbers not in self._programs:
+            made = sum(program is not None for program in self._programs.values())
+            if made >= AT_ONCE and numbers not in self._programs:
                 if len(self._programs) < MAX_SEEN:
                     self._programs[numbers] = None
                 return "these numbers came for the first time"
