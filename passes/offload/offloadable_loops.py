@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Tensor = tuple[str, int]
 
 LOOPS: Final = "offloaded_loops"
-"""Key in a graph: the devices of the loops that `offload` moves, by name."""
+"""Key in a graph: devices of the loops that `offload` moves."""
 ROW_OPS: Final = frozenset({"_GetRow", "_SetRow"})
 _NOTHING: Final = frozenset({"_Arg", "_Retval", "Const", "NoOp", "ControlTrigger"})
 _NUMBERS: Final = frozenset({"int32", "int64", "bool"})
