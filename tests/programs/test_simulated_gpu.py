@@ -253,3 +253,35 @@ def test_ops_by_index_are_one_program(resource: bool) -> None:
     expected, found = (indexed(f"/device:{kind}:0", resource) for kind in ("CPU", "GPU"))
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5)
+
+
+def lstm_training(device: str) -> list[np.ndarray]:
+    """Return losses and states of steps that train an LSTM, and a weight."""
+    rng = np.random.default_rng(3)
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [2, 3, 4])
+        with tf.device(device):
+            cell = tf.nn.rnn_cell.LSTMCell(16, initializer=tf.constant_initializer(0.1))
+            outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+            loss = tf.reduce_sum(tf.square(outputs))
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf.global_variables_initializer()
+    found = []
+    with tf.Session(graph=graph, config=SOFT) as session:
+        session.run(init)
+        for step in range(3):
+            feeds = {x: rng.normal(size=(2, 3, 4)).astype(np.float32)}
+            found += session.run([loss, outputs, train], feeds)[:2]
+            if step == 0:
+                assert session.wait_until_compiled(60)
+        if "GPU" in device:
+            text = programs(session, [loss, outputs, train], {x: (2, 3, 4)})
+            assert text.count("launches") == 1 and "While 2" in text
+        return [*found, session.run(cell.trainable_weights[0])]
+
+
+def test_a_training_step_through_time_is_one_program() -> None:
+    """The loop, its gradient's loop and the updates are one program."""
+    expected, found = lstm_training("/device:CPU:0"), lstm_training("/device:GPU:0")
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
