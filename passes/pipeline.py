@@ -88,6 +88,7 @@ PARTITION_PASSES: Final[Pipeline] = (
         "compile_loops",
         "after partition: a kernel is for one device. First: hoisted nodes join the outer graph",
     ),
+    Step("offload_loops", "after compile_loops: a loop over little work is one kernel of the host"),
     Step("offload", "before fuse: each device fuses its own nodes"),
     Step("specialize_bodies", "after partition: the bodies of a lowered loop are on one device"),
     Step("fuse", "after partition: a fused kernel is for one device"),
@@ -121,6 +122,13 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
     "body": _BODY,
     # over copies of bodies that are lowered into the partition around them
     "region": (*_BODY, *PARTITION_PASSES),
+    # the same, of a graph that an accelerator runs
+    "device_region": (
+        *_BODY,
+        Step("keep_scalars", "before fuse: the host knows these numbers"),
+        Step("specialize_bodies", "of loops inside"),
+        Step("fuse"),
+    ),
     # over bodies of loops with lists that have become arrays
     "fold_body": (
         Step("simplify"),
@@ -144,7 +152,7 @@ PIPELINES: Final[Mapping[str, Pipeline]] = {
 }
 """Every pipeline by name.
 
-Passes run the last four over bodies, by `PassContext.run`.
+Passes run the last five over bodies, by `PassContext.run`.
 """
 
 _TITLES: Final = {
@@ -154,6 +162,7 @@ _TITLES: Final = {
     "device": "over each partition with accelerators, after all others",
     "body": "over copies of a loop's bodies, to compile the loop to one kernel, by compile_loops",
     "region": "over copies of bodies that are lowered with their partition, by specialize_bodies",
+    "device_region": "over the same bodies of an offloaded graph, by specialize_bodies",
     "fold_body": "over bodies with new static shapes, by accumulators and dense_lists",
     "trim_loops": "over a graph with changed loops, by accumulators, dense_lists, loop_sums",
 }

@@ -5,7 +5,7 @@ The bodies are copies for the shapes and constants of one use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
-from tfjit.framework.types.device_spec import DeviceSpec, parse
+from tfjit.framework.types.device_spec import parse
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.passes.analysis.shape_inference import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
@@ -100,8 +100,9 @@ class _Specializer:
                 src, output = self.inputs[k]
                 raise Declined(f"the shape of its input '{src}:{output}' is not known")
         ctx = self.ctx.child(self.node.name, part)
+        pipeline = "device_region" if ctx.device in ctx.options.accelerators else "region"
         return specialized_body(
-            function, given, constants, "region", ctx, self.node.assigned_device
+            function, given, constants, pipeline, ctx, self.node.assigned_device
         )
 
 
@@ -122,10 +123,10 @@ def specialized_body(
     body = function.graph.copy()
     body.graph.pop("bodies", None)
     body.graph["given"] = {arg.name: given[k] for k, arg in function.args.items()}
-    accelerators = {parse(name): name for name in ctx.options.accelerators}
+    accelerators = ctx.options.accelerators
     for node in body.op_nodes():
         if not node.assigned_device:
-            node.assigned_device = _requested(node, accelerators) or device
+            node.assigned_device = requested_device(node, accelerators) or device
     for k, arg in function.args.items():
         if k in constants:
             _replace_argument(body, body.node(arg.name), constants[k])
@@ -133,14 +134,14 @@ def specialized_body(
     return body
 
 
-def _requested(node: Node, accelerators: Mapping[DeviceSpec, str]) -> str:
+def requested_device(node: Node, accelerators: Iterable[str]) -> str:
     """Return the accelerator that a node of a function names, or ""."""
     if not node.device or not accelerators:
         return ""
     wanted = parse(node.device)
     if wanted.device_type is None:
         return ""
-    return next((name for full, name in accelerators.items() if wanted.matches(full)), "")
+    return next((name for name in accelerators if wanted.matches(parse(name))), "")
 
 
 def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None:
@@ -176,4 +177,4 @@ def _replace_argument(body: DataflowGraph, arg: Node, value: np.ndarray) -> None
         body.add_data_edge(made.name, 0, edge.dst, edge.dst_input)
 
 
-__all__ = ["specialize_bodies", "specialized_body"]
+__all__ = ["requested_device", "specialize_bodies", "specialized_body"]

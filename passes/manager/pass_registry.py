@@ -149,8 +149,10 @@ PASSES: Final[dict[str, PassInfo]] = {
             when=_has_regions,
         ),
         PassInfo("fuse", "fusion.fuse", "remap"),
+        PassInfo("offload_loops", "offload.offloadable_loops", "loop", when=_has_loops),
         PassInfo("offload", "offload.outline_offloaded", at_l0=True),
         PassInfo("keep_on_device", "offload.keep_on_device", required=True),
+        PassInfo("keep_scalars", "offload.offloadable_loops", required=True),
     )
 }
 

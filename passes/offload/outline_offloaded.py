@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.cooperative_yield import yielding
-from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER, VARIABLE
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER, VARIABLE, WHILE
 from tfjit.framework.types.device_spec import DeviceSpec, parse
 from tfjit.passes.analysis.shape_inference import ArgumentInfo, copy_with_arguments
 from tfjit.passes.control_flow.outline import BodyBuilder
@@ -16,6 +16,7 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.offloaded_graph import OffloadedGraph
 from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.offload.offloadable_loops import LOOPS, nodes_of
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
@@ -45,8 +46,9 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
 
     Nodes of one device without a node of the host between them share an `_Offload`. Constants and
     variables of that device are copied into each. A node stays on the host where the device has no
-    code for it, and where the user named no device and the nodes have little work. Nothing of a
-    graph with control flow of version 1 is moved: its frames are the host's.
+    code for it, and where the user named no device and the nodes have little work. A loop is moved
+    whole where `offload_loops` says so. Nothing of a graph with control flow of version 1 is moved:
+    its frames are the host's.
     """
     devices = ctx.options.accelerators
     if not devices or not any(node.assigned_device in devices for node in graph.op_nodes()):
@@ -56,11 +58,16 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
         return
     _read_on_devices(graph, devices)
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
-    movable = {name for name in order if _is_movable(graph.node(name), devices)}
+    loops: dict[str, str] = graph.graph.pop(LOOPS, {})
+    movable = {
+        node.name: node.assigned_device
+        for node in map(graph.node, order)
+        if _is_movable(node, devices)
+    } | loops
     groups = _levels(graph, order, movable)
     for (device, level), members in sorted(groups.items()):
         own = [graph.node(name) for name in members]
-        why = _reason_against(graph, own)
+        why = _reason_against(graph, own, loops)
         if why:
             ctx.log(members[0], f"{len(own)} nodes of {device} stay on the host: {why}")
             continue
@@ -136,23 +143,22 @@ def _is_host_number(node: Node) -> bool:
 
 
 def _levels(
-    graph: DataflowGraph, order: Sequence[str], movable: set[str]
+    graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, str]
 ) -> dict[tuple[str, int], list[str]]:
     """Return the nodes of each device by level.
 
-    A node's level is the largest number of changes from a device to another place, on the paths
+    movable: devices by name. A node's level is the largest number of changes from a device to another place, on the paths
     that lead to the node. So no path between two nodes of a level leaves their device.
     """
     level: dict[str, int] = {}
     groups: dict[tuple[str, int], list[str]] = {}
     for name in yielding(order):
-        node = graph.node(name)
-        here = node.assigned_device if name in movable else ""
+        here = movable.get(name, "")
         found = 0
         for edge in graph.edges_into(name):
             if edge.src == SOURCE:
                 continue
-            there = graph.node(edge.src).assigned_device if edge.src in movable else ""
+            there = movable.get(edge.src, "")
             found = max(found, level[edge.src] + (there != "" and there != here))
         level[name] = found
         if here:
@@ -160,10 +166,14 @@ def _levels(
     return groups
 
 
-def _reason_against(graph: DataflowGraph, nodes: Sequence[Node]) -> str:
+def _reason_against(graph: DataflowGraph, nodes: Sequence[Node], loops: Collection[str]) -> str:
     """Return the reason against moving a group; "" for none."""
     if any(_uses_variable(graph, node) for node in nodes):
         return ""
+    nodes = [
+        *(node for node in nodes if node.name not in loops),
+        *(n for node in nodes if node.name in loops for n in nodes_of(node) if n.op not in _NEVER),
+    ]
     if all(node.is_view for node in nodes):
         return "they only pass values on"
     if any(map(_names_device, nodes)):
@@ -178,7 +188,7 @@ def _reason_against(graph: DataflowGraph, nodes: Sequence[Node]) -> str:
         elements = sum(size for size in sizes if size is not None)
         moved += 4 * elements
         if node.op in _PRODUCTS:
-            flops += elements * _depth(graph, node)
+            flops += elements * _depth(node)
     if moved < SMALL_BYTES and flops < SMALL_FLOPS:
         return f"no device was asked for, and they make {moved} bytes only"
     return ""
@@ -201,8 +211,9 @@ def _size(shape: tuple[int | None, ...] | None) -> int | None:
     return prod(d for d in shape if d is not None)
 
 
-def _depth(graph: DataflowGraph, node: Node) -> int:
+def _depth(node: Node) -> int:
     """Return about how many products make one element of a product's result."""
+    graph = node._graph
     src, output = graph.inputs(node.name)[-1]
     found = _size(graph.node(src).output_shapes[output])
     result = node.output_shapes[0]
@@ -215,6 +226,8 @@ def _outline(
 ) -> None:
     """Replace nodes by one `_Offload` node."""
     inside = set(members)
+    for name in members:
+        graph.node(name).assigned_device = device
     copies: dict[str, None] = {}
     arguments: dict[tuple[str, int], None] = {}
     for name in members:
@@ -305,7 +318,10 @@ def offloaded_body(
     given: the arguments' shapes. ctx: a new context of the accelerator's device.
     """
     graph = copy_with_arguments(function, given)
-    ctx.run(graph, "infer_shapes", "fold_constants", "simplify", "infer_shapes", "prune", "fuse")
+    ctx.run(graph, "infer_shapes", "fold_constants", "simplify", "infer_shapes", "prune")
+    if graph.has_trait(WHILE):
+        ctx.run(graph, "keep_scalars", "specialize_bodies")
+    ctx.run(graph, "fuse")
     return graph
 
 

@@ -18,8 +18,8 @@ from tests.simulated_gpu import simulated_gpu
 from tfjit.demo.digits import IMAGES, LOGITS, PROBS, load_data, load_graph
 from tfjit.kernels.registry import Unsupported
 from tfjit.protos import ConfigProto, GraphDef, SavedModel
+from tfjit.runtime.offload import graph_form
 from tfjit.runtime.offload.device_program import DeviceProgram
-from tfjit.runtime.op_kernels.control_flow import offload_ops
 
 SOFT = ConfigProto(allow_soft_placement=True)
 
@@ -58,7 +58,7 @@ def test_digits() -> None:
 
 
 def test_lstm_of_a_v1_loop(data_dir: Path) -> None:
-    """The loop is the host's, each iteration a program."""
+    """The loop of three iterations is one program with the transposes around it."""
     graph = GraphDef.FromString((data_dir / "lstm_v1_loop.pb").read_bytes())
     with np.load(data_dir / "lstm_v1_loop.npz") as file:
         x, expected = file["x"][:2, :3], file["y"][:2, :3]
@@ -67,7 +67,8 @@ def test_lstm_of_a_v1_loop(data_dir: Path) -> None:
             np.testing.assert_allclose(session.run("y:0", {"x:0": x}), expected, atol=1e-5)
             assert session.wait_until_compiled(60)
         text = programs(session, "y:0", {"x:0": x.shape})
-    assert "MatMul" in text and "launches" in text
+    assert text.count("launches") == 1 and "14 launches" in text
+    assert "MatMul: product 16x32x16 float32, 3 times" in text
 
 
 def mobilenet(data_dir: Path, side: int) -> tuple[GraphDef, str, str]:
@@ -116,7 +117,7 @@ def test_mobilenet_at_full_size_compiles(data_dir: Path, monkeypatch: pytest.Mon
             made.append((self.launches, self.sources))
             raise Unsupported("it is only lowered")
 
-    monkeypatch.setattr(offload_ops, "DeviceProgram", Lowered)
+    monkeypatch.setattr(graph_form, "DeviceProgram", Lowered)
     graph, feed, fetch = mobilenet(data_dir, 224)
     with tf.Session(graph=on_gpu(graph), config=SOFT) as session:
         session.run(fetch, {feed: np.zeros((1, 224, 224, 3), np.float32)})
@@ -130,7 +131,7 @@ def test_mobilenet_at_full_size_compiles(data_dir: Path, monkeypatch: pytest.Mon
 
 
 def test_lstm_saved_model(data_dir: Path, tmp_path: Path) -> None:
-    """The bodies of the loops of functions are programs too."""
+    """Two loops of functions and the layers around them are one program."""
     folder = shutil.copytree(data_dir / "lstm_saved_model", tmp_path / "model")
     model = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     for function in model.meta_graphs[0].graph_def.library.function:
@@ -149,8 +150,8 @@ def test_lstm_saved_model(data_dir: Path, tmp_path: Path) -> None:
             np.testing.assert_allclose(session.run(fetch.name, {feed.name: x}), expected, rtol=1e-4)
             assert session.wait_until_compiled(60)
         text = programs(session, fetch.name, {feed.name: x.shape})
-    assert "by the host" not in text and "Softmax 1" in text
-    assert text.count("Tanh 2") == 1 and text.count("Tanh 1") == 1  # the cells of LSTM and GRU
+    assert text.count("launches") == 1 and "by the host" not in text and "Softmax 1" in text
+    assert text.count("product 16x32x16 float32, 20 times") == 2  # the cells of LSTM and GRU
 
 
 def training(device: str) -> list[np.ndarray]:
@@ -252,3 +253,35 @@ def test_ops_by_index_are_one_program(resource: bool) -> None:
     expected, found = (indexed(f"/device:{kind}:0", resource) for kind in ("CPU", "GPU"))
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5)
+
+
+def lstm_training(device: str) -> list[np.ndarray]:
+    """Return losses and states of steps that train an LSTM, and a weight."""
+    rng = np.random.default_rng(3)
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [2, 3, 4])
+        with tf.device(device):
+            cell = tf.nn.rnn_cell.LSTMCell(16, initializer=tf.constant_initializer(0.1))
+            outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+            loss = tf.reduce_sum(tf.square(outputs))
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = tf.global_variables_initializer()
+    found = []
+    with tf.Session(graph=graph, config=SOFT) as session:
+        session.run(init)
+        for step in range(3):
+            feeds = {x: rng.normal(size=(2, 3, 4)).astype(np.float32)}
+            found += session.run([loss, outputs, train], feeds)[:2]
+            if step == 0:
+                assert session.wait_until_compiled(60)
+        if "GPU" in device:
+            text = programs(session, [loss, outputs, train], {x: (2, 3, 4)})
+            assert text.count("launches") == 1 and "While 2" in text
+        return [*found, session.run(cell.trainable_weights[0])]
+
+
+def test_a_training_step_through_time_is_one_program() -> None:
+    """The loop, its gradient's loop and the updates are one program."""
+    expected, found = lstm_training("/device:CPU:0"), lstm_training("/device:GPU:0")
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import tfjit as tf
 from tests.simulated_gpu import simulated_gpu
+from tfjit.kernels import random_stream
 from tfjit.kernels.ir.backend import backend_for
+from tfjit.runtime.offload import device_program
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +46,26 @@ def test_a_closed_session_gives_memory_back() -> None:
     del session
     gc.collect()
     assert memory.used == 0
+
+
+def test_programs_at_the_same_time_draw_different_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A position is taken and moved on at once, whatever other programs of its node do."""
+
+    def slow(state: np.ndarray, count: int) -> None:
+        time.sleep(0.02)
+        random_stream.advance(state, count)
+
+    monkeypatch.setattr(device_program, "advance", slow)
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [None])
+        with tf.device("/device:GPU:0"):
+            y = tf.random_uniform(tf.shape(x), seed=3) + 0.0
+    feeds = [np.zeros(size, np.float32) for size in (3, 4, 5)]
+    with tf.Session(graph=graph) as session, ThreadPoolExecutor(len(feeds)) as pool:
+        for feed in feeds:
+            session.run(y, {x: feed})
+        assert session.wait_until_compiled(60)
+        for feed in feeds:
+            session.run(y, {x: feed})
+        drawn = list(pool.map(lambda feed: session.run(y, {x: feed})[:3], feeds))
+    assert len({value.tobytes() for value in drawn}) == len(feeds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ import numpy as np
 from tfjit.kernels.ir.accelerator import Copy
 from tfjit.kernels.random_stream import advance
 from tfjit.kernels.registry import find_initial_state
+from tfjit.runtime.offload.array_rows import byte_offset
 from tfjit.runtime.offload.binding import COPIED, Binding
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 
     Lookup = Callable[[KernelSource], dict[str, int] | None]
     NodeState = Callable[[str, Callable[[], np.ndarray]], np.ndarray]
+
+_POSITIONS: Final = threading.Lock()
+"""Held while a program takes positions of streams and moves them on.
+
+Programs for other shapes or signatures draw from the same streams.
+"""
 
 
 MAX_BINDINGS: Final = 8
@@ -100,11 +108,15 @@ class DeviceProgram:
         return self._layout.arena_bytes + self._layout.constant_bytes
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return (node, kernels) of each instruction."""
-        return [
+        """Return (node, kernels) of each instruction; those of iterations are one line."""
+        found = Counter(
             (instruction.node_path, _kernels(call, len(steps) - 1))
             for steps in self._groups
             for instruction, call in steps
+        )
+        return [
+            (node, kernels if times == 1 else f"{kernels}, {times} times")
+            for (node, kernels), times in found.items()
         ]
 
     def run(self, values: Sequence[object], lookup: Lookup) -> list[np.ndarray | DeviceTensor]:
@@ -180,10 +192,11 @@ class DeviceProgram:
         """Give the program the positions of its streams, and move these on."""
         assert self._staging is not None
         first = self._stream_place()
-        for stream, call, start in self._streams:
-            assert call is not None
-            self._staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
-            advance(stream, call.stream_blocks)
+        with _POSITIONS:
+            for stream, call, start in self._streams:
+                assert call is not None
+                self._staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
+                advance(stream, call.stream_blocks)
 
     def _copy(self, target: int, source: int, nbytes: int) -> None:
         if nbytes:
@@ -271,7 +284,7 @@ class DeviceProgram:
                 self._arena,
                 self._constants,
                 tables,
-                lambda root: self._address(root, binding),
+                lambda root: self._root_address(root, binding),
                 lookup,
             )
             self._write_commands(writer, binding)
@@ -308,8 +321,11 @@ class DeviceProgram:
         return _places(self._read_back, start)
 
     def _address(self, value: Value, binding: Binding) -> int:
-        """Return the address of a value, for views their root's."""
-        root = value.root
+        """Return the address of a value."""
+        return self._root_address(value.root, binding) + byte_offset(value)
+
+    def _root_address(self, root: Value, binding: Binding) -> int:
+        """Return the address of a value that is no view."""
         if root.storage == "const":
             return self._constants + self._layout.constants[root.index][0]
         if root.storage in ("variable", "handle"):

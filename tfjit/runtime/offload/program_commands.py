@@ -9,6 +9,7 @@ import numpy as np
 
 from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
 from tfjit.kernels.registry import Pointer, Word
+from tfjit.runtime.offload.array_rows import byte_offset
 from tfjit.runtime.offload.launch_batching import DeviceLaunch
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class CommandWriter:
         found = self._known.get(root.index)
         if found is None:
             found = self._known[root.index] = self._address_of(root)
-        return found
+        return found + byte_offset(value)
 
     def copy(self, source: Value, target: Value) -> None:
         """Add a copy within the device."""

@@ -22,6 +22,7 @@ def program_steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None
     """
     memo = CallMemo(lowered.backend)
     compiled = {id(instruction) for instruction in compilable(lowered)}
+    calls: dict[int, NativeCall] = {}  # iterations of a loop share their specs
     found: list[tuple[Instruction, NativeCall | None]] = []
     for instruction in lowered.instructions:
         node = instruction.node
@@ -32,12 +33,17 @@ def program_steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None
             continue
         if id(instruction) not in compiled and not node.has_trait(ASSIGN):
             raise Unsupported(f"{node.name} ({node.op}) needs the host")
+        known = calls.get(id(instruction.spec))
+        if known is not None:
+            found.append((instruction, known))
+            continue
         group = group_of(instruction.spec)
         call, reason = memo.call(instruction.spec, group)
         if call is None and group is not None:
             call = memo.members(group, instruction.spec)
         if call is None:
             raise Unsupported(f"{node.name} ({node.op}): {reason}")
+        calls[id(instruction.spec)] = call
         for launch in call.launches:
             for item in launch.words:
                 if isinstance(item, Pointer) and item.kind in ("code", "cancel"):

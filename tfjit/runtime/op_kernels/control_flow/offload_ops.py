@@ -12,27 +12,43 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
+from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.offload.outline_offloaded import hosted
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
-from tfjit.runtime.plan.function_plan import ArgumentType, BodyPlan, edge_value, given, types_of
+from tfjit.runtime.offload.graph_form import GraphForm
+from tfjit.runtime.plan.function_plan import (
+    ArgumentType,
+    BodyPlan,
+    cancelled,
+    edge_value,
+    given,
+    types_of,
+)
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
     from tfjit.passes.ir.dataflow_graph import Node
+    from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.plan.host import PlanHost
 
-MAX_PROGRAMS: Final = 64
-"""Programs of one node, one for each tuple of argument shapes."""
+MAX_FORMS: Final = 64
+"""Forms of one node, one for each tuple of argument shapes."""
+
+Types = tuple[ArgumentType, ...]
 
 
-class _HostPlan(BodyPlan):
-    """A plan of offloaded nodes that offloads none of them."""
+class _PlanWithout(BodyPlan):
+    """A plan of offloaded nodes that leaves some passes out."""
+
+    def __init__(self, session: PlanHost, function: Function, *passes: str) -> None:
+        super().__init__(session, function)
+        self._without = frozenset(passes)
 
     def build(
         self, feed_shapes: Sequence[Shape], quick: bool = False, sampled: bool = False
@@ -40,7 +56,7 @@ class _HostPlan(BodyPlan):
         from tfjit.passes.pipeline import build_body
 
         options = self.session.pass_options()
-        options = replace(options, disabled=options.disabled | {"offload"})
+        options = replace(options, disabled=options.disabled | self._without)
         return build_body(self.function, given(feed_shapes), options)
 
 
@@ -48,14 +64,17 @@ class OffloadKernel:
     """The programs of one `_Offload` node.
 
     A run for new shapes makes a program and requests its kernels. Until they are loaded, and where
-    the device has none, the host's plan of the same nodes answers.
+    the device has none, the host's plan of the same nodes answers. A loop that the device cannot
+    run whole is the host's, with programs of the nodes in its body.
     """
 
     def __init__(self, node: Node) -> None:
         self.offloaded = node.attrs["offloaded"]
-        self._programs: dict[tuple[ArgumentType, ...], DeviceProgram | str] = {}
+        self._has_loops = self.offloaded.function.graph.has_trait(WHILE)
+        self._forms: dict[Types, GraphForm | str] = {}
         self._lock = threading.Lock()
         self._host_plan: BodyPlan | None = None
+        self._loop_plan: BodyPlan | None = None
 
     def __call__(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         values = [edge_value(value) for value in inputs]
@@ -66,10 +85,13 @@ class OffloadKernel:
                 for v, t in zip(values, types_of(values), strict=True)
             ]
         )
-        program = self._programs.get(types)
-        if program is None:
-            program = self._make(session, types)
-        if isinstance(program, DeviceProgram):
+        form = self._forms.get(types)
+        if form is None:
+            form = self._make(session, types)
+        program = form if isinstance(form, str) else form.program(values)
+        if isinstance(form, GraphForm) and isinstance(program, DeviceProgram):
+            if form.unrolls and ctx.step.cancellation.cancelled:
+                raise cancelled()
             kernels = session.node_kernels
             if all(kernels.lookup(source) is not None for source in program.sources):
                 return program.run(values, kernels.lookup)
@@ -80,51 +102,59 @@ class OffloadKernel:
             refused = [kernels.refused(source) for source in program.sources]
             reason = next((text for text in refused if text), "")
             if reason:
-                self._programs[types] = reason
+                form.refuse(values, reason)
+        elif self._has_loops and session.jit != "off":
+            return self._run_loops_on_host(ctx, session, values, types)
         return self._run_on_host(ctx, session, values, types)
 
     def __del__(self) -> None:
-        if self._host_plan is not None:
-            self._host_plan.release()
+        for plan in (self._host_plan, self._loop_plan):
+            if plan is not None:
+                plan.release()
 
-    def programs(self) -> list[tuple[tuple[ArgumentType, ...], DeviceProgram | str]]:
-        """Return programs, or reasons for having none, by argument types."""
+    def programs(self) -> list[tuple[Types, str, DeviceProgram | str]]:
+        """Return programs, or reasons for having none, by argument types and numbers."""
         with self._lock:
-            return list(self._programs.items())
+            forms = list(self._forms.items())
+        return [
+            (types, numbers, program)
+            for types, form in forms
+            for numbers, program in ([("", form)] if isinstance(form, str) else form.programs())
+        ]
 
     def explain(self) -> str:
         """Return a paragraph on the nodes and the programs so far."""
         lines = [self.offloaded.explain()]
-        for types, program in self.programs():
+        for types, numbers, program in self.programs():
             given = ", ".join(str(list(t)) if isinstance(t, tuple) else str(t) for t in types)
+            given = f"({given}), {numbers}" if numbers else f"({given})"
             if isinstance(program, str):
-                lines.append(f"  for ({given}): by the host: {program}")
+                place = "with loops of the host" if self._has_loops else "by the host"
+                lines.append(f"  for {given}: {place}: {program}")
                 continue
             lines.append(
-                f"  for ({given}): {program.launches} launches, {program.device_bytes} bytes of "
+                f"  for {given}: {program.launches} launches, {program.device_bytes} bytes of "
                 "device memory"
             )
             lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
         return "\n".join(lines)
 
-    def _make(self, session: PlanHost, types: tuple[ArgumentType, ...]) -> DeviceProgram | str:
+    def _make(self, session: PlanHost, types: Types) -> GraphForm | str:
         with self._lock:
-            found = self._programs.get(types)
+            found = self._forms.get(types)
             if found is not None:
                 return found
             made = self._build(session, types)
-            if isinstance(made, DeviceProgram):
-                session.node_kernels.request(made.sources)
-            else:
+            if isinstance(made, str):
                 settings.say("placement", "%s run on the host: %s", self.offloaded.explain(), made)
-            if len(self._programs) >= MAX_PROGRAMS:
-                dropped = self._programs.pop(next(iter(self._programs)))
-                if isinstance(dropped, DeviceProgram):
+            if len(self._forms) >= MAX_FORMS:
+                dropped = self._forms.pop(next(iter(self._forms)))
+                if isinstance(dropped, GraphForm):
                     dropped.close()
-            self._programs[types] = made
+            self._forms[types] = made
             return made
 
-    def _build(self, session: PlanHost, types: tuple[ArgumentType, ...]) -> DeviceProgram | str:
+    def _build(self, session: PlanHost, types: Types) -> GraphForm | str:
         from tfjit.passes.manager.pass_context import PassContext
         from tfjit.passes.offload.outline_offloaded import offloaded_body
 
@@ -139,18 +169,33 @@ class OffloadKernel:
                 ctx = PassContext(options=session.pass_options(), device=device.name)
                 graph = offloaded_body(self.offloaded.function, given(types), ctx)
                 lowered = lower(graph, session.find_variable, len(types), variables, device.backend)
-                taken, kept = self.offloaded.taken, self.offloaded.kept
-                state = session.state.node_state
-                return DeviceProgram(lowered, accelerator, state, taken, kept)
+                return GraphForm(
+                    lowered,
+                    accelerator,
+                    session.state.node_state,
+                    session.node_kernels.request,
+                    self.offloaded.taken,
+                    self.offloaded.kept,
+                )
         except (Unsupported, NotStatic, OpError) as why:
             return str(why)
+
+    def _run_loops_on_host(
+        self, ctx: OpContext, session: PlanHost, values: Sequence[object], types: Types
+    ) -> Sequence[object]:
+        """Answer by the host's loops over programs of the device."""
+        with self._lock:
+            if self._loop_plan is None:
+                function = self.offloaded.function
+                self._loop_plan = _PlanWithout(session, function, "offload_loops")
+        return self._by_plan(self._loop_plan, ctx, session, values, types)
 
     def _run_on_host(
         self,
         ctx: OpContext,
         session: PlanHost,
         values: Sequence[object],
-        types: tuple[ArgumentType, ...],
+        types: Types,
     ) -> Sequence[object]:
         """Answer by the host's plan of the nodes.
 
@@ -159,9 +204,20 @@ class OffloadKernel:
         with self._lock:
             if self._host_plan is None:
                 function = hosted(self.offloaded.function, session.devices.default.name)
-                self._host_plan = _HostPlan(session, function)
+                self._host_plan = _PlanWithout(session, function, "offload", "offload_loops")
+        return self._by_plan(self._host_plan, ctx, session, values, types)
+
+    def _by_plan(
+        self,
+        plan: BodyPlan,
+        ctx: OpContext,
+        session: PlanHost,
+        values: Sequence[object],
+        types: Types,
+    ) -> Sequence[object]:
+        """Answer by a plan of host arrays."""
         arrays = [v.numpy() if isinstance(v, DeviceTensor) else v for v in values]
-        results = self._host_plan.body(types).call(arrays, ctx.step)
+        results = plan.body(types).call(arrays, ctx.step)
         if not self.offloaded.kept:
             return results
         accelerator = session.devices.accelerator(self.offloaded.device)

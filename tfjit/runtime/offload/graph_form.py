@@ -1,0 +1,126 @@
+"""Keep an offloaded graph's programs for one tuple of argument shapes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.framework.errors import OpError
+from tfjit.kernels.registry import Unsupported
+from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.offload.loop_unrolling import deciding_feeds, unroll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tfjit.kernels.ir.accelerator import Accelerator
+    from tfjit.kernels.source import KernelSource
+    from tfjit.runtime.lowering.lowered import Lowered
+    from tfjit.runtime.offload.device_program import NodeState
+
+    Numbers = tuple[bytes, ...]
+
+AT_ONCE: Final = 4
+MAX_UNROLLED: Final = 8
+"""Programs with unrolled loops, each with memory; numbers beyond these get none."""
+MAX_SEEN: Final = 256
+
+
+class GraphForm:
+    """A lowered graph with its programs.
+
+    A graph without loops has one. One with loops has a program for each tuple of the numbers that
+    decide on iterations: the first few at once, another when it comes again, since a program of
+    many instructions pays from its second run on. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        accelerator: Accelerator,
+        node_state: NodeState,
+        request: Callable[[tuple[KernelSource, ...]], object],
+        taken: Set[int] = frozenset(),
+        kept: Set[int] = frozenset(),
+    ) -> None:
+        """Raise Unsupported where the accelerator has no form of the graph.
+
+        request: called with a new program's kernels. taken, kept: as `DeviceProgram` has them.
+        """
+        self.unrolls = lowered.has_loops
+        self._lowered, self._accelerator = lowered, accelerator
+        self._node_state, self._request = node_state, request
+        self._taken, self._kept = taken, kept
+        self._deciding = deciding_feeds(lowered) if self.unrolls else ()
+        self._lock = threading.Lock()
+        # None for numbers that came once
+        self._programs: dict[Numbers, DeviceProgram | str | None] = {}
+        if not self.unrolls:
+            self._programs[()] = self._made(lowered)
+
+    def program(self, values: Sequence[object]) -> DeviceProgram | str:
+        """Return the program for arguments, or the reason for having none."""
+        numbers = self._numbers(values)
+        found = self._programs.get(numbers)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._programs.get(numbers)
+            if found is not None:
+                return found
+            made = sum(program is not None for program in self._programs.values())
+            if made >= AT_ONCE and numbers not in self._programs:
+                if len(self._programs) < MAX_SEEN:
+                    self._programs[numbers] = None
+                return "these numbers came for the first time"
+            if sum(isinstance(p, DeviceProgram) for p in self._programs.values()) >= MAX_UNROLLED:
+                return f"there are {MAX_UNROLLED} programs for other numbers"
+            try:
+                known = {k: np.asarray(values[k]).copy() for k in self._deciding}
+                found = self._made(unroll(self._lowered, known))
+            except (Unsupported, OpError) as why:
+                found = str(why)
+            self._programs[numbers] = found
+            return found
+
+    def refuse(self, values: Sequence[object], reason: str) -> None:
+        """Note that a kernel of a program cannot be had."""
+        with self._lock:
+            self._programs[self._numbers(values)] = reason
+
+    def programs(self) -> list[tuple[str, DeviceProgram | str]]:
+        """Return programs, or reasons for having none, with their numbers."""
+        with self._lock:
+            known = list(self._programs.items())
+        return [(self._text(numbers), p) for numbers, p in known if p is not None]
+
+    def close(self) -> None:
+        """Free the programs' memory."""
+        with self._lock:
+            for program in self._programs.values():
+                if isinstance(program, DeviceProgram):
+                    program.close()
+
+    def _made(self, lowered: Lowered) -> DeviceProgram:
+        program = DeviceProgram(
+            lowered, self._accelerator, self._node_state, self._taken, self._kept
+        )
+        self._request(program.sources)
+        return program
+
+    def _numbers(self, values: Sequence[object]) -> Numbers:
+        return tuple([np.asarray(values[k]).tobytes() for k in self._deciding])
+
+    def _text(self, numbers: Numbers) -> str:
+        found = []
+        for k, text in zip(self._deciding, numbers, strict=True):
+            value = self._lowered.feeds[k]
+            array = np.frombuffer(text, value.dtype.as_numpy_dtype).reshape(value.shape)
+            found.append(f"argument {k} = {array.tolist()}")
+        return ", ".join(found)
+
+
+__all__ = ["GraphForm"]
