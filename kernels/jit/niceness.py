@@ -1,8 +1,8 @@
 """Give other processes more of the cores.
 
 Linux may share the cores among sessions first (`sched_autogroup`), and among the processes of one
-session by their niceness. A process that leads a session of its own then counts as much as all of
-its parent, however nice it is, until its group is nice, too.
+session by their niceness. A process that leads a new session then counts as much as all of its
+parent's, however nice it is, until its group is nice, too.
 """
 
 from __future__ import annotations

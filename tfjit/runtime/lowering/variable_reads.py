@@ -1,4 +1,4 @@
-"""Find the reads of variables that share memory, and those that a write overtakes."""
+"""Find reads of variables that share memory or are overtaken."""
 
 from __future__ import annotations
 
