@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -23,11 +24,14 @@ def refusing(is_bad: Callable[[KernelSource], bool]) -> Iterator[list[KernelSour
     for source in filter(is_bad, loaded):
         del store._loaded[source]
 
+    lock, over = threading.Lock(), threading.Event()
+
     def planted_load_or_queue(sources: list[KernelSource]) -> None:
-        for source in filter(is_bad, sources):
-            refused.append(source)
-            store._refuse(source, "planted")
-        load_or_queue([source for source in sources if not is_bad(source)])
+        with lock:  # a thread of the background may come here at the end
+            for source in () if over.is_set() else filter(is_bad, sources):
+                refused.append(source)
+                store._refuse(source, "planted")
+        load_or_queue([source for source in sources if over.is_set() or not is_bad(source)])
 
     def planted_load_named(
         kernels: Iterable[tuple[KernelSource, str]], ir_names: Mapping[str, str]
@@ -45,6 +49,8 @@ def refusing(is_bad: Callable[[KernelSource], bool]) -> Iterator[list[KernelSour
         try:
             yield refused
         finally:
-            for source in refused:
-                store._refused.pop(source, None)
+            with lock:
+                over.set()
+                for source in refused:
+                    store._refused.pop(source, None)
     store._loaded.update(loaded)

@@ -259,7 +259,7 @@ def test_get_pool_is_shared_and_not_larger_than_the_machine() -> None:
 
 def run_python(body: str) -> None:
     script = f"""if True:
-        import os, sys, threading
+        import ctypes, os, sys, threading
         sys.path.insert(0, {str(Path(__file__).parents[3])!r})
         import numpy as np
         from tfjit.kernels.executor import table_executor
@@ -301,6 +301,8 @@ def test_exit_while_a_thread_runs_a_step() -> None:
                 table_executor.get()(table.words)
         threading.Thread(target=work, daemon=True).start()
         assert wait_until(lambda: counts[0] > 100)
+        for kept in (args, counts, table, store):  # the thread runs on while globals are dropped
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
         print("done", flush=True)
     """)
 
