@@ -18,6 +18,7 @@ from tfjit.framework.op_defs.op_def import registry
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("passes", "tfjit/runtime", "kernels", "tfjit/framework")
 TABLES: Final = {
+    "kernels/cpu/data_movement/scatter.py": "COPY_OPS SEGMENT_OPS",
     "kernels/cpu/elementwise/sparse_math.py": "_SCALAR_OPS",
     "kernels/cpu/fused.py": "ANCHORS",
     "kernels/cpu/loop_program/text.py": "_COMPARISONS",

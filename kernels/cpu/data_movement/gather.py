@@ -99,8 +99,7 @@ def gather_extents(spec: NodeSpec) -> tuple[int, int, int, int, int]:
     """Return the extents of a gather along an axis.
 
     They are batches, outer elements, indices of a batch, the limit of indices, inner elements.
-    Raises Unsupported for an unknown axis, and for an axis
-    or batch dims that do not fit.
+    Raises Unsupported for an unknown axis, and for an axis or batch dims that do not fit.
     """
     params, indices = spec.inputs[0], spec.inputs[1]
     rank = len(params.shape)

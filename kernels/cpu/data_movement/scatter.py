@@ -435,15 +435,14 @@ def start_launch(spec: NodeSpec, scatter: Scatter) -> Launch:
     return made
 
 
-@native(
-    "ScatterNd",
-    "ScatterNdNonAliasingAdd",
-    "TensorScatterAdd",
-    "TensorScatterSub",
-    "TensorScatterMax",
-    "TensorScatterMin",
-    "TensorScatterUpdate",
+COPY_OPS: Final = (
+    *("ScatterNd", "ScatterNdNonAliasingAdd", "TensorScatterAdd", "TensorScatterSub"),
+    *("TensorScatterMax", "TensorScatterMin", "TensorScatterUpdate"),
 )
+"""Op types of scatters into a filled or copied tensor."""
+
+
+@native(*COPY_OPS)
 def _scatter_nd(spec: NodeSpec) -> NativeCall:
     refuse_policies(spec)
     scatter = scatter_into_copy(spec)
@@ -481,7 +480,11 @@ def segment_scatter(spec: NodeSpec) -> Scatter:
     return Scatter(combination, 1, Pointer("in", 1), Pointer("in", 0), (constant,), moved)
 
 
-@native("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
+SEGMENT_OPS: Final = tuple(f"UnsortedSegment{kind}" for kind in ("Sum", "Prod", "Max", "Min"))
+"""Op types of sums and extremes of segments in any order."""
+
+
+@native(*SEGMENT_OPS)
 def _unsorted_segment(spec: NodeSpec) -> NativeCall:
     scatter = segment_scatter(spec)
     first = start_launch(spec, scatter)

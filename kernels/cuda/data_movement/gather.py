@@ -12,7 +12,7 @@ from tfjit.kernels.cpu.data_movement.gather import gather_extents
 from tfjit.kernels.cpu.data_movement.scatter import gather_nd_extents
 from tfjit.kernels.cuda.data_movement.strided_copy import IMPORT
 from tfjit.kernels.cuda.template import element_kinds
-from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for, source
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.cuda.template.row_order import row_index
@@ -119,16 +119,13 @@ def _gather_nd(spec: NodeSpec) -> NativeCall:
     raw = element_kinds.raw_kind(size)
     text.line(f"from_p = ptr_{raw}({text.argument('params', Pointer('in', 0))})")
     text.line(f"to_p = ptr_{raw}({text.argument('out', Pointer('out', 0))})")
-    text.line("i = unit()")
-    text.line("step = units()")
-    with text.block("while i < count:"):
+    with grid_stride(text, "i", "count"):
         text.split("i", "number", "word", "inner")
         index.write_row(text, "number")
         with text.block("if target_row < rows:"):
             text.line("st(to_p, i, ld(from_p, target_row * inner + word))")
         with text.block("else:"):
             text.line(f"st(to_p, i, {_zero(size)})")
-        text.line("i = advance(i, step)")
     what = f"gather words of {size} bytes by vectors of {len(limits)} {index.kind}"
     launch = text.launch(what, "gather_nd", __name__, grid_for(count))
     return NativeCall((launch,), bytes_moved=2 * out.nbytes + indices.nbytes)

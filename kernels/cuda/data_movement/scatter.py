@@ -16,6 +16,8 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.data_movement import variable_scatter
 from tfjit.kernels.cpu.data_movement.scatter import (
+    COPY_OPS,
+    SEGMENT_OPS,
     Scatter,
     combined,
     scatter_into_copy,
@@ -26,7 +28,7 @@ from tfjit.kernels.cpu.data_movement.strided_copy import copies_by
 from tfjit.kernels.cuda.data_movement.gather import refuse_errors, widest_words
 from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
 from tfjit.kernels.cuda.template import element_kinds
-from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.cuda.template.row_order import RowIndex, ordered_updates, row_index
@@ -142,16 +144,13 @@ def _atomic_launch(combination: _Combination, index: RowIndex, inner: int, what:
     text.argument("inner", inner)
     index.write_head(text)
     combination.write_head(text)
-    text.line("from_at = unit()")
-    text.line("grid_step = units()")
-    with text.block("while from_at < count:"):
+    with grid_stride(text, "from_at", "count"):
         text.split("from_at", "number", "column", "inner")
         index.write_row(text, "number")
         with text.block("if target_row < rows:"):
             combination.write_value(text)
             value = "-v" if combination.kind == "Sub" else "v"
             text.line(f"{combination.atomic}(to_p, target_row * inner + column, {value})")
-        text.line("from_at = advance(from_at, grid_step)")
     return text.launch(what, what, __name__, grid_for(count))
 
 
@@ -194,23 +193,13 @@ def _into_copy(spec: NodeSpec, scatter: Scatter) -> NativeCall:
     )
 
 
-@device_native(
-    "ScatterNd",
-    "ScatterNdNonAliasingAdd",
-    "TensorScatterAdd",
-    "TensorScatterSub",
-    "TensorScatterMax",
-    "TensorScatterMin",
-    "TensorScatterUpdate",
-)
+@device_native(*COPY_OPS)
 def _scatter_nd(spec: NodeSpec) -> NativeCall:
     refuse_errors(spec)
     return _into_copy(spec, scatter_into_copy(spec))
 
 
-@device_native(
-    "UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"
-)
+@device_native(*SEGMENT_OPS)
 def _unsorted_segment(spec: NodeSpec) -> NativeCall:
     if not spec.outputs[0].size:
         return NativeCall(())

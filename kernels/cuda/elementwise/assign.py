@@ -10,7 +10,7 @@ import numpy as np
 from tfjit.kernels.cuda.elementwise.loop_text import FLAT, LoopOperand, write_loop
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.element_kinds import VECTOR_BYTES
-from tfjit.kernels.cuda.template.kernel_text import KernelText
+from tfjit.kernels.cuda.template.kernel_text import KernelText, grid_stride
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.ir.scalar_program import Program, ScalarOp
@@ -28,12 +28,9 @@ def copy_launch(target: Word, source: Word, nbytes: int) -> CudaLaunch:
     text.line("to_p = ptr_u32(target)")
     text.line("from_p = ptr_u32(origin)")
     text.line("count = size >> 4")
-    text.line("u = unit()")
-    text.line("step = units()")
-    with text.block("while u < count:"):
+    with grid_stride(text, "u", "count"):
         text.line("v = ld_vec4(from_p, u * 4)")
         text.line("st_vec4(to_p, u * 4, v[0], v[1], v[2], v[3])")
-        text.line("u = advance(u, step)")
     text.line("i = (count << 4) + unit()")
     with text.block("if i < size:"):
         text.line("st(ptr_u8(target), i, ld(ptr_u8(origin), i))")

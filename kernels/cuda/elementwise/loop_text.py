@@ -9,7 +9,7 @@ from typing import Final
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cuda.template import element_kinds
-from tfjit.kernels.cuda.template.kernel_text import KernelText
+from tfjit.kernels.cuda.template.kernel_text import KernelText, grid_stride
 from tfjit.kernels.ir.scalar_program import Program
 from tfjit.kernels.registry import Pointer
 
@@ -162,9 +162,7 @@ def write_loop(
             text.argument(f"n{d}", dims[d] // width if d == rank - 1 else dims[d])
     write_pointers(text, operands)
     flat = "at" if width > 1 else "u"
-    text.line("u = unit()")
-    text.line("step = units()")
-    with text.block("while u < count:"):
+    with grid_stride(text, "u", "count"):
         if width > 1:
             text.line(f"at = u * {width}")
         if rank == 1:
@@ -176,7 +174,6 @@ def write_loop(
             text.split("rest", "i0", "i1", "n1")
         lanes = write_values(text, operands, width, flat)
         write_results(text, program, operands, lanes, flat)
-        text.line("u = advance(u, step)")
     if rank == 1 and width > 1:
         text.line(f"i0 = count * {width} + unit()")
         with text.block("if i0 < n:"):

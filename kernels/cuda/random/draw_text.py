@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tfjit.kernels.cpu.random.draws import Draw, definitions
 from tfjit.kernels.cuda.template import element_kinds
+from tfjit.kernels.cuda.template.kernel_text import grid_stride
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for, source
 from tfjit.kernels.registry import Pointer, Word
 from tfjit.kernels.source import Source
@@ -67,9 +68,7 @@ def draw_launch(
         if bounds:
             s.line("low, span = uint64(lowest), uint64(width)")
         s.line(f"groups = (n + {per - 1}) >> {per.bit_length() - 1}")
-        s.line("g = unit()")
-        s.line("step = units()")
-        with s.block("while g < groups:"):
+        with grid_stride(s, "g", "groups"):
             for line in draw.body.splitlines():
                 s.line(line)
             s.line(f"i = {per} * g")
@@ -79,7 +78,6 @@ def draw_launch(
                 for k, name in enumerate(draw.names):
                     with s.block(f"if i + {k} < n:"):
                         s.line(f"st(out, i + {k}, {name})")
-            s.line("g = advance(g, step)")
     words: tuple[Word, ...] = (count, Pointer("out"), *stream, *bounds)
     return CudaLaunch(
         source(s.text(), len(names), title, module), words, grid=grid_for(-(-count // per))

@@ -13,7 +13,7 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.reduction.argmax import searched_extents
 from tfjit.kernels.cuda.reduction.steps import WARP
 from tfjit.kernels.cuda.template import element_kinds
-from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
@@ -121,14 +121,11 @@ def _columns_launch(
     text.line(f"x_p = {element_kinds.pointer(dtype, text.argument('x_at', Pointer('in', 0)))}")
     text.line(f"y_p = {element_kinds.pointer(index, text.argument('y_at', Pointer('out', 0)))}")
     text.line("apart = 1")
-    text.line("u = unit()")
-    text.line("step = units()")
-    with text.block("while u < count:"):
+    with grid_stride(text, "u", "count"):
         text.split("u", "row", "column", "inner")
         text.line("base = row * length * inner + column")
         _write_search(text, largest, dtype, "0", "inner")
         text.line(f"st(y_p, u, {index.name}(at))")
-        text.line("u = advance(u, step)")
     return text.launch(f"{title} along columns", title, __name__, grid_for(outer * inner))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cuda.template import element_kinds
-from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import grid_for
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
@@ -33,9 +33,7 @@ def _bound(spec: NodeSpec) -> NativeCall:
         ("y", Pointer("out", 0), out.dtype),
     ):
         text.line(f"{name}_p = {element_kinds.pointer(kind, text.argument(f'{name}_at', place))}")
-    text.line("u = unit()")
-    text.line("step = units()")
-    with text.block("while u < count:"):
+    with grid_stride(text, "u", "count"):
         text.split("u", "row", "number", "many")
         text.line(f"value = {expressions.loaded(dtype, 'ld_ro(v_p, u)')}")
         text.line("lo = int64(0)")
@@ -50,7 +48,6 @@ def _bound(spec: NodeSpec) -> NativeCall:
             text.line("lo = select(before, middle + 1, lo)")
             text.line("hi = select(before, hi, middle)")
         text.line(f"st(y_p, u, {out.dtype.name}(lo))")
-        text.line("u = advance(u, step)")
     title = f"{spec.op.lower()} of {dtype.name} as {out.dtype.name}"
     launch = text.launch(title, title, __name__, grid_for(values.size))
     return NativeCall((launch,), bytes_moved=rows.nbytes + values.nbytes + out.nbytes)

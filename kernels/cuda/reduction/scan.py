@@ -10,7 +10,7 @@ from tfjit.kernels.cpu.reduction import reducers
 from tfjit.kernels.cpu.reduction.scan import KINDS, scanned_extents
 from tfjit.kernels.cuda.reduction import steps
 from tfjit.kernels.cuda.template import element_kinds
-from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import THREADS, CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
@@ -110,9 +110,7 @@ def _columns_launch(
     text.argument("length", length)
     text.argument("inner", inner)
     _pointers(text, dtype)
-    text.line("u = unit()")
-    text.line("step = units()")
-    with text.block("while u < count:"):
+    with grid_stride(text, "u", "count"):
         text.split("u", "row", "column", "inner")
         text.line("base = row * length * inner + column")
         text.line(f"total = {_start(kind, dtype)}")
@@ -126,7 +124,6 @@ def _columns_launch(
             if not exclusive:
                 text.line(f"st(y_p, at, {expressions.stored(dtype, 'total')})")
             text.line("i += 1")
-        text.line("u = advance(u, step)")
     return text.launch(f"{title} along columns", title, __name__, grid_for(outer * inner))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from tfjit.kernels.cuda.template import element_kinds, launches
 from tfjit.kernels.cuda.template.launches import CudaLaunch
@@ -51,6 +52,19 @@ class KernelText(Source):
         """Return the launch of the finished kernel."""
         source = self.source(comment, title, module)
         return CudaLaunch(source, tuple(self.words), grid=grid, block=block)
+
+
+@contextmanager
+def grid_stride(text: Source, unit: str, count: str) -> Iterator[None]:
+    """Append a loop in which the grid's threads take units in turn.
+
+    unit: the variable of the unit's number. count: the number of units.
+    """
+    text.line(f"{unit} = unit()")
+    text.line("grid_step = units()")
+    with text.block(f"while {unit} < {count}:"):
+        yield
+        text.line(f"{unit} = advance({unit}, grid_step)")
 
 
 def fits_32_bits(sizes: Sequence[int]) -> bool:

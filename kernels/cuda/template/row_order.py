@@ -14,7 +14,7 @@ from math import prod
 from typing import Final, Protocol
 
 from tfjit.kernels.cpu.template.indexed_rows import index_kind
-from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import CudaLaunch, grid_for
 from tfjit.kernels.cuda.template.sort import PLACE, Sorted, sort_rows
 from tfjit.kernels.registry import NodeSpec, Pointer, Unsupported
@@ -136,9 +136,7 @@ def _updates_launch(
     text.argument("rows", index.rows)
     text.line(f"order_p = ptr_i64({text.argument('order', order.records)})")
     update.write_head(text)
-    text.line("u = unit()")
-    text.line("grid_step = units()")
-    with text.block("while u < units_in_all:"):
+    with grid_stride(text, "u", "units_in_all"):
         text.split("u", "number", "column", "inner")
         text.line("record = ld(order_p, number)")
         text.line("row = record >> 32")
@@ -153,7 +151,6 @@ def _updates_launch(
             else:
                 _write_updates(text, update)
             update.write_store(text)
-        text.line("u = advance(u, grid_step)")
     return text.launch(what, what, module, grid_for(units))
 
 

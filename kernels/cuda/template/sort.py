@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits
+from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import MAX_BLOCKS, THREADS, CudaLaunch, grid_for
 from tfjit.kernels.registry import Pointer, Unsupported
 
@@ -306,9 +306,7 @@ def _merge_launch(
     text.argument("keep", keep)
     buffer.write_head(text)
     end.write_head(text)
-    text.line("u = unit()")
-    text.line("step = units()")
-    with text.block("while u < total:"):
+    with grid_stride(text, "u", "total"):
         text.split("u", "row", "i", "length")
         buffer.write_load(text, "from", "u")
         text.line("run = i >> shift")
@@ -331,7 +329,6 @@ def _merge_launch(
         text.line("rank = pair + i - (run << shift) + lo - first")
         with text.block("if rank < keep:"):
             end.write_element(text)
-        text.line("u = advance(u, step)")
     title = _title(wide, what)
     return text.launch(f"merge runs, {title}", f"merge, {title}", module, grid_for(total))
 

@@ -354,3 +354,47 @@ def test_tensorflows_rules() -> None:
         # a device of the host changes nothing
         plain = session._make_callable_from_options(message(["x:0"], ["y:0"], CPU, CPU))
         assert isinstance(plain(X)[0], np.ndarray)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("trips", [0, 3])
+def test_a_loop_leaves_the_rows_of_a_fed_tensor_as_they_are(trips: int) -> None:
+    """Rows are written into an array of the program, and the results stay on the device."""
+    fed, weights = X.reshape(4, 1, 5), np.linspace(-1, 1, 25, dtype=np.float32).reshape(5, 5)
+    with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
+        x = tf.placeholder(tf.float32, [4, 1, 5], name="x")
+        ops, shape = tf.raw_ops, tf.constant([1, 5])
+        rows = ops.TensorListFromTensor(tensor=x, element_shape=shape)
+
+        def body(i: Any, state: Any, rows: Any) -> Any:
+            row = ops.TensorListGetItem(
+                input_handle=rows, index=i + 1, element_shape=shape, element_dtype=tf.float32
+            )
+            state = tf.tanh(tf.matmul(state, weights) + row)
+            written = ops.TensorListSetItem(input_handle=rows, index=i, item=state * 2.0)
+            return i + 1, state, written
+
+        _, state, rows = tf.while_loop(lambda i, *_: i < trips, body, (0, x[0] * 0.5, rows))
+        tf.identity(state, name="state")
+        stacked = ops.TensorListStack(
+            input_handle=rows, element_shape=shape, element_dtype=tf.float32, num_elements=4
+        )
+        tf.identity(stacked, name="rows")
+    with tf.Session(graph=graph, config=ConfigProto(allow_soft_placement=True)) as session:
+        expected = session.run(["state:0", "rows:0"], {"x:0": fed})
+        step = session._make_callable_from_options(message(["x:0"], ["state:0", "rows:0"]))
+        kept = DeviceTensor.of_array(backend_for("GPU").accelerator(0), fed)
+        for _ in range(5):  # recurring addresses are bound in place
+            found = step(kept)
+            assert session.wait_until_compiled(60)
+            for value, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(value.numpy(), other, rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(kept.numpy(), fed)
+        explained = session.explain(["state:0", "rows:0"], {"x:0": (4, 1, 5)}).nodes
+        assert {node.op for node in explained} & {"While", "StatelessWhile", "_Loop"} == set()
+    wanted = [fed[0] * 0.5, fed.copy()]
+    for i in range(trips):
+        wanted[0] = np.tanh(wanted[0] @ weights + wanted[1][i + 1])
+        wanted[1][i] = wanted[0] * 2
+    for value, other in zip(expected, wanted, strict=True):
+        np.testing.assert_allclose(value, other, rtol=1e-5, atol=1e-6)
