@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import random
+from pathlib import Path
 from typing import Any
 
-import tensorflow as tf  # noqa: F401  - first, on purpose
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import Message
 from tensorflow.core.example import example_pb2
@@ -52,8 +55,40 @@ _ROOTS = (
 )
 
 
-# Messages of event.proto that no file holds: a worker's heartbeats.
+# Files without a Python module, after those that they import. TensorFlow's library holds them
+# encoded, as all generated C++ code does.
+_EMBEDDED = ("named_tensor", "master", "worker")
+
+
+def _embedded_files() -> list[FileDescriptor]:
+    """Return the files of `_EMBEDDED`, as TensorFlow's library has them."""
+    pool = descriptor_pool.Default()
+    found = []
+    package = Path(tf.__file__).parent
+    libraries = [package / "libtensorflow_framework.so.2", package / "libtensorflow_cc.so.2"]
+    for stem in _EMBEDDED:
+        name = f"tensorflow/core/protobuf/{stem}.proto".encode()
+        for library in libraries:
+            with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
+                start = m.find(b"\x0a" + bytes([len(name)]) + name + b"\x12\x0atensorflow")
+                if start >= 0:
+                    last = b"\x62\x06proto3"
+                    encoded = m[start : m.find(last, start) + len(last)]
+                    pool.Add(descriptor_pb2.FileDescriptorProto.FromString(encoded))
+                    break
+        found.append(pool.FindFileByName(name.decode()))
+    return found
+
+
+# Messages that no file holds: a worker's heartbeats (event.proto), and collectives (worker.proto).
 _LEFT_OUT = {
+    "CompleteGroupRequest",
+    "CompleteGroupResponse",
+    "CompleteInstanceRequest",
+    "CompleteInstanceResponse",
+    "GetStepSequenceRequest",
+    "GetStepSequenceResponse",
+    "StepSequence",
     "RequestedExitCode",
     "WatchdogConfig",
     "WorkerHealth",
@@ -76,8 +111,8 @@ def _theirs() -> tuple[dict[str, Descriptor], dict[str, EnumDescriptor]]:
     Those named here and all that they reference.
     """
     files: dict[str, FileDescriptor] = {}
-    for module in _ROOTS:
-        _files(module.DESCRIPTOR, files)
+    for root in [*(module.DESCRIPTOR for module in _ROOTS), *_embedded_files()]:
+        _files(root, files)
     messages = {
         name: d
         for file in files.values()
