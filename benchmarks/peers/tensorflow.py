@@ -38,6 +38,8 @@ class Default(SessionCandidate):
         config = tf.compat.v1.ConfigProto(
             intra_op_parallelism_threads=self.workload.intra_threads or threads,
             inter_op_parallelism_threads=threads,
+            # without them, the first session of the process sets the number for all
+            use_per_session_threads=True,
         )
         self.session = tf.compat.v1.Session(graph=graph, config=config)
         self.take_keys(graph)

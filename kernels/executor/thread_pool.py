@@ -265,8 +265,13 @@ def get_pool(num_threads: int = 0, spinning: bool = True) -> IntraOpPool:
 
 
 def _stop_all() -> None:
+    """Stop the helpers at the end of the process.
+
+    The pools' memory stays: a daemon thread may run a step until the process is gone.
+    """
     for pool in list(_pools.values()):
         pool.stop()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
 
 
 def _after_fork_in_child() -> None:

@@ -60,7 +60,6 @@ class _Pages:
     """Take pages from mapped chunks; safe under the loader's lock."""
 
     def __init__(self) -> None:
-        self._chunks: list[mmap.mmap] = []  # mapped for the life of the process
         self._begin = self._left = 0
 
     def take(self, size: int) -> int:
@@ -68,7 +67,8 @@ class _Pages:
         size = -(-size // _PAGE) * _PAGE
         if size > self._left:
             chunk = mmap.mmap(-1, max(size, _CHUNK_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            self._chunks.append(chunk)
+            # mapped until the process is gone: a daemon thread may run code while modules are freed
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(chunk))
             self._begin = ctypes.addressof(ctypes.c_char.from_buffer(chunk))
             self._left = len(chunk)
         address = self._begin

@@ -301,7 +301,7 @@ def test_exit_while_a_thread_runs_a_step() -> None:
                 table_executor.get()(table.words)
         threading.Thread(target=work, daemon=True).start()
         assert wait_until(lambda: counts[0] > 100)
-        for kept in (args, counts, table, store):  # the thread runs on while globals are dropped
+        for kept in (args, counts, table):  # the thread runs on while globals are dropped
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
         print("done", flush=True)
     """)
