@@ -48,6 +48,11 @@ if TYPE_CHECKING:
         InterconnectLink,
         LocalLinks,
     )
+    from tfjit.protos.distributed_runtime_payloads_pb2 import (
+        GrpcPayloadContainer,
+        GrpcPayloadsLost,
+        WorkerPossiblyRestarted,
+    )
     from tfjit.protos.error_codes_pb2 import Code
     from tfjit.protos.event_pb2 import (
         Event,
@@ -259,6 +264,11 @@ _MODULES = {
         "DeviceLocality",
         "InterconnectLink",
         "LocalLinks",
+    ),
+    "distributed_runtime_payloads_pb2": (
+        "GrpcPayloadContainer",
+        "GrpcPayloadsLost",
+        "WorkerPossiblyRestarted",
     ),
     "error_codes_pb2": ("Code",),
     "event_pb2": (
@@ -517,6 +527,8 @@ __all__ = [
     "GraphDebugInfo",
     "GraphDef",
     "GraphOptions",
+    "GrpcPayloadContainer",
+    "GrpcPayloadsLost",
     "HistogramProto",
     "Int64List",
     "InterconnectLink",
@@ -625,6 +637,7 @@ __all__ = [
     "VerifierConfig",
     "VersionDef",
     "WhileContextDef",
+    "WorkerPossiblyRestarted",
 ]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # From the user down to the wire. A layer imports itself and those after it.
-LAYERS = ("client", "runtime", "passes", "kernels", "framework", "protos")
+LAYERS = ("client", "distributed", "runtime", "passes", "kernels", "framework", "protos")
 # Where the source of `tfjit.<layer>` stands in the tree.
 FOLDERS = {
     layer: ROOT / layer if layer in ("passes", "kernels", "protos") else ROOT / "tfjit" / layer
@@ -74,6 +74,7 @@ ROOMS = {
         *("autodiff.arrays", "autodiff.layers", "autodiff.images", "autodiff.sparse"),
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
+    "distributed": ("protocol", "worker", "master", "server", "session", ""),
     "client": ("session", "variables", "data", "rnn", "training", "saving", "packing", ""),
 }
 

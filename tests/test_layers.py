@@ -24,7 +24,7 @@ HOMES = {
     "networkx": "passes",
     "numba": "kernels",
     "llvmlite": "kernels",
-    "grpc": None,
+    "grpc": "distributed",
     "matplotlib": None,
     "tensorflow": None,
 }

@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 LAYERS = {
     "client": ROOT / "tfjit" / "client",
     "demo": ROOT / "tfjit" / "demo",
+    "distributed": ROOT / "tfjit" / "distributed",
     "framework": ROOT / "tfjit" / "framework",
     "kernels": ROOT / "kernels",
     "ops": ROOT / "tfjit" / "ops",

@@ -57,7 +57,12 @@ _ROOTS = (
 
 # Files without a Python module, after those that they import. TensorFlow's library holds them
 # encoded, as all generated C++ code does.
-_EMBEDDED = ("named_tensor", "master", "worker")
+_EMBEDDED = (
+    "tensorflow/core/protobuf/named_tensor.proto",
+    "tensorflow/core/protobuf/master.proto",
+    "tensorflow/core/protobuf/worker.proto",
+    "xla/tsl/protobuf/distributed_runtime_payloads.proto",
+)
 
 
 def _embedded_files() -> list[FileDescriptor]:
@@ -66,17 +71,17 @@ def _embedded_files() -> list[FileDescriptor]:
     found = []
     package = Path(tf.__file__).parent
     libraries = [package / "libtensorflow_framework.so.2", package / "libtensorflow_cc.so.2"]
-    for stem in _EMBEDDED:
-        name = f"tensorflow/core/protobuf/{stem}.proto".encode()
+    for path in _EMBEDDED:
+        name = path.encode()
         for library in libraries:
             with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as m:
-                start = m.find(b"\x0a" + bytes([len(name)]) + name + b"\x12\x0atensorflow")
+                start = m.find(b"\x0a" + bytes([len(name)]) + name + b"\x12")
                 if start >= 0:
                     last = b"\x62\x06proto3"
                     encoded = m[start : m.find(last, start) + len(last)]
                     pool.Add(descriptor_pb2.FileDescriptorProto.FromString(encoded))
                     break
-        found.append(pool.FindFileByName(name.decode()))
+        found.append(pool.FindFileByName(path))
     return found
 
 
@@ -285,7 +290,7 @@ def _by_name(descriptor: Descriptor) -> str:
 
 
 def _bare(full_name: str) -> str:
-    for prefix in ("tensorflow.error.", "tensorflow.", "tfjit."):
+    for prefix in ("tensorflow.error.", "tensorflow.distributed_runtime.", "tensorflow.", "tfjit."):
         if full_name.startswith(prefix):
             return full_name[len(prefix) :]
     return full_name

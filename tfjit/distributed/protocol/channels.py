@@ -1,0 +1,138 @@
+"""Calls to the services of another task over gRPC."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from tfjit.distributed.protocol import methods, status
+from tfjit.distributed.protocol.interfaces import Cancel
+from tfjit.framework import errors
+
+SCHEME: Final = "grpc://"
+_OPTIONS: Final = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # a task that was started again is found after a second, not after gRPC's two minutes
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # tasks of one process that talk to one address still have a connection each
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+Answered = Callable[[errors.OpError | None, Any], None]
+"""Takes (error, None) or (None, the answer)."""
+
+
+def import_grpc() -> Any:
+    """Return the module grpc. Raises UnimplementedError where it is not installed."""
+    try:
+        import grpc
+    except ImportError:
+        raise errors.UnimplementedError(
+            None,
+            None,
+            "Clusters need grpcio, which is not installed: pip install 'tfjit[grpc]'",
+        ) from None
+    return grpc
+
+
+def address_of(target: str) -> str:
+    """Return "host:port" of a target "grpc://host:port".
+
+    Raises InvalidArgumentError for a target without host or port.
+    """
+    address = target.removeprefix(SCHEME).rstrip("/")
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdigit() and int(port) < 1 << 16):
+        raise errors.InvalidArgumentError(
+            None, None, f'Could not interpret "{address}" as a host-port pair.'
+        )
+    return address
+
+
+class Channel:
+    """A connection to one task, which is made at the first call.
+
+    address: "host:port". credentials: grpc.ChannelCredentials for TLS, or None. Thread-safe.
+    """
+
+    def __init__(self, address: str, credentials: Any = None) -> None:
+        self.address = address
+        self._grpc = import_grpc()
+        self._channel = (
+            self._grpc.insecure_channel(address, _OPTIONS)
+            if credentials is None
+            else self._grpc.secure_channel(address, credentials, _OPTIONS)
+        )
+        self._lock = threading.Lock()
+        self._calls: dict[tuple[str, str], Any] = {}
+
+    def _method(self, service: str, method: str) -> Any:
+        """Return the callable of a method.
+
+        A request is a message or bytes; of RecvTensor, the answer stays bytes.
+        """
+        found = self._calls.get((service, method))
+        if found is None:
+            parse = None if method == "RecvTensor" else methods.response_class(method).FromString
+            with self._lock:
+                found = self._calls[service, method] = self._channel.unary_unary(
+                    methods.path(service, method),
+                    request_serializer=_serialize,
+                    response_deserializer=parse,
+                )
+        return found
+
+    def call(self, service: str, method: str, request: Any, timeout_s: float | None = None) -> Any:
+        """Return the answer to a request.
+
+        timeout_s: None for no limit. Raises the error of the answer's status. An interrupt of this
+        thread cancels the call.
+        """
+        future = self._method(service, method).future(request, timeout=timeout_s)
+        try:
+            return future.result()
+        except self._grpc.RpcError as error:
+            raise status.of_call(error, self.address) from None
+        except self._grpc.FutureCancelledError:
+            raise errors.CancelledError(None, None, f"{method} was cancelled.") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def start(
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        done: Answered,
+        timeout_s: float | None = None,
+    ) -> Cancel:
+        """Send a request; `done` gets the answer on a thread of gRPC.
+
+        Returns a function that gives the call up: `done` then gets CancelledError.
+        """
+
+        def over(future: Any) -> None:
+            if future.cancelled():
+                done(errors.CancelledError(None, None, f"{method} was cancelled."), None)
+            elif future.code() is not self._grpc.StatusCode.OK:
+                done(status.of_call(future, self.address), None)
+            else:
+                done(None, future.result())
+
+        future = self._method(service, method).future(request, timeout=timeout_s)
+        future.add_done_callback(over)
+        return future.cancel
+
+    def close(self) -> None:
+        """Cancel all calls and disconnect."""
+        self._channel.close()
+
+
+def _serialize(request: Any) -> bytes:
+    return request if isinstance(request, bytes) else request.SerializeToString()
+
+
+__all__ = ["SCHEME", "Answered", "Channel", "address_of", "import_grpc"]

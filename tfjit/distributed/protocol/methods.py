@@ -1,0 +1,42 @@
+"""The methods of TensorFlow's services: their paths and messages."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tfjit import protos
+
+MASTER: Final = "tensorflow.MasterService"
+WORKER: Final = "tensorflow.WorkerService"
+
+_METHODS: Final = {
+    MASTER: (
+        *("CreateSession", "ExtendSession", "PartialRunSetup", "RunStep", "CloseSession"),
+        *("ListDevices", "Reset", "MakeCallable", "RunCallable", "ReleaseCallable"),
+    ),
+    WORKER: (
+        *("GetStatus", "CreateWorkerSession", "DeleteWorkerSession", "RegisterGraph"),
+        *("DeregisterGraph", "RunGraph", "CleanupGraph", "CleanupAll", "RecvTensor"),
+        *("MarkRecvFinished", "Logging", "Tracing", "RecvBuf"),
+    ),
+}
+
+
+def method_names(service: str) -> tuple[str, ...]:
+    """Return the names of a service's methods."""
+    return _METHODS[service]
+
+
+def path(service: str, method: str) -> str:
+    """Return the path of a method in requests."""
+    return f"/{service}/{method}"
+
+
+def request_class(method: str) -> Any:
+    """Return the message class of a method's requests."""
+    return getattr(protos, f"{method}Request")
+
+
+def response_class(method: str) -> Any:
+    """Return the message class of a method's answers."""
+    return getattr(protos, f"{method}Response")
