@@ -1,0 +1,169 @@
+"""The worker of another task, over gRPC."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.protocol.interfaces import (
+    Cancel,
+    GraphCall,
+    GraphDone,
+    GraphResult,
+    WorkerInterface,
+    WorkerSessionCall,
+)
+from tfjit.distributed.protocol.methods import WORKER
+from tfjit.distributed.protocol.tensors import decode_received, fill, from_proto
+from tfjit.framework import errors
+from tfjit.runtime.host.rendezvous import Received
+
+_IDS: Final = random.SystemRandom()
+
+
+def request_id() -> int:
+    """Return an id that no other request has; never 0."""
+    return _IDS.getrandbits(62) + 1
+
+
+class RemoteWorker(WorkerInterface):
+    """Call a worker through a channel.
+
+    timeout_s: the limit of calls that do not run graphs, None for none. Errors of the connection
+    are UnavailableError.
+    """
+
+    def __init__(self, channel: Channel, timeout_s: float | None = None) -> None:
+        self.channel = channel
+        self._timeout_s = timeout_s
+
+    def _call(self, method: str, request: Any) -> Any:
+        return self.channel.call(WORKER, method, request, self._timeout_s)
+
+    def get_status(self) -> list[Any]:
+        from tfjit.protos import GetStatusRequest
+
+        return list(self._call("GetStatus", GetStatusRequest()).device_attributes)
+
+    def create_worker_session(self, call: WorkerSessionCall) -> None:
+        from tfjit.protos import CreateWorkerSessionRequest
+
+        request = CreateWorkerSessionRequest(
+            session_handle=call.session,
+            isolate_session_state=call.isolated,
+            cluster_device_attributes=call.devices,
+            master_task=call.master_task,
+            master_incarnation=call.master_incarnation,
+        )
+        if call.server_def is not None:
+            request.server_def.CopyFrom(call.server_def)
+        self._call("CreateWorkerSession", request)
+
+    def delete_worker_session(self, session: str) -> None:
+        from tfjit.protos import DeleteWorkerSessionRequest
+
+        self._call("DeleteWorkerSession", DeleteWorkerSessionRequest(session_handle=session))
+
+    def register_graph(
+        self, session: str, graph_def: Any, config: Any = None, graph_options: Any = None
+    ) -> str:
+        from tfjit.protos import RegisterGraphRequest
+
+        request = RegisterGraphRequest(
+            session_handle=session, create_worker_session_called=True, graph_def=graph_def
+        )
+        if config is not None:
+            request.config_proto.CopyFrom(config)
+        if graph_options is not None:
+            request.graph_options.CopyFrom(graph_options)
+        return str(self._call("RegisterGraph", request).graph_handle)
+
+    def deregister_graph(self, session: str, graph: str) -> None:
+        from tfjit.protos import DeregisterGraphRequest
+
+        request = DeregisterGraphRequest(
+            session_handle=session, create_worker_session_called=True, graph_handle=graph
+        )
+        self._call("DeregisterGraph", request)
+
+    def start_graph(self, call: GraphCall, done: GraphDone) -> Cancel:
+        def answered(error: errors.OpError | None, answer: Any) -> None:
+            if error is None and answer.status_code:
+                error = errors.make_error(answer.status_code, answer.status_error_message)
+            if error is not None:
+                done(error, None)
+                return
+            try:
+                fetches = {item.name: from_proto(item.tensor) for item in answer.recv}
+            except errors.OpError as faulty:
+                done(faulty, None)
+                return
+            done(
+                None,
+                GraphResult(
+                    fetches,
+                    answer.step_stats if answer.HasField("step_stats") else None,
+                    answer.cost_graph if answer.HasField("cost_graph") else None,
+                    tuple(answer.partition_graph),
+                ),
+            )
+
+        return self.channel.start(
+            WORKER, "RunGraph", graph_request(call), answered, call.deadline_s
+        )
+
+    def cleanup_graph(self, step_id: int) -> None:
+        from tfjit.protos import CleanupGraphRequest
+
+        self._call("CleanupGraph", CleanupGraphRequest(step_id=step_id))
+
+    def cleanup_all(self, containers: Sequence[str]) -> None:
+        from tfjit.protos import CleanupAllRequest
+
+        self._call("CleanupAll", CleanupAllRequest(container=containers))
+
+    def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
+        from tfjit.protos import RecvTensorRequest
+
+        def answered(error: errors.OpError | None, answer: Any) -> None:
+            if error is not None:
+                done(error, None, False)
+                return
+            try:
+                value, is_dead = decode_received(answer)
+            except errors.OpError as faulty:
+                done(faulty, None, False)
+                return
+            done(None, value, is_dead)
+
+        request = RecvTensorRequest(step_id=step_id, rendezvous_key=key, request_id=request_id)
+        return self.channel.start(WORKER, "RecvTensor", request, answered)
+
+
+def graph_request(call: GraphCall) -> Any:
+    """Return the RunGraphRequest of a call."""
+    from tfjit.protos import RunGraphRequest
+
+    request = RunGraphRequest(
+        session_handle=call.session,
+        create_worker_session_called=True,
+        graph_handle=call.graph,
+        step_id=call.step_id,
+        recv_key=call.fetches,
+        is_partial=call.is_partial,
+        is_last_partial_run=call.is_last_partial_run,
+        store_errors_in_response_body=True,
+        request_id=call.request_id,
+    )
+    for key, value in call.feeds.items():
+        fed = request.send.add()
+        fed.name = key
+        fill(fed.tensor, value)
+    if call.options is not None:
+        request.exec_opts.CopyFrom(call.options)
+    return request
+
+
+__all__ = ["RemoteWorker", "graph_request", "request_id"]
