@@ -1,0 +1,271 @@
+"""Frames of a local connection: a message and arrays beside it.
+
+A frame is a header, a descriptor for each array, the message, and the arrays that are not in shared
+memory. All numbers are in the order of the host: both ends are on one machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tfjit.distributed.protocol.shared_memory import (
+    MIN_BYTES,
+    BlockName,
+    Exporter,
+    Importer,
+    is_supported,
+)
+
+HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED = range(7)
+_MAGIC: Final = 0x7F17
+_HEADER: Final = struct.Struct("=HBBIQQ")  # magic, kind, method, arrays, call, message bytes
+_ARRAY: Final = struct.Struct("=QqQQ")  # bytes, block or -1, the block's file and capacity
+_PEER: Final = struct.Struct("3i")  # pid, uid, gid
+_MAX_ARRAYS: Final = 1 << 16
+_MAX_BYTES: Final = 1 << 40
+_MAX_BUFFERS: Final = 1000  # of one system call
+
+
+class BrokenConnection(Exception):
+    """The other end is gone, or sent what is no frame."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """A message with arrays of bytes.
+
+    kind: HELLO and so on. method: the number of a method. call: the caller's number of the call.
+    """
+
+    kind: int
+    method: int
+    call: int
+    message: bytes
+    arrays: Sequence[np.ndarray] = ()
+
+
+class Connection:
+    """Send and receive frames over a Unix socket.
+
+    Any thread may send; one at a time may receive. Arrays of 256 kB or more go through shared
+    memory if both ends have seen that it works.
+    """
+
+    def __init__(self, made: socket.socket) -> None:
+        self._socket = made
+        self._writing = threading.Lock()
+        self.peer_pid, self.peer_uid, _ = _PEER.unpack(
+            made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        )
+        self.shares_memory = False
+        self._exporter: Exporter | None = None
+        self._importer = Importer(self.peer_pid, self._release)
+        self._notices: deque[tuple[int, int]] = deque()  # (RELEASE or FREED, number of a block)
+        self._buffer = bytearray(1 << 16)
+        self._begin = self._end = 0
+
+    # the probe of shared memory, in both directions
+
+    def offer_block(self) -> BlockName | None:
+        """Return a block by which the other end finds out whether it can read blocks."""
+        if not is_supported():
+            return None
+        try:
+            if self._exporter is None:
+                self._exporter = Exporter()
+            return self._exporter.put(np.frombuffer(b"tfjit", np.uint8))
+        except OSError:
+            return None
+
+    def can_read(self, name: BlockName) -> bool:
+        """Return whether this process can read the other's blocks."""
+        try:
+            return self._importer.get(name, 5).tobytes() == b"tfjit"
+        except (OSError, ValueError):
+            return False
+
+    # sending
+
+    def send(
+        self,
+        kind: int,
+        method: int,
+        call: int,
+        message: bytes = b"",
+        arrays: Sequence[np.ndarray] = (),
+    ) -> None:
+        """Send a frame; arrays are contiguous. Raises BrokenConnection."""
+        buffers: list[bytes | memoryview] = []
+        described = []
+        for array in arrays:
+            flat = array.reshape(-1).view(np.uint8)
+            name = self._share(flat)
+            if name is None:
+                described.append(_ARRAY.pack(flat.nbytes, -1, 0, 0))
+                buffers.append(flat.data)
+            else:
+                described.append(_ARRAY.pack(flat.nbytes, name.number, name.file, name.capacity))
+        header = _HEADER.pack(_MAGIC, kind, method, len(described), call, len(message))
+        with self._writing:
+            self._write([b"".join((header, *described, message)), *buffers])
+        if self._notices:
+            self._send_notices()
+
+    def _share(self, flat: np.ndarray) -> BlockName | None:
+        """Return the block with a copy of the bytes, or None to send them."""
+        if not self.shares_memory or flat.nbytes < MIN_BYTES or self._exporter is None:
+            return None
+        try:
+            return self._exporter.put(flat)
+        except (OSError, ValueError):  # no memory for one more block
+            return None
+
+    def _write(self, buffers: list[bytes | memoryview]) -> None:
+        left = [memoryview(b) for b in buffers if len(b)]
+        try:
+            while left:
+                sent = self._socket.sendmsg(left[:_MAX_BUFFERS])
+                while left and sent >= len(left[0]):
+                    sent -= len(left.pop(0))
+                if sent:
+                    left[0] = left[0][sent:]
+        except OSError as error:
+            raise BrokenConnection(str(error)) from None
+
+    def _release(self, number: int) -> None:
+        """Tell the owner of a block that it may write it again."""
+        self._notices.append((RELEASE, number))
+        self._send_notices()
+
+    def _send_notices(self) -> None:
+        """Send what is due on blocks, unless another thread sends; that one goes on with it.
+
+        Runs wherever an array dies, in a thread that may hold the lock, so it never waits.
+        """
+        while self._notices and self._writing.acquire(blocking=False):
+            try:
+                while self._notices:
+                    kind, number = self._notices[0]
+                    frame = _HEADER.pack(_MAGIC, kind, 0, 0, number, 0)
+                    if self._socket.send(frame, socket.MSG_DONTWAIT) != len(frame):
+                        raise BrokenConnection("a frame was cut")
+                    self._notices.popleft()
+            except BlockingIOError:
+                return  # the next frame is followed by them
+            except (OSError, BrokenConnection):
+                self._notices.clear()
+                return
+            finally:
+                self._writing.release()
+
+    # receiving
+
+    def receive(self) -> Frame:
+        """Return the next frame that is none of the connection's own.
+
+        Raises BrokenConnection at the end, and for what is no frame.
+        """
+        while True:
+            frame = self._receive()
+            if frame.kind == RELEASE:
+                if self._exporter is not None:
+                    freed = self._exporter.release([frame.call])
+                    self._notices.extend((FREED, number) for number in freed)
+                    self._send_notices()
+            elif frame.kind == FREED:
+                self._importer.forget([frame.call])
+            else:
+                return frame
+
+    def _receive(self) -> Frame:
+        magic, kind, method, count, call, size = _HEADER.unpack(self._exactly(_HEADER.size))
+        if magic != _MAGIC or count > _MAX_ARRAYS or size > _MAX_BYTES:
+            raise BrokenConnection("no frame")
+        described = [_ARRAY.unpack(self._exactly(_ARRAY.size)) for _ in range(count)]
+        message = bytes(self._exactly(size))
+        arrays = []
+        for length, block, file, capacity in described:
+            if length > _MAX_BYTES:
+                raise BrokenConnection("an array of impossible size")
+            if block < 0:
+                arrays.append(self._array(length))
+                continue
+            try:
+                arrays.append(self._importer.get(BlockName(file, block, capacity), length))
+            except (OSError, ValueError) as error:
+                raise BrokenConnection(f"a block cannot be read: {error}") from None
+        return Frame(kind, method, call, message, arrays)
+
+    def _exactly(self, size: int) -> memoryview | bytearray:
+        """Return the next bytes; they are valid until the next call."""
+        if self._end - self._begin >= size:
+            self._begin += size
+            return memoryview(self._buffer)[self._begin - size : self._begin]
+        if size > len(self._buffer):
+            whole = bytearray(size)
+            self._fill(memoryview(whole))
+            return whole
+        rest = self._end - self._begin
+        self._buffer[:rest] = self._buffer[self._begin : self._end]
+        self._begin, self._end = 0, rest
+        view = memoryview(self._buffer)
+        while self._end < size:
+            self._end += self._read(view[self._end :])
+        self._begin = size
+        return view[:size]
+
+    def _array(self, size: int) -> np.ndarray:
+        try:
+            array = np.empty(size, np.uint8)
+        except MemoryError:
+            raise BrokenConnection(f"no memory for an array of {size} bytes") from None
+        self._fill(array.data)
+        return array
+
+    def _fill(self, to: memoryview) -> None:
+        """Fill a buffer with the next bytes."""
+        have = min(self._end - self._begin, len(to))
+        to[:have] = memoryview(self._buffer)[self._begin : self._begin + have]
+        self._begin += have
+        while have < len(to):
+            have += self._read(to[have:])
+
+    def _read(self, to: memoryview) -> int:
+        try:
+            count = self._socket.recv_into(to)
+        except OSError as error:
+            raise BrokenConnection(str(error)) from None
+        if not count:
+            raise BrokenConnection("the other end has closed the connection")
+        return count
+
+    def close(self) -> None:
+        """End both directions; a thread that receives gets BrokenConnection."""
+        with contextlib.suppress(OSError):  # the other end was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        if self._exporter is not None:
+            self._exporter.close()
+
+
+__all__ = [
+    "ANSWER",
+    "CANCEL",
+    "FAILURE",
+    "FREED",
+    "HELLO",
+    "RELEASE",
+    "REQUEST",
+    "BrokenConnection",
+    "Connection",
+    "Frame",
+]

@@ -1,0 +1,415 @@
+"""Calls to a task on the same host through a Unix socket.
+
+A task that listens at a port also listens at an abstract Unix socket named after the port. A caller
+of the same user that finds it there need not go through gRPC. `call` takes a connection for itself,
+so that the answer arrives on the caller's thread; calls that are started share one connection with a
+thread that reads. Arrays travel beside the messages (`parcels.py`, `frames.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol.frames import (
+    ANSWER,
+    CANCEL,
+    FAILURE,
+    HELLO,
+    REQUEST,
+    BrokenConnection,
+    Connection,
+    Frame,
+)
+from tfjit.distributed.protocol.interfaces import Cancel
+from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.protocol.shared_memory import BlockName
+from tfjit.framework import errors
+
+VERSION: Final = 1
+_HELLO_S: Final = 2.0
+_IDLE_CONNECTIONS: Final = 8
+
+Answered = Callable[[errors.OpError | None, Any], None]
+
+
+def socket_name(port: int) -> str:
+    """Return the abstract name at which a task listens beside its port."""
+    return f"\0tfjit/task/{port}"
+
+
+def method_numbers() -> dict[tuple[str, str], int]:
+    """Return the numbers of methods in frames, by service and name."""
+    pairs = [
+        (service, name)
+        for service in (methods.MASTER, methods.WORKER)
+        for name in methods.method_names(service)
+    ]
+    return {pair: number for number, pair in enumerate(pairs)}
+
+
+_NUMBERS: Final = method_numbers()
+
+
+def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]:
+    """Exchange what both ends say of themselves; find out whether they share memory.
+
+    Raises BrokenConnection where the other end is none of tfjit's of this version and user.
+    """
+    if connection.peer_uid != os.getuid():
+        raise BrokenConnection("the other end is another user's")
+    block = connection.offer_block()
+    said = {**about, "block": None if block is None else [block.file, block.number, block.capacity]}
+    connection.send(HELLO, VERSION, 0, json.dumps(said).encode())
+    theirs = _read_hello(connection)
+    offered = theirs.get("block")
+    reads = False
+    if isinstance(offered, list) and len(offered) == 3 and all(type(n) is int for n in offered):
+        reads = connection.can_read(BlockName(*offered))
+    connection.send(HELLO, VERSION, 0, json.dumps({"reads": reads}).encode())
+    connection.shares_memory = _read_hello(connection).get("reads") is True
+    return theirs
+
+
+def _read_hello(connection: Connection) -> dict[str, Any]:
+    frame = connection.receive()
+    if frame.kind != HELLO or frame.method != VERSION:
+        raise BrokenConnection("no greeting of this version")
+    try:
+        found = json.loads(frame.message)
+    except ValueError:
+        raise BrokenConnection("no greeting") from None
+    if not isinstance(found, dict):
+        raise BrokenConnection("no greeting")
+    return found
+
+
+def is_local(host: str, bound: str) -> bool:
+    """Return whether a host's name leads to a server that is bound to an address of this host.
+
+    bound: the address of the server's interface, or "" or "0.0.0.0" for all.
+    """
+    try:
+        found = {info[4][0] for info in socket.getaddrinfo(host.strip("[]"), None)}
+    except OSError:
+        return False
+    everywhere = bound.strip("[]") in ("", "0.0.0.0", "::")
+    for address in found:
+        if not everywhere and address != bound.strip("[]"):
+            continue
+        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind((address, 0))  # only an address of this host can be bound
+            except OSError:
+                continue
+            return True
+    return False
+
+
+class LocalChannel:
+    """Call the services of a task on this host. Thread-safe.
+
+    Use `open_channel`, which finds out whether there is one.
+    """
+
+    carries_arrays: Final = True
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        host, _, port = address.rpartition(":")
+        self._host, self._port = host, int(port)
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._shared: _SharedConnection | None = None
+        self._calls = itertools.count(1)
+        self._closed = False
+        self._idle.append(self._connect())
+
+    def _connect(self, shares_calls: bool = False) -> Connection:
+        """Return a new connection. Raises BrokenConnection.
+
+        shares_calls: it will have several calls at once.
+        """
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(_HELLO_S)
+            made.connect(socket_name(self._port))
+            connection = Connection(made)
+            theirs = shake_hands(connection, {"shares_calls": shares_calls})
+            if not is_local(self._host, str(theirs.get("bound", ""))):
+                raise BrokenConnection("the task at this port of the host is another one")
+            made.settimeout(None)
+        except (OSError, BrokenConnection) as error:
+            made.close()
+            raise BrokenConnection(str(error)) from None
+        return connection
+
+    def _take(self) -> Connection:
+        with self._lock:
+            if self._closed:
+                raise BrokenConnection("the channel is closed")
+            if self._idle:
+                return self._idle.pop()
+        return self._connect()
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE_CONNECTIONS:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def call(
+        self, service: str, method: str, request: Parcel, timeout_s: float | None = None
+    ) -> Parcel:
+        """Return the answer to a request, as `Channel.call` does."""
+        if timeout_s is not None:
+            return self._timed_call(service, method, request, timeout_s)
+        number, call = _NUMBERS[service, method], next(self._calls)
+        data = request.message.SerializeToString()
+        try:
+            connection = self._take()
+        except BrokenConnection as error:
+            raise self._unavailable(error) from None
+        try:
+            connection.send(REQUEST, number, call, data, request.arrays)
+            frame = connection.receive()
+        except BrokenConnection as error:
+            connection.close()
+            raise self._unavailable(error) from None
+        except BaseException:  # an interrupt: the other end sees that this one has gone
+            connection.close()
+            raise
+        self._give_back(connection)
+        return _answer(method, frame)
+
+    def _timed_call(self, service: str, method: str, request: Parcel, timeout_s: float) -> Parcel:
+        over = threading.Event()
+        outcome: list[Any] = []
+
+        def done(error: errors.OpError | None, answer: Any) -> None:
+            outcome[:] = [error, answer]
+            over.set()
+
+        cancel = self.start(service, method, request, done)
+        try:
+            if not over.wait(timeout_s):
+                cancel()
+                raise errors.DeadlineExceededError(None, None, "Deadline Exceeded")
+        except BaseException:
+            cancel()
+            raise
+        if outcome[0] is not None:
+            raise outcome[0]
+        return outcome[1]  # type: ignore[no-any-return]
+
+    def start(
+        self,
+        service: str,
+        method: str,
+        request: Parcel,
+        done: Answered,
+        timeout_s: float | None = None,
+    ) -> Cancel:
+        """Send a request; `done` gets the answer on a thread of the channel."""
+        number, call = _NUMBERS[service, method], next(self._calls)
+        answered = _Once(done, method, timeout_s)
+        try:
+            shared = self._share()
+            shared.start(number, call, request, answered)
+        except BrokenConnection as error:
+            answered(self._unavailable(error), None)
+            return _nothing
+
+        def cancel() -> None:
+            shared.cancel(number, call)
+            answered(errors.CancelledError(None, None, f"{method} was cancelled."), None)
+
+        answered.when_late(lambda: shared.cancel(number, call))
+        return cancel
+
+    def _share(self) -> _SharedConnection:
+        with self._lock:
+            if self._closed:
+                raise BrokenConnection("the channel is closed")
+            if self._shared is None or self._shared.broken:
+                self._shared = _SharedConnection(
+                    self._connect(shares_calls=True), self._unavailable
+                )
+            return self._shared
+
+    def _unavailable(self, error: BaseException) -> errors.OpError:
+        return errors.UnavailableError(
+            None, None, f"{error}\nThe task at {self.address} cannot be reached."
+        )
+
+    def close(self) -> None:
+        """Cancel all calls and disconnect."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            shared = self._shared
+        for connection in idle:
+            connection.close()
+        if shared is not None:
+            shared.close()
+
+
+def _nothing() -> None:
+    """Cancel a call that is over."""
+
+
+def _answer(method: str, frame: Frame) -> Parcel:
+    """Return the answer in a frame. Raises the error that it has."""
+    from google.protobuf.message import DecodeError
+
+    if frame.kind == FAILURE:
+        raise _failure(frame)
+    if frame.kind != ANSWER:
+        raise errors.InternalError(None, None, f"{method} was answered by a frame of another kind.")
+    try:
+        message = methods.response_class(method).FromString(frame.message)
+    except DecodeError as error:
+        raise errors.InternalError(
+            None, None, f"Could not parse the answer to {method}: {error}"
+        ) from None
+    return Parcel(message, list(frame.arrays))
+
+
+def _failure(frame: Frame) -> errors.OpError:
+    """Return the error in a frame: its code is the method's number."""
+    from tfjit.protos import GrpcPayloadContainer
+
+    length = int.from_bytes(frame.message[:4], "little")
+    error = errors.make_error(frame.method, frame.message[4 : 4 + length].decode(errors="replace"))
+    payloads = GrpcPayloadContainer.FromString(frame.message[4 + length :]).payloads
+    error.experimental_payloads.update(payloads)
+    return error
+
+
+def failure_message(error: errors.OpError) -> bytes:
+    """Return the message of a frame that carries an error."""
+    from tfjit.protos import GrpcPayloadContainer
+
+    text = error.message.encode()
+    payloads = GrpcPayloadContainer(payloads=error.experimental_payloads)
+    return len(text).to_bytes(4, "little") + text + payloads.SerializeToString()
+
+
+class _Once:
+    """Pass the first answer on; answer with an error when the time is over."""
+
+    def __init__(self, done: Answered, method: str, timeout_s: float | None) -> None:
+        self._done: Answered | None = done
+        self._lock = threading.Lock()
+        self.method = method
+        self._timeout_s = timeout_s
+        self._timer: threading.Timer | None = None
+
+    def __call__(self, error: errors.OpError | None, answer: Any) -> None:
+        with self._lock:
+            done, self._done = self._done, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if done is not None:
+            done(error, answer)
+
+    def when_late(self, cancel: Cancel) -> None:
+        """Call `cancel` at the deadline, if there is one."""
+        if self._timeout_s is None or self._done is None:
+            return
+
+        def late() -> None:
+            cancel()
+            self(errors.DeadlineExceededError(None, None, "Deadline Exceeded"), None)
+
+        self._timer = threading.Timer(self._timeout_s, late)
+        self._timer.daemon = True
+        self._timer.start()
+
+
+class _SharedConnection:
+    """A connection of many calls at once, and the thread that reads its answers."""
+
+    def __init__(
+        self, connection: Connection, unavailable: Callable[[BaseException], errors.OpError]
+    ) -> None:
+        self._connection = connection
+        self._unavailable = unavailable
+        self._lock = threading.Lock()
+        self._waiting: dict[int, _Once] = {}
+        self.broken = False
+        threading.Thread(target=self._read, name="tfjit-answers", daemon=True).start()
+
+    def start(self, number: int, call: int, request: Parcel, answered: _Once) -> None:
+        """Send a request. Raises BrokenConnection."""
+        data = request.message.SerializeToString()
+        with self._lock:
+            if self.broken:
+                raise BrokenConnection("the task has gone")
+            self._waiting[call] = answered
+        try:
+            self._connection.send(REQUEST, number, call, data, request.arrays)
+        except BrokenConnection:
+            with self._lock:
+                self._waiting.pop(call, None)
+            raise
+
+    def cancel(self, number: int, call: int) -> None:
+        """Tell the other end that nobody waits for a call."""
+        with self._lock:
+            if self._waiting.pop(call, None) is None or self.broken:
+                return
+        try:
+            self._connection.send(CANCEL, number, call)
+        except BrokenConnection:
+            return  # the reading thread sees it, too
+
+    def _read(self) -> None:
+        while True:
+            try:
+                frame = self._connection.receive()
+            except BrokenConnection as error:
+                self._end(error)
+                return
+            with self._lock:
+                answered = self._waiting.pop(frame.call, None)
+            if answered is None:
+                continue
+            try:
+                answer = _answer(answered.method, frame)
+            except errors.OpError as error:
+                answered(error, None)
+            else:
+                answered(None, answer)
+            del frame, answered
+
+    def _end(self, error: BaseException) -> None:
+        with self._lock:
+            self.broken = True
+            waiting, self._waiting = list(self._waiting.values()), {}
+        self._connection.close()
+        for answered in waiting:
+            answered(self._unavailable(error), None)
+
+    def close(self) -> None:
+        """End the connection; waiting calls get an error."""
+        self._connection.close()
+
+
+__all__ = [
+    "VERSION",
+    "LocalChannel",
+    "failure_message",
+    "is_local",
+    "method_numbers",
+    "shake_hands",
+    "socket_name",
+]
