@@ -73,7 +73,7 @@ class Server:
         *,
         bind: str | None = None,
         credentials: Credentials | None = None,
-        make_task: TaskFactory = make_task,
+        factory: TaskFactory | None = None,
     ) -> None:
         """Bind the task's port, and start to serve unless told otherwise.
 
@@ -81,6 +81,7 @@ class Server:
         protocol replace what it says. config: ConfigProto, the default of sessions. bind: the
         address of the interface to listen at, such as "0.0.0.0" for all; by default TFJIT_BIND, or
         the loopback interface. credentials: for TLS, with clients and with the other tasks.
+        factory: makes the task's master and worker, `make_task` by default.
 
         Raises InternalError for a task that the cluster has not, InvalidArgumentError for an
         address that is none, UnknownError for a port in use.
@@ -91,6 +92,7 @@ class Server:
         place = find_place(self._server_def)
         bind = bind or settings.text("TFJIT_BIND") or None
         loopback = place.bind_host
+        self._task = place.task
         self._pid = os.getpid()
         self._services = Services(
             bind or loopback or LOOPBACK,
@@ -115,7 +117,7 @@ class Server:
         self._over = threading.Event()
         self._started = False
         try:
-            self._master, self._worker = make_task(
+            self._master, self._worker = (factory or make_task)(
                 TaskSetup(place.task, peers, self._server_def.default_session_config)
             )
             if start:
@@ -133,6 +135,11 @@ class Server:
     def server_def(self) -> Any:
         """The ServerDef that the server was made with."""
         return self._server_def
+
+    @property
+    def task(self) -> str:
+        """The name of the task: "/job:worker/replica:0/task:1"."""
+        return self._task
 
     @property
     def target(self) -> str:
