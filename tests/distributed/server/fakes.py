@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfjit import protos
+from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
@@ -17,6 +18,8 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerInterface,
     WorkerSessionCall,
 )
+from tfjit.distributed.protocol.tensors import fill
+from tfjit.distributed.server.services import Services
 from tfjit.framework import errors
 
 DEVICE = "/job:worker/replica:0/task:0/device:CPU:0"
@@ -165,3 +168,30 @@ class FakeWorker(WorkerInterface):
 
     def close(self) -> None:
         self.closed = True
+
+
+class Task:
+    """A fake master and worker behind a port, and a channel to them."""
+
+    def __init__(self) -> None:
+        self.master, self.worker = FakeMaster(), FakeWorker()
+        self.services = Services("127.0.0.1", 0)
+        self.services.start(self.master, self.worker)
+        self.address = f"127.0.0.1:{self.services.port}"
+        self.channel = Channel(self.address)
+
+    def call(self, service: str, method: str, request: Any, timeout_s: float = 20.0) -> Any:
+        return self.channel.call(service, method, request, timeout_s)
+
+    def close(self) -> None:
+        self.channel.close()
+        self.services.stop(0)
+
+
+def echo_request(value: Any, **fields: Any) -> protos.RunStepRequest:
+    """A RunStep that feeds x:0 and fetches it."""
+    request = protos.RunStepRequest(session_handle="a session", fetch=["x:0"], **fields)
+    fed = request.feed.add()
+    fed.name = "x:0"
+    fill(fed.tensor, value)
+    return request

@@ -68,9 +68,9 @@ class Services:
             )
 
     @property
-    def thread_count(self) -> int:
-        """The number of threads that answer calls, idle ones included."""
-        return self._pool.thread_count
+    def busy_count(self) -> int:
+        """The number of calls that hold a thread, or wait for one."""
+        return self._pool.busy_count
 
     def start(self, master: MasterInterface, worker: WorkerInterface) -> None:
         """Answer calls from now on."""

@@ -41,6 +41,11 @@ class ThreadPool:
         """The number of threads, idle ones included."""
         return self._count
 
+    @property
+    def busy_count(self) -> int:
+        """The number of jobs that run or wait."""
+        return self._count - self._free
+
     def submit(self, job: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         """Run a job soon; never waits and never raises.
 
