@@ -1,7 +1,7 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | inspect | pack | passes | config | warm | demo`, and `tfjit
-script.py args...`.
+The commands are `tfjit run | explain | inspect | pack | passes | config | warm | server | demo`,
+and `tfjit script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -245,6 +245,52 @@ def _parser() -> argparse.ArgumentParser:
         "--processes", metavar="N", type=int, default=0, help="compilers at a time (default: cores)"
     )
 
+    server = command(
+        "server",
+        _server,
+        "Serve a task of a cluster to sessions and to the other tasks, until SIGTERM or SIGINT. "
+        "Whoever reaches a server runs any graph on it.",
+    )
+    server.add_argument(
+        "--cluster",
+        metavar="CLUSTER",
+        help="'ps=host:2222;worker=host:2223,host:2224', or JSON {\"job\": [addresses]}, or a file "
+        "of either (default: that of TF_CONFIG)",
+    )
+    server.add_argument(
+        "--job", metavar="NAME", help="job of this task (default: that of TF_CONFIG, or the only)"
+    )
+    server.add_argument(
+        "--task",
+        metavar="INDEX",
+        type=int,
+        help="index of this task (default: that of TF_CONFIG, or the only)",
+    )
+    server.add_argument(
+        "--config",
+        metavar="CONFIG",
+        help="ConfigProto, the default of sessions, as text or JSON, or a file of either",
+    )
+    server.add_argument(
+        "--bind",
+        metavar="ADDRESS",
+        help="address of the interface to listen at, 0.0.0.0 for all (default: TFJIT_BIND, or "
+        "loopback)",
+    )
+    for option, text in (
+        ("key", "PEM file of the private key"),
+        ("cert", "PEM file of the certificate"),
+        ("ca", "PEM file of the authority that signs the certificates of all tasks and clients"),
+    ):
+        server.add_argument(f"--tls-{option}", metavar="FILE", type=Path, help=text)
+    server.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="time for running steps after a signal, before they are cancelled (default 10)",
+    )
+
     demo = command(
         "demo", _demo, "Classify the digits that come with tfjit and show how fast that is."
     )
@@ -402,6 +448,12 @@ def _kernels_compiled() -> str:
     counts = store.compile_counts()
     total = counts.done + counts.pending
     return f", {counts.done} of {total} kernels compiled" if total else ""
+
+
+def _server(args: argparse.Namespace) -> int:
+    from tfjit.server_command import serve
+
+    return serve(args)
 
 
 def _demo(args: argparse.Namespace) -> int:

@@ -56,9 +56,14 @@ _HOMES: Final = {
     "training.optimizer": "Optimizer",
     "training.optimizers": " ".join(_OPTIMIZERS),
     "training.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
+    "training.replica_device_setter": "replica_device_setter",
     "saving.saver": "Saver import_meta_graph",
 }
-_NAMES: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
+_NAMES: Final = {
+    **{name: f"tfjit.client.{home}" for home, names in _HOMES.items() for name in names.split()},
+    "ClusterSpec": "tfjit.framework.types.cluster_spec",
+    "Server": "tfjit.distributed.server.server",
+}
 _MESSAGES: Final = (
     *(
         "BytesList",
@@ -81,8 +86,6 @@ _MISSING: Final = (
     ("Hook", "monitored sessions"),
     ("Session", "monitored sessions"),
     ("Scaffold", "monitored sessions"),
-    ("Server", "distributed sessions"),
-    ("ClusterSpec", "distributed sessions"),
     ("batch", "some input queues"),
     ("decay", "learning rate schedules"),
     ("ExponentialMovingAverage", "moving averages"),
@@ -94,9 +97,7 @@ def __getattr__(name: str) -> Any:
         value = globals()[name] = getattr(importlib.import_module("tfjit.protos"), name)
         return value
     if name in _NAMES:
-        value = globals()[name] = getattr(
-            importlib.import_module(f"tfjit.client.{_NAMES[name]}"), name
-        )
+        value = globals()[name] = getattr(importlib.import_module(_NAMES[name]), name)
         return value
     reason = next(
         (f": {feature} are not supported yet" for part, feature in _MISSING if part in name), ""

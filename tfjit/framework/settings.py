@@ -138,6 +138,13 @@ SETTINGS: Final = (
         "1",
         "3x3 convolutions in Winograd's form where that is faster; 0: always the direct sum",
     ),
+    Setting(
+        "TFJIT_BIND",
+        "name",
+        "",
+        "address of the interface that servers of a cluster listen at, 0.0.0.0 for all (default: "
+        "loopback); a server runs what it is sent",
+    ),
     Setting("TFJIT_PROGRESS", "flag", "0", "a line on stderr tells how many kernels are compiled"),
     Setting(
         "TFJIT_FULL_TRACEBACK", "flag", "0", "the command line prints the traceback of an error"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tfjit.distributed.protocol import methods, status
+from tfjit.distributed.protocol.credentials import find as find_credentials
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.framework import errors
 
@@ -54,12 +55,16 @@ def address_of(target: str) -> str:
 class Channel:
     """A connection to one task, which is made at the first call.
 
-    address: "host:port". credentials: grpc.ChannelCredentials for TLS, or None. Thread-safe.
+    address: "host:port". credentials: grpc.ChannelCredentials for TLS; by default those that
+    `credentials.use` has set for the address, or none. Thread-safe.
     """
 
     def __init__(self, address: str, credentials: Any = None) -> None:
         self.address = address
         self._grpc = import_grpc()
+        known = find_credentials(address) if credentials is None else None
+        if known is not None:
+            credentials = known.of_channel()
         self._channel = (
             self._grpc.insecure_channel(address, _OPTIONS)
             if credentials is None

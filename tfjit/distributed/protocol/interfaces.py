@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.rendezvous import Received
 
@@ -105,6 +106,9 @@ class MasterInterface(ABC):
     @abstractmethod
     def release_callable(self, session: str, callable_handle: int) -> None:
         """Forget a callable."""
+
+    def close(self) -> None:  # noqa: B027  # a task may have nothing to end
+        """End the sessions; the server of the task calls it when it stops."""
 
 
 @dataclass(slots=True)
@@ -226,3 +230,22 @@ class WorkerInterface(ABC):
     @abstractmethod
     def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
         """Ask for a tensor that the task sends in a step; never waits."""
+
+    def logging(self, request: Any) -> Any:
+        """Keep or return the record of steps: LoggingRequest to LoggingResponse.
+
+        Raises UnimplementedError, unless the worker keeps one.
+        """
+        raise errors.UnimplementedError(None, None, "Logging: the worker keeps no record of steps.")
+
+    def tracing(self, request: Any) -> Any:
+        """Start profilers: TracingRequest to TracingResponse.
+
+        Raises UnimplementedError, unless the worker has them.
+        """
+        raise errors.UnimplementedError(
+            None, None, "Tracing: the worker has no profilers to start."
+        )
+
+    def close(self) -> None:  # noqa: B027  # a task may have nothing to end
+        """End all steps; the server of the task calls it when it stops."""

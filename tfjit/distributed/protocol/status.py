@@ -28,9 +28,9 @@ def of_exception(error: BaseException) -> errors.OpError:
 
 def short_message(error: errors.OpError) -> str:
     """Return the message of an error in a length that a status can carry."""
-    encoded = error.message.encode()
+    encoded = error.message.encode(errors="replace")  # a name may have lone surrogates
     if len(encoded) <= MAX_MESSAGE:
-        return error.message
+        return encoded.decode()
     return encoded[:MAX_MESSAGE].decode(errors="ignore") + " ... [truncated]"
 
 

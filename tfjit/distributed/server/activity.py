@@ -1,0 +1,63 @@
+"""Count running steps, so that a server can wait for them before it stops."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tfjit.framework import errors
+
+
+class Activity:
+    """The steps that run, and whether new work is refused. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+        self.is_draining = False
+
+    def check(self) -> None:
+        """Raise UnavailableError once the server stops."""
+        if self.is_draining:
+            raise errors.UnavailableError(None, None, "The server is stopping.")
+
+    def enter(self) -> Callable[[], None]:
+        """Count a step that starts; return a function to call once it has ended."""
+        with self._changed:
+            self._count += 1
+        over: list[bool] = []
+
+        def leave() -> None:
+            with self._changed:
+                if over:
+                    return
+                over.append(True)
+                self._count -= 1
+                if not self._count:
+                    self._changed.notify_all()
+
+        return leave
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Count the block as a step. Raises UnavailableError once the server stops."""
+        self.check()
+        leave = self.enter()
+        try:
+            yield
+        finally:
+            leave()
+
+    def drain(self, grace_s: float) -> bool:
+        """Refuse new work; wait for running steps and return whether all have ended."""
+        self.is_draining = True
+        until = time.monotonic() + grace_s
+        with self._changed:
+            while self._count:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True

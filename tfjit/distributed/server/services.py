@@ -1,0 +1,108 @@
+"""Bind a master and a worker to a port."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol.channels import import_grpc
+from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterface
+from tfjit.distributed.protocol.methods import MASTER, WORKER
+from tfjit.distributed.server import health
+from tfjit.distributed.server.activity import Activity
+from tfjit.distributed.server.calls import Call, blocking, waiting
+from tfjit.distributed.server.master_service import MasterService
+from tfjit.distributed.server.thread_pool import MOST_THREADS, ThreadPool
+from tfjit.distributed.server.worker_service import WorkerService
+from tfjit.framework import errors
+
+MOST_CALLS: Final = MOST_THREADS - 64
+"""The calls that may hold threads. gRPC refuses more: some threads are left for answers."""
+_OPTIONS: Final = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # a second server at the port is an error, and does not share its connections
+    ("grpc.so_reuseport", 0),
+)
+_STOP_S: Final = 10.0
+"""The seconds that cancelled calls have to end."""
+
+
+class _Bytes:
+    """The request of a service whose messages are read by hand."""
+
+    @staticmethod
+    def FromString(data: bytes) -> bytes:
+        """Return the request as it came."""
+        return data
+
+
+class Services:
+    """The services of a task at one port of an interface."""
+
+    def __init__(self, host: str, port: int, credentials: Any = None) -> None:
+        """Bind a port, at which nothing answers before `start`.
+
+        host: the interface's address. port: 0 for a free one. credentials: grpc.ServerCredentials
+        for TLS, or None. Raises UnknownError for a port that cannot be bound.
+        """
+        grpc = import_grpc()
+        self._pool = ThreadPool(f"tfjit server :{port}")
+        self._server = grpc.server(self._pool, options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
+        self.activity = Activity()
+        self._is_serving = False
+        address = f"{host}:{port}"
+        try:
+            self.port: int = (
+                self._server.add_insecure_port(address)
+                if credentials is None
+                else self._server.add_secure_port(address, credentials)
+            )
+        except RuntimeError:
+            self.port = 0
+        if not self.port:
+            raise errors.UnknownError(
+                None,
+                None,
+                f"Could not start gRPC server: {address} is in use or cannot be bound.",
+            )
+
+    @property
+    def busy_count(self) -> int:
+        """The number of calls that hold a thread, or wait for one."""
+        return self._pool.busy_count
+
+    def start(self, master: MasterInterface, worker: WorkerInterface) -> None:
+        """Answer calls from now on."""
+        grpc = import_grpc()
+        of_master = MasterService(master, self.activity).methods()
+        of_worker = WorkerService(worker, self.activity)
+        handlers: dict[str, dict[str, Any]] = {MASTER: {}, WORKER: {}}
+        for service, found in ((MASTER, of_master), (WORKER, of_worker.methods())):
+            for name, method in found.items():
+                handlers[service][name] = blocking(method, methods.request_class(name), self._pool)
+        for name, start in of_worker.waiting_methods().items():
+            handlers[WORKER][name] = waiting(start, methods.request_class(name), self._pool)
+        handlers[health.SERVICE] = {health.METHOD: blocking(self._check, _Bytes, self._pool)}
+        self._server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(name, found) for name, found in handlers.items()]
+        )
+        self._server.start()
+        self._is_serving = True
+
+    def _check(self, request: bytes, call: Call) -> bytes:
+        """Answer whether new work is taken."""
+        return health.answer(request, lambda: self._is_serving and not self.activity.is_draining)
+
+    def stop(self, grace_s: float) -> None:
+        """Refuse new work, wait for running steps, cancel the calls that are left.
+
+        Calls between tasks are answered until the running steps have ended.
+        """
+        if self._is_serving:
+            self.activity.drain(grace_s)
+            self._is_serving = False
+        self._server.stop(0).wait(_STOP_S)
+
+
+__all__ = ["MOST_CALLS", "Services"]

@@ -1,0 +1,192 @@
+"""The methods of the worker's service as calls of a WorkerInterface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfjit.distributed.protocol.interfaces import (
+    Cancel,
+    GraphCall,
+    GraphResult,
+    WorkerInterface,
+    WorkerSessionCall,
+)
+from tfjit.distributed.protocol.status import of_exception
+from tfjit.distributed.protocol.tensors import encode_received, fill
+from tfjit.distributed.server.activity import Activity
+from tfjit.distributed.server.calls import Call, Method, Reply, WaitingMethod
+from tfjit.distributed.server.requests import given, value_of
+from tfjit.framework import errors
+
+
+class WorkerService:
+    """Answer requests to the worker of a task."""
+
+    def __init__(self, worker: WorkerInterface, activity: Activity) -> None:
+        self._worker = worker
+        self._activity = activity
+
+    def methods(self) -> Mapping[str, Method]:
+        """Return the methods that answer on their call's thread, by name."""
+        return {
+            "GetStatus": self.get_status,
+            "CreateWorkerSession": self.create_worker_session,
+            "DeleteWorkerSession": self.delete_worker_session,
+            "RegisterGraph": self.register_graph,
+            "DeregisterGraph": self.deregister_graph,
+            "CleanupGraph": self.cleanup_graph,
+            "CleanupAll": self.cleanup_all,
+            "MarkRecvFinished": self.mark_recv_finished,
+            "Logging": lambda request, call: self._worker.logging(request),
+            "Tracing": lambda request, call: self._worker.tracing(request),
+            "RecvBuf": self.receive_buffer,
+        }
+
+    def waiting_methods(self) -> Mapping[str, WaitingMethod]:
+        """Return the methods that hold no thread while they wait, by name."""
+        return {"RunGraph": self.run_graph, "RecvTensor": self.receive_tensor}
+
+    def get_status(self, request: Any, call: Call) -> Any:
+        """Return the devices of the task."""
+        from tfjit.protos import GetStatusResponse
+
+        return GetStatusResponse(device_attributes=self._worker.get_status())
+
+    def create_worker_session(self, request: Any, call: Call) -> Any:
+        """Open the worker's side of a session."""
+        from tfjit.protos import CreateWorkerSessionResponse
+
+        self._activity.check()
+        self._worker.create_worker_session(
+            WorkerSessionCall(
+                session=request.session_handle,
+                server_def=given(request, "server_def"),
+                isolated=request.isolate_session_state,
+                devices=tuple(request.cluster_device_attributes),
+                master_task=request.master_task,
+                master_incarnation=request.master_incarnation,
+            )
+        )
+        return CreateWorkerSessionResponse()
+
+    def delete_worker_session(self, request: Any, call: Call) -> Any:
+        """Close the worker's side of a session."""
+        from tfjit.protos import DeleteWorkerSessionResponse
+
+        self._worker.delete_worker_session(request.session_handle)
+        return DeleteWorkerSessionResponse()
+
+    def register_graph(self, request: Any, call: Call) -> Any:
+        """Keep a partition."""
+        from tfjit.protos import RegisterGraphResponse
+
+        handle = self._worker.register_graph(
+            request.session_handle,
+            request.graph_def,
+            given(request, "config_proto"),
+            given(request, "graph_options"),
+        )
+        return RegisterGraphResponse(graph_handle=handle)
+
+    def deregister_graph(self, request: Any, call: Call) -> Any:
+        """Forget a partition."""
+        from tfjit.protos import DeregisterGraphResponse
+
+        self._worker.deregister_graph(request.session_handle, request.graph_handle)
+        return DeregisterGraphResponse()
+
+    def cleanup_graph(self, request: Any, call: Call) -> Any:
+        """Drop the values of a step."""
+        from tfjit.protos import CleanupGraphResponse
+
+        self._worker.cleanup_graph(request.step_id)
+        return CleanupGraphResponse()
+
+    def cleanup_all(self, request: Any, call: Call) -> Any:
+        """Clear containers."""
+        from tfjit.protos import CleanupAllResponse
+
+        self._worker.cleanup_all(list(request.container))
+        return CleanupAllResponse()
+
+    def mark_recv_finished(self, request: Any, call: Call) -> Any:
+        """Answer: no sent tensor is kept, and so none asks for this call."""
+        from tfjit.protos import MarkRecvFinishedResponse
+
+        return MarkRecvFinishedResponse()
+
+    def receive_buffer(self, request: Any, call: Call) -> Any:
+        """Refuse the exchange of collectives."""
+        raise errors.UnimplementedError(
+            None, None, "RecvBuf: collective operations between tasks are not supported."
+        )
+
+    def run_graph(self, request: Any, reply: Reply) -> Cancel:
+        """Run a partition; its error goes into the answer if the master asks for that."""
+        in_body = request.store_errors_in_response_body
+        leave = self._activity.enter()
+
+        def done(error: BaseException | None, result: GraphResult | None) -> None:
+            leave()
+            if error is None or in_body:
+                reply.give(lambda: _graph_answer(error, result))
+            else:
+                reply.fail(error)
+
+        try:
+            call = GraphCall(
+                session=request.session_handle,
+                graph=request.graph_handle,
+                step_id=request.step_id,
+                feeds={item.name: value_of(item.tensor) for item in request.send},
+                fetches=list(request.recv_key),
+                options=given(request, "exec_opts"),
+                is_partial=request.is_partial,
+                is_last_partial_run=request.is_last_partial_run,
+                request_id=request.request_id,
+                deadline_s=reply.deadline_s,
+            )
+            return self._worker.start_graph(call, done)
+        except BaseException as raised:
+            done(raised, None)
+            return _nothing
+
+    def receive_tensor(self, request: Any, reply: Reply) -> Cancel:
+        """Send a tensor once the step has it."""
+
+        def done(error: BaseException | None, value: Any, is_dead: bool) -> None:
+            if error is None:
+                reply.give(lambda: encode_received(value, is_dead))
+            else:
+                reply.fail(error)
+
+        return self._worker.receive_tensor(
+            request.step_id, request.rendezvous_key, done, request.request_id
+        )
+
+
+def _nothing() -> None:
+    """Cancel a call that is over."""
+
+
+def _graph_answer(error: BaseException | None, result: GraphResult | None) -> bytes:
+    """Return the bytes of an answer to RunGraph."""
+    from tfjit.protos import RunGraphResponse
+
+    answer = RunGraphResponse()
+    if error is None and result is not None:
+        for key, value in result.fetches.items():
+            fetched = answer.recv.add()
+            fetched.name = key
+            fill(fetched.tensor, value)
+        if result.step_stats is not None:
+            answer.step_stats.CopyFrom(result.step_stats)
+        if result.cost_graph is not None:
+            answer.cost_graph.CopyFrom(result.cost_graph)
+        answer.partition_graph.extend(result.partition_graphs)
+    else:
+        failed = of_exception(error or errors.InternalError(None, None, "RunGraph gave nothing."))
+        answer.status_code = failed.error_code  # type: ignore[assignment]  # the stub wants the enum
+        answer.status_error_message = failed.message
+    return bytes(answer.SerializeToString())
