@@ -38,6 +38,8 @@ class GraphSession(DirectSession):
     devices: the worker's. state: that of the worker's session.
     """
 
+    internal_names = True
+
     def __init__(
         self, graph_def: Any, config: Any, devices: DeviceManager, state: SessionState
     ) -> None:

@@ -80,6 +80,8 @@ class DirectSession(SessionInterface):
     only.
     """
 
+    internal_names = False  # names of nodes may begin with "_": passes made the graph
+
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
         self.config = options.config
@@ -176,7 +178,7 @@ class DirectSession(SessionInterface):
         self.check_open()
         with collection_paused(), self.graph_lock:
             graph = self.graph if self.graph is not None else DataflowGraph()
-            graph.extend(graph_def)
+            graph.extend(graph_def, self.internal_names)
             if not self._place_pruned:
                 with self.settings():
                     place(graph, PassContext(options=self.pass_options()))
