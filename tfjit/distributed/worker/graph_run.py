@@ -85,6 +85,11 @@ def cancelled() -> errors.CancelledError:
     )
 
 
+def given_up() -> errors.CancelledError:
+    """Return the error of a run that its caller stopped."""
+    return errors.CancelledError(None, None, "RunGraph was cancelled.")
+
+
 def fetched(value: Any, key: str) -> Any:
     """Return a value for the client. Raises InvalidArgumentError for a dead one."""
     if value is DEAD:
@@ -100,4 +105,4 @@ def sent(value: Any, copies: bool) -> Any:
     return array.copy() if copies else array
 
 
-__all__ = ["GraphRun", "Submit", "cancelled", "fetched", "sent"]
+__all__ = ["GraphRun", "Submit", "cancelled", "fetched", "given_up", "sent"]

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfjit.distributed.protocol.interfaces import GraphCall, GraphDone, GraphResult
-from tfjit.distributed.worker.graph_run import GraphRun, cancelled, fetched
+from tfjit.distributed.protocol.interfaces import Cancel, GraphCall, GraphDone, GraphResult
+from tfjit.distributed.worker.graph_run import GraphRun, fetched, given_up
 from tfjit.framework import errors
 from tfjit.runtime.executor.dataflow_executor import copy_out
 from tfjit.runtime.plan.pipelined_plan import as_array
@@ -126,12 +126,35 @@ class PartialRun:
             error = self._error
         done(error, None if error is not None else GraphResult({}))
 
-    def part(self, call: GraphCall, done: GraphDone) -> None:
-        """Feed and fetch a part; `done` gets its fetches, or the error of the step."""
+    def part(self, call: GraphCall, done: GraphDone) -> Cancel:
+        """Feed and fetch a part; `done` gets its fetches, or the error of the step.
+
+        Returns a function that cancels the step unless the part is over.
+        """
+        waits = True
+
+        def over(error: BaseException | None, result: GraphResult | None) -> None:
+            nonlocal waits
+            waits = False
+            done(error, result)
+
+        def cancel() -> None:
+            if waits:
+                self.run.cancel(given_up())
+
+        try:
+            self._exchange(call, over if not call.is_last_partial_run else self._last(over))
+        except BaseException as error:  # the caller gets it, by `done`
+            self.run.fail(error)
+            over(error, None)
+        return cancel
+
+    def _exchange(self, call: GraphCall, done: GraphDone) -> None:
+        """Leave a part's feeds and ask for its fetches."""
         graph = self.run.graph
         graph.check_fetches(call.fetches, call.step_id)
         self.run.feed(call.feeds)
-        parts = _Fetches(call.fetches, done if not call.is_last_partial_run else self._last(done))
+        parts = _Fetches(call.fetches, done)
         if not call.fetches:
             parts.over()
         for key in call.fetches:
@@ -187,4 +210,4 @@ class _Fetches:
             done(error, None if error is not None else GraphResult(self._values))
 
 
-__all__ = ["PartialRun", "WholeRun", "cancelled"]
+__all__ = ["PartialRun", "WholeRun"]

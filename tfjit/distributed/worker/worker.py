@@ -15,7 +15,7 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerSessionCall,
 )
 from tfjit.distributed.worker.deadlines import Deadlines
-from tfjit.distributed.worker.graph_run import GraphRun
+from tfjit.distributed.worker.graph_run import GraphRun, given_up
 from tfjit.distributed.worker.graph_session import graph_config
 from tfjit.distributed.worker.peers import Channels, Peers, addresses_of
 from tfjit.distributed.worker.request_ids import RequestIds
@@ -159,7 +159,7 @@ class Worker(WorkerInterface):
         except errors.OpError as error:
             run.fail(error)
             run.finish(None)
-        return lambda: run.cancel(_given_up())
+        return lambda: run.cancel(given_up())
 
     def run_graph(self, call: GraphCall) -> GraphResult:
         if call.is_partial:
@@ -178,7 +178,7 @@ class Worker(WorkerInterface):
             _start(run)
             over.acquire()
         except BaseException:  # an interrupt
-            run.cancel(_given_up())
+            run.cancel(given_up())
             raise
         error, result = outcome
         outcome.clear()
@@ -241,8 +241,7 @@ class Worker(WorkerInterface):
             except errors.OpError as error:
                 partial.run.fail(error)
                 partial.run.finish(None)
-        partial.part(call, done)
-        return lambda: partial.run.cancel(_given_up())
+        return partial.part(call, done)
 
     def _new_partial(self, call: GraphCall) -> PartialRun:
         made: list[PartialRun] = []
@@ -344,10 +343,6 @@ def _start(run: GraphRun) -> None:
 
 def _nothing() -> None:
     """Cancel a call that is over."""
-
-
-def _given_up() -> errors.CancelledError:
-    return errors.CancelledError(None, None, "RunGraph was cancelled.")
 
 
 def _too_late() -> errors.DeadlineExceededError:
