@@ -37,6 +37,7 @@ class StepRendezvous(LocalRendezvous):
         self._calls: dict[int, Cancel] = {}
         self._numbers = 0
         self.log: StepLog | None = None
+        self.partial: Any = None  # the step's PartialRun
 
     def send(self, key: str, value: Any, is_dead: bool = False) -> None:
         super().send(key, value.copy() if isinstance(value, np.ndarray) else value, is_dead)

@@ -60,7 +60,6 @@ class Worker(WorkerInterface):
         self._lock = threading.Lock()
         self._sessions: dict[str, WorkerSession] = {}
         self._masters: dict[str, int] = {}  # incarnations by task
-        self._partial: dict[int, PartialRun] = {}
         self._sessions[""] = self._new_session(WorkerSessionCall(""))
 
     def get_status(self) -> list[Any]:
@@ -229,12 +228,12 @@ class Worker(WorkerInterface):
         return run
 
     def _partial_part(self, call: GraphCall, done: GraphDone) -> Cancel:
+        step = self.steps.find(call.step_id)
         with self._lock:
-            partial = self._partial.get(call.step_id)
+            partial = step.partial
             is_new = partial is None
             if partial is None:
-                partial = self._new_partial(call)
-                self._partial[call.step_id] = partial
+                partial = step.partial = self._new_partial(call)
         if is_new:
             try:
                 self._threads.submit(partial.run.work)
@@ -247,8 +246,6 @@ class Worker(WorkerInterface):
         made: list[PartialRun] = []
 
         def over(error: BaseException | None, result: GraphResult | None) -> None:
-            with self._lock:
-                self._partial.pop(call.step_id, None)
             made[0].ended(error, result)
 
         whole = GraphCall(call.session, call.graph, call.step_id, is_partial=True)
