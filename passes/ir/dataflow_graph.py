@@ -107,16 +107,17 @@ class DataflowGraph(GraphStorage):
 
         return add_operations(self, operations)
 
-    def extend(self, graph_def: Any) -> list[str]:
+    def extend(self, graph_def: Any, internal_names: bool = False) -> list[str]:
         """Add the nodes of a GraphDef; return their names.
 
-        The nodes may have nodes of the graph as inputs. Nothing is added when the GraphDef is not
+        The nodes may have nodes of the graph as inputs. internal_names: their names may begin with
+        "_", as those of nodes that passes made. Nothing is added when the GraphDef is not
         valid.
         Raises the errors of the import.
         """
         from tfjit.passes.ir.graph_def import add_node_defs
 
-        return add_node_defs(self, graph_def)
+        return add_node_defs(self, graph_def, internal_names)
 
     def to_graph_def(self) -> Any:
         """Return the graph as a GraphDef message, without `_SOURCE` and `_SINK`.

@@ -205,10 +205,11 @@ def fill_library(proto: Any, graph: DataflowGraph) -> None:
 # ---- in
 
 
-def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
+def add_node_defs(graph: DataflowGraph, graph_def: Any, internal_names: bool = False) -> list[str]:
     """Add the nodes of a GraphDef to the graph.
 
     The new nodes may use nodes of the graph. graph_def: a message of any package, or bytes.
+    internal_names: names of nodes may begin with "_".
     framework/graphs/graph_def.py checks the nodes in a framework Graph used for this check alone:
     an invalid GraphDef adds nothing.
     Returns the new nodes' names, in the order of their ids.
@@ -252,7 +253,12 @@ def add_node_defs(graph: DataflowGraph, graph_def: Any) -> list[str]:
     before = twin.version
     graph.functions.check(message.library.function, message.library.gradient)
     import_rules.import_graph_def(
-        message, input_map=input_map, name="", graph=twin, scopes_take_names=False
+        message,
+        input_map=input_map,
+        name="",
+        graph=twin,
+        scopes_take_names=False,
+        internal_names=internal_names,
     )
     made = twin.operations_after(before)
     # A session keeps the devices as written; the import for users gives colocated nodes one device.

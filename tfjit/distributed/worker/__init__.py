@@ -1,5 +1,5 @@
-"""The worker of a task: its registered graphs and their steps.
+"""The worker of one task: it runs partitions of its devices.
 
-In: partitions, steps, requests for tensors. Out: values for the client and for other tasks. Not in
-here: which graph a step has, and on which task a node is.
+In: registered partitions, runs of a step, receives of other tasks. Out: fetched values and tensors
+for other tasks. Not in here: the service on a port, and decisions about placement and partitions.
 """

@@ -58,6 +58,7 @@ def import_graph_def(
     producer_op_list: Any = None,
     graph: Graph | None = None,
     scopes_take_names: bool = True,
+    internal_names: bool = False,
 ) -> list[Any] | None:
     """Add the nodes of a GraphDef to `graph` or the default graph.
 
@@ -65,7 +66,8 @@ def import_graph_def(
     or value to take its place. return_elements: names whose Tensors and Operations are returned.
     name: prefix, made unique; "import" by default, "" for none. op_dict and producer_op_list are
     accepted and not used. scopes_take_names: a node whose name is a prefix of names in the graph is
-    renamed; a session turns this off, whose nodes keep their names. No node is added when an error
+    renamed; a session turns this off, whose nodes keep their names. internal_names: nodes may have
+    names that begin with "_", as those that passes make. No node is added when an error
     is raised. Raises InvalidGraphError (a ValueError) naming node and cause, NotFoundError for
     unknown op types, UnimplementedError for ops that graphs of this version may not hold, TypeError
     for arguments of wrong types.
@@ -91,7 +93,7 @@ def import_graph_def(
         target.name_scope("import" if name is None else name) as scope,
     ):
         replaced = _resolve_input_map(mapped, target, scope)
-        importer = Importer(target, message, scope, replaced, scopes_take_names)
+        importer = Importer(target, message, scope, replaced, scopes_take_names, internal_names)
         try:
             importer.run()
             unused = [

@@ -24,6 +24,7 @@ from tfjit.framework.types.shape import TensorShape, format_shape, merge
 from tfjit.framework.types.tensors import CONTENT_TYPES
 
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+_INTERNAL_NAME: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.\\/>-]*")
 # A value list longer than this is kept as an array only, and written as tensor_content again.
 _MAX_RAW_BYTES: Final = 1 << 20
 
@@ -56,12 +57,14 @@ class Importer:
         scope: str,
         replaced: dict[TensorKey, Any],
         scopes_take_names: bool = True,
+        internal_names: bool = False,
     ) -> None:
         self.graph = graph
         self.message = message
         self.scope = scope
         self.replaced = replaced
         self.scopes_take_names = scopes_take_names
+        self.node_name = _INTERNAL_NAME if internal_names else _NODE_NAME
         self.used_keys: set[TensorKey] = set()
         self.nodes = list(message.node)
         self.ops: dict[str, Operation] = {}  # by name in the GraphDef
@@ -185,7 +188,7 @@ class Importer:
         index: dict[str, int] = {}
         for i, node in enumerate(self.nodes):
             name = node.name
-            if not _NODE_NAME.fullmatch(name):
+            if not self.node_name.fullmatch(name):
                 raise InvalidGraphError(
                     node, None, f"Node '{name}': Node name contains invalid characters"
                 )

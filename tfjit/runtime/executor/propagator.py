@@ -9,13 +9,14 @@ immutable_executor_state.cc.
 
 from __future__ import annotations
 
-import hashlib
+import functools
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tfjit.framework import errors
+from tfjit.framework.murmur_hash import combined, murmur64
 from tfjit.framework.op_defs.op_traits import (
     CONTROL_FLOW,
     ENTER,
@@ -219,14 +220,16 @@ class FlowGraph:
                     ready.append((target, out))
 
 
-def _frame_id(parent: int, iteration: int, name: str) -> int:
+def _frame_id(parent: int, iteration: int, name: bytes) -> int:
     """Return the number of a frame in rendezvous keys.
 
-    All partitions that run the loop must compute the same number.
+    name: attr of the Enter. All tasks that run the loop must compute the same number, TensorFlow's
+    servers among them.
     """
-    return int.from_bytes(
-        hashlib.sha256(f"{parent};{iteration};{name}".encode()).digest()[:8], "big"
-    )
+    return combined(parent, combined(iteration, _hash_of(name)))
+
+
+_hash_of = functools.lru_cache(1024)(murmur64)
 
 
 class Iteration:
@@ -412,7 +415,7 @@ class Propagator:
                 state.number,
                 int(item.node.attrs.get("parallel_iterations", 10)),
                 self._graph.enter_counts[name],
-                _frame_id(state.frame.id, state.number, name),
+                _frame_id(state.frame.id, state.number, item.node.attrs["frame_name"]),
                 self._graph.counts.get(name, []),
             )
             self._frames[key] = found

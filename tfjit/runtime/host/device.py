@@ -85,6 +85,21 @@ class DeviceManager:
             "not use this device",
         )
 
+    def attributes(self) -> list[Any]:
+        """Return the DeviceAttributes of all devices."""
+        from tfjit.protos import DeviceAttributes
+
+        return [
+            DeviceAttributes(
+                name=d.name,
+                device_type=d.device_type,
+                memory_limit=d.backend.memory_limit(d.number),
+                incarnation=d.incarnation,
+                physical_device_desc=d.backend.describe(d.number),
+            )
+            for d in self.devices
+        ]
+
     @property
     def default(self) -> Device:
         """The client device: CPU:0."""

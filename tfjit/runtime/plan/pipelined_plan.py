@@ -104,7 +104,7 @@ class StagePlan(Plan):
 
         values: in feed order, in the form of a run's results.
         """
-        arrays = self.check([_array(value) for value in values])
+        arrays = self.check([as_array(value) for value in values])
         shapes = tuple([array.shape for array in arrays])
         if self.by_node:
             with self.session.step_context() as context:
@@ -221,7 +221,7 @@ class StagedPlan(Plan):
         raise NotStatic("its nodes may wait")
 
 
-def _array(value: Any) -> np.ndarray:
+def as_array(value: Any) -> np.ndarray:
     """Return a value in the form that a later stage is fed."""
     return (
         value

@@ -80,6 +80,8 @@ class DirectSession(SessionInterface):
     only.
     """
 
+    internal_names = False  # names of nodes may begin with "_": passes made the graph
+
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
         self.config = options.config
@@ -89,18 +91,14 @@ class DirectSession(SessionInterface):
 
     def _set_up(self, options: SessionOptions) -> None:
         config = options.config
-        self.devices = DeviceManager(config)
+        self.devices = self._make_devices(config)
         self.number = next(_NUMBERS)
         self.handle = config.session_handle if config is not None else ""
         if config is not None:
             rewriter_config.check_names(config.graph_options.rewrite_options)
             session_config.check_device_filters(config)
         self._place_pruned = config is not None and config.graph_options.place_pruned_graph
-        isolated = config is not None and config.isolate_session_state
-        resource = None if isolated else options.session_resource
-        self.state = SessionState(
-            resource, options.env, config.global_io_parallelism_threads if config is not None else 0
-        )
+        self.state = self._make_state(options)
         if len(self.devices.devices) > 1:
             self.state.make_variable = self._make_variable
         self._custom_kernels = (
@@ -149,6 +147,20 @@ class DirectSession(SessionInterface):
 
             self.observer = StepObserver.for_session(self)
 
+    def _make_devices(self, config: Any) -> DeviceManager:
+        return DeviceManager(config)
+
+    def _make_state(self, options: SessionOptions) -> SessionState:
+        config = options.config
+        isolated = config is not None and config.isolate_session_state
+        resource = None if isolated else options.session_resource
+        return SessionState(
+            resource, options.env, config.global_io_parallelism_threads if config is not None else 0
+        )
+
+    def _free_state(self) -> None:
+        self.state.close()
+
     # life
 
     def create(self, graph_def: Any) -> None:
@@ -166,7 +178,7 @@ class DirectSession(SessionInterface):
         self.check_open()
         with collection_paused(), self.graph_lock:
             graph = self.graph if self.graph is not None else DataflowGraph()
-            graph.extend(graph_def)
+            graph.extend(graph_def, self.internal_names)
             if not self._place_pruned:
                 with self.settings():
                     place(graph, PassContext(options=self.pass_options()))
@@ -223,7 +235,7 @@ class DirectSession(SessionInterface):
         if not self._running:
             for variant in released:
                 variant.release()
-        self.state.close()
+        self._free_state()
         self.options = replace(self.options, session_resource=None, custom_kernel_creator=None)
         self.recycler.clear()
         self.arenas.clear()
@@ -289,19 +301,8 @@ class DirectSession(SessionInterface):
             raise errors.CancelledError(None, None, "Session has been closed.")
 
     def list_devices(self) -> list[Any]:
-        from tfjit.protos import DeviceAttributes
-
         self.check_open()
-        return [
-            DeviceAttributes(
-                name=d.name,
-                device_type=d.device_type,
-                memory_limit=d.backend.memory_limit(d.number),
-                incarnation=d.incarnation,
-                physical_device_desc=d.backend.describe(d.number),
-            )
-            for d in self.devices.devices
-        ]
+        return self.devices.attributes()
 
     # the requests of plans to the session
 

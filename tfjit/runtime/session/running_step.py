@@ -22,16 +22,22 @@ class RunningStep:
     element of a queue.
     """
 
-    __slots__ = ("_cancellation", "_rendezvous", "_session")
+    __slots__ = ("_cancellation", "_rendezvous", "_session", "_whole")
 
-    def __init__(self, session: DirectSession) -> None:
+    def __init__(self, session: DirectSession, whole: StepContext | None = None) -> None:
+        """Make the block. whole: the step that the run is a part of, or None."""
         self._session = session
+        self._whole = whole
 
     def __enter__(self) -> StepContext:
         session = self._session
-        self._cancellation = CancellationManager(session.cancellation)
+        whole = self._whole
+        self._cancellation = CancellationManager(
+            session.cancellation if whole is None else whole.cancellation
+        )
         self._rendezvous = LocalRendezvous(session.logs_rendezvous)
-        context = StepContext(next(_STEP_IDS), self._cancellation, self._rendezvous, host=session)
+        number = next(_STEP_IDS) if whole is None else whole.step_id
+        context = StepContext(number, self._cancellation, self._rendezvous, host=session)
         try:
             session.begin_step(self)
         except BaseException:  # Ctrl-C behind the count, too

@@ -1,8 +1,7 @@
 """Hash strings to buckets.
 
-Sources: FarmHash 1.1, Fingerprint64 (the "na" form); SipHash-2-4, Aumasson and Bernstein 2012;
-MurmurHash64A, Appleby. The choice of the hash by op, and MurmurHash's seed: TensorFlow 2.21,
-observed by running it.
+Sources: FarmHash 1.1, Fingerprint64 (the "na" form); SipHash-2-4, Aumasson and Bernstein 2012.
+The choice of the hash by op: TensorFlow 2.21, observed by running it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.murmur_hash import murmur64
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
@@ -20,8 +20,6 @@ _MASK: Final = (1 << 64) - 1
 _K0: Final = 0xC3A5C85C97CB3127
 _K1: Final = 0xB492B66FBE98F273
 _K2: Final = 0x9AE16A3B2F90404F
-_MURMUR: Final = 0xC6A4A7935BD1E995
-_MURMUR_SEED: Final = 0xDECAFCAFFE
 
 
 def _word(data: bytes, at: int, size: int = 8) -> int:
@@ -132,18 +130,6 @@ def fingerprint64(data: bytes) -> int:
     return _pair(
         _pair(v[0], w[0], mul) + _mix(y) * _K0 + z & _MASK, _pair(v[1], w[1], mul) + x & _MASK, mul
     )
-
-
-def murmur64(data: bytes, seed: int = _MURMUR_SEED) -> int:
-    """Return MurmurHash64A."""
-    h = seed ^ len(data) * _MURMUR & _MASK
-    whole = len(data) & ~7
-    for at in range(0, whole, 8):
-        k = _mix(_word(data, at) * _MURMUR) * _MURMUR & _MASK
-        h = (h ^ k) * _MURMUR & _MASK
-    if whole < len(data):
-        h = (h ^ _word(data, whole)) * _MURMUR & _MASK
-    return _mix(_mix(h) * _MURMUR)
 
 
 def siphash(data: bytes, key: tuple[int, int]) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tfjit.framework import errors
-from tfjit.framework.types.dtypes import enum_name
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType, enum_name
 from tfjit.runtime.host.rendezvous import create_key
 from tfjit.runtime.kernel_api.op_kernel import (
     DEAD,
@@ -65,7 +68,8 @@ def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
     """Take the value from the step's rendezvous when it comes.
 
     A dead one stays dead. A reference is read only now: the receive waits for the nodes that the
-    graph orders before the read, such as an update of the variable.
+    graph orders before the read, such as an update of the variable. A value of another dtype, which
+    a client or another task sent, is an error: compiled code reads memory as the node says.
     """
 
     # _HostRecv: the device's kernel takes the value in host memory
@@ -81,8 +85,31 @@ def receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
             except errors.OpError as failure:
                 done(failure)
                 return
-        elif convert is not None and not is_dead:
-            value = convert(value)
+        elif not is_dead:
+            try:
+                check_received(value, ctx.output_dtypes[0], ctx.name)
+            except errors.OpError as failure:
+                done(failure)
+                return
+            if convert is not None:
+                value = convert(value)
         done((DEAD if is_dead else value,))
 
     ctx.step.rendezvous.receive(_key(ctx), received)
+
+
+def check_received(value: Any, dtype: DType, name: str) -> None:
+    """Check that a received array has the dtype of its receive.
+
+    Raises InternalError.
+    """
+    if isinstance(value, np.ndarray) and dtype.is_numpy_compatible:
+        found = value.dtype
+        wanted = dtype.base_dtype
+        if found != wanted.as_numpy_dtype:
+            raise errors.InternalError(
+                None,
+                None,
+                f"Output 0 of type {dtypes.as_dtype(found).name} does not match declared output "
+                f"type {wanted.name} for node {{{{node {name}}}}}",
+            )

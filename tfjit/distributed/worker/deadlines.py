@@ -1,0 +1,63 @@
+"""End calls whose time is over."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable
+
+Expired = Callable[[], None]
+
+
+class Deadlines:
+    """Functions that are called at a time, on one thread.
+
+    The thread lives while there are any. Functions must not wait.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._entries: list[tuple[float, int]] = []
+        self._numbers = itertools.count()
+        self._live: dict[int, Expired] = {}
+        self._runs = False
+
+    def add(self, after_s: float, expired: Expired) -> int:
+        """Call `expired` after a time; return the number for `remove`."""
+        with self._changed:
+            number = next(self._numbers)
+            self._live[number] = expired
+            heapq.heappush(self._entries, (time.monotonic() + after_s, number))
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._work, name="tfjit-deadlines", daemon=True).start()
+            elif self._entries[0][1] == number:
+                self._changed.notify()
+            return number
+
+    def remove(self, number: int) -> None:
+        """Forget a function; it may be running already."""
+        with self._changed:
+            self._live.pop(number, None)
+            if not self._live:
+                self._changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while self._live and self._entries[0][1] not in self._live:
+                    heapq.heappop(self._entries)
+                if not self._live:
+                    self._entries.clear()
+                    self._runs = False
+                    return
+                at, number = self._entries[0]
+                left = at - time.monotonic()
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                heapq.heappop(self._entries)
+                expired = self._live.pop(number)
+            expired()

@@ -1,0 +1,349 @@
+"""The worker of one task, as its server and the masters call it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tfjit.distributed.protocol.interfaces import (
+    Cancel,
+    GraphCall,
+    GraphDone,
+    GraphResult,
+    WorkerInterface,
+    WorkerSessionCall,
+)
+from tfjit.distributed.worker.deadlines import Deadlines
+from tfjit.distributed.worker.graph_run import GraphRun, given_up
+from tfjit.distributed.worker.graph_session import graph_config
+from tfjit.distributed.worker.peers import Channels, Peers, addresses_of
+from tfjit.distributed.worker.request_ids import RequestIds
+from tfjit.distributed.worker.staged_run import StagedRun
+from tfjit.distributed.worker.step_log import StepLog
+from tfjit.distributed.worker.step_rendezvous import Steps
+from tfjit.distributed.worker.threads import StepThreads
+from tfjit.distributed.worker.whole_run import PartialRun, WholeRun
+from tfjit.distributed.worker.worker_session import WorkerSession
+from tfjit.framework import errors, settings
+from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.device import DeviceManager
+from tfjit.runtime.host.rendezvous import Received, parse_key
+from tfjit.runtime.resources.variables_and_resources import SessionResource, SessionState
+
+MAX_SESSIONS: Final = 10_000
+
+
+class Worker(WorkerInterface):
+    """Run the partitions of one task.
+
+    task: "/job:worker/replica:0/task:1". config: ConfigProto of the devices and their threads, or
+    None. peers: "host:port" by task. Thread-safe. Variables, queues and tables live as long as the
+    worker, and all its sessions share them by container and name. The session "" is always there:
+    masters that open none have it.
+    """
+
+    def __init__(self, task: str, config: Any, peers: Mapping[str, str]) -> None:
+        self.task = task
+        self.config = config
+        self.devices = DeviceManager(config, prefix=task)
+        self.resource = SessionResource()
+        self._channels = Channels()
+        self._peers = Peers(peers, self._channels)
+        self._cancellation = CancellationManager()
+        self._threads = StepThreads(f"tfjit-worker{task.replace('/', '-')}")
+        self.steps = Steps(task, settings.logs("rendezvous"))
+        self._deadlines = Deadlines()
+        self._log = StepLog()
+        self._received_ids = RequestIds("RecvTensor (GrpcWorker)")
+        self._run_ids = RequestIds("RunGraph (Worker)")
+        self._lock = threading.Lock()
+        self._sessions: dict[str, WorkerSession] = {}
+        self._masters: dict[str, int] = {}  # incarnations by task
+        self._sessions[""] = self._new_session(WorkerSessionCall(""))
+
+    def get_status(self) -> list[Any]:
+        return self.devices.attributes()
+
+    # sessions
+
+    def _new_session(self, call: WorkerSessionCall) -> WorkerSession:
+        peers = self._peers
+        if call.server_def is not None and call.server_def.cluster.job:
+            peers = Peers(addresses_of(call.server_def.cluster), self._channels)
+        io_threads = self.config.global_io_parallelism_threads if self.config is not None else 0
+        state = SessionState(None if call.isolated else self.resource, io_threads=io_threads)
+        return WorkerSession(
+            call.session,
+            state,
+            self.devices,
+            peers,
+            self._cancellation,
+            call.isolated,
+            (call.master_task, call.master_incarnation),
+        )
+
+    def create_worker_session(self, call: WorkerSessionCall) -> None:
+        if not call.session:
+            raise errors.InvalidArgumentError(None, None, "Session must be non-empty.")
+        stale: list[WorkerSession] = []
+        with self._lock:
+            if call.master_task:
+                known = self._masters.get(call.master_task)
+                if known is not None and known != call.master_incarnation:
+                    stale = [s for s in self._sessions.values() if s.master[0] == call.master_task]
+                    for session in stale:
+                        del self._sessions[session.handle]
+                self._masters[call.master_task] = call.master_incarnation
+            if call.session in self._sessions:
+                return
+            if len(self._sessions) >= MAX_SESSIONS:
+                full: errors.OpError | None = errors.ResourceExhaustedError(
+                    None, None, f"The worker {self.task} has {len(self._sessions)} open sessions."
+                )
+            else:
+                full = None
+                self._sessions[call.session] = self._new_session(call)
+        for session in stale:
+            self._close(session)
+        if full is not None:
+            raise full
+
+    def delete_worker_session(self, session: str) -> None:
+        with self._lock:
+            found = self._sessions.pop(session, None) if session else None
+        if found is not None:
+            self._close(found)
+
+    def _close(self, session: WorkerSession) -> None:
+        session.close()
+        error = errors.CancelledError(None, None, f"Session {session.handle} has been closed.")
+        self.steps.drop_session(session.handle, error)
+
+    def _session(self, handle: str) -> WorkerSession:
+        found = self._sessions.get(handle)
+        if found is None:
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Session handle is not found: {handle}. Possibly this worker "
+                f'("{self.task}") just restarted.',
+            )
+        return found
+
+    # graphs
+
+    def register_graph(
+        self, session: str, graph_def: Any, config: Any = None, graph_options: Any = None
+    ) -> str:
+        found = self._session(session)
+        return found.register(graph_def, graph_config(self.config, config, graph_options))
+
+    def deregister_graph(self, session: str, graph: str) -> None:
+        self._session(session).deregister(graph)
+
+    # steps
+
+    def start_graph(self, call: GraphCall, done: GraphDone) -> Cancel:
+        try:
+            self._check_run(call)
+            if call.is_partial:
+                return self._partial_part(call, done)
+            run = self._new_run(call, done)
+        except errors.OpError as error:
+            done(error, None)
+            return _nothing
+        try:
+            self._threads.submit(lambda: _start(run))
+        except errors.OpError as error:
+            run.fail(error)
+            run.finish(None)
+        return lambda: run.cancel(given_up())
+
+    def run_graph(self, call: GraphCall) -> GraphResult:
+        if call.is_partial:
+            return super().run_graph(call)
+        self._check_run(call)
+        over = threading.Lock()
+        over.acquire()
+        outcome: list[Any] = []
+
+        def done(error: BaseException | None, result: GraphResult | None) -> None:
+            outcome[:] = error, result
+            over.release()
+
+        run = self._new_run(call, done)
+        try:
+            _start(run)
+            over.acquire()
+        except BaseException:  # an interrupt
+            run.cancel(given_up())
+            raise
+        error, result = outcome
+        outcome.clear()
+        if error is None:
+            return result  # type: ignore[no-any-return]
+        try:
+            raise error
+        finally:
+            del error
+
+    def _check_run(self, call: GraphCall) -> None:
+        self._session(call.session)
+        self._run_ids.check(
+            call.request_id,
+            f'graph_handle: "{call.graph}" step_id: {call.step_id} request_id: {call.request_id}',
+        )
+
+    def _new_run(self, call: GraphCall, done: GraphDone) -> GraphRun:
+        """Return a run that is counted in its step and graph."""
+        session = self._session(call.session)
+        graph = session.graph(call.graph)
+        try:
+            step = self.steps.begin(call.step_id, call.session, session.peers)
+        except BaseException:
+            graph.release()
+            raise
+        if self._log.is_on:
+            step.log = self._log
+        number = None
+
+        def over(error: BaseException | None, result: GraphResult | None) -> None:
+            if number is not None:
+                self._deadlines.remove(number)
+            self.steps.end(step)
+            done(error, result)
+
+        options = call.options
+        observed = options is not None and (
+            options.record_timeline
+            or options.record_costs
+            or options.record_partition_graphs
+            or options.report_tensor_allocations_upon_oom
+        )
+        kind = WholeRun if graph.staged is None or observed or call.is_partial else StagedRun
+        run = kind(graph, call, step, session.cancellation, over, self._threads.submit)
+        if call.deadline_s is not None:
+            number = self._deadlines.add(call.deadline_s, lambda: run.cancel(_too_late()))
+        return run
+
+    def _partial_part(self, call: GraphCall, done: GraphDone) -> Cancel:
+        step = self.steps.find(call.step_id)
+        with self._lock:
+            partial = step.partial
+            is_new = partial is None
+            if partial is None:
+                partial = step.partial = self._new_partial(call)
+        if is_new:
+            try:
+                self._threads.submit(partial.run.work)
+            except errors.OpError as error:
+                partial.run.fail(error)
+                partial.run.finish(None)
+        return partial.part(call, done)
+
+    def _new_partial(self, call: GraphCall) -> PartialRun:
+        made: list[PartialRun] = []
+
+        def over(error: BaseException | None, result: GraphResult | None) -> None:
+            made[0].ended(error, result)
+
+        whole = GraphCall(call.session, call.graph, call.step_id, is_partial=True)
+        whole.options = call.options
+        run = self._new_run(whole, over)
+        assert isinstance(run, WholeRun)
+        made.append(PartialRun(run))
+        return made[0]
+
+    def cleanup_graph(self, step_id: int) -> None:
+        self.steps.clean_up(step_id)
+
+    def cleanup_all(self, containers: Sequence[str]) -> None:
+        state = SessionState(self.resource)
+        for manager in state.managers():
+            manager.clear(tuple(containers))
+        with self._lock:
+            sessions = [session for session in self._sessions.values() if not session.isolated]
+        for session in sessions:  # their plans hold variables that are gone
+            session.forget_plans()
+
+    def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
+        try:
+            self._received_ids.check(
+                request_id,
+                f'step_id: {step_id} rendezvous_key: "{key}" request_id: {request_id}',
+            )
+            parsed = parse_key(key)
+            source = self.devices.lookup(parsed.src_device)
+            if parsed.src_incarnation != source.incarnation:
+                raise errors.AbortedError(
+                    None,
+                    None,
+                    f"RecvTensor expects a different device incarnation: {parsed.src_incarnation} "
+                    f'vs. {source.incarnation}. Your worker job ("{self.task}") was probably '
+                    "restarted. Check your worker job for the reason why it was restarted.",
+                )
+            step = self.steps.find(step_id)
+        except errors.OpError as error:
+            done(error, None, False)
+            return _nothing
+        step.receive_here(key, done)
+
+        def cancel() -> None:
+            if step.withdraw(key, done):
+                self.steps.forget_idle(step)
+                done(errors.CancelledError(None, None, "RecvTensor was cancelled."), None, False)
+
+        return cancel
+
+    # the rest of the service
+
+    def logging(self, request: Any) -> Any:
+        """Return the LoggingResponse to a LoggingRequest: received tensors by step."""
+        return self._log.answer(request)
+
+    def tracing(self, request: Any) -> Any:
+        """Raise UnimplementedError, as TensorFlow's worker does."""
+        raise errors.UnimplementedError(
+            None, None, "Tracing: a worker has no profiler to switch on; trace steps by RunOptions."
+        )
+
+    def receive_buffer(self, request: Any) -> Any:
+        """Raise UnimplementedError: there are no collectives."""
+        raise errors.UnimplementedError(
+            None, None, "RecvBuf: collective operations between tasks are not implemented."
+        )
+
+    def close(self) -> None:
+        """End all sessions and steps, and free what the worker holds."""
+        with self._lock:
+            sessions, self._sessions = list(self._sessions.values()), {}
+        self._cancellation.cancel()
+        for session in sessions:
+            session.close()
+        self.steps.drop_all(errors.CancelledError(None, None, "The worker has been shut down."))
+        self._channels.close()
+        self._threads.close()
+        for manager in SessionState(self.resource).managers():
+            manager.clear_all()
+
+
+def _start(run: GraphRun) -> None:
+    try:
+        run.start()
+    except BaseException as error:  # the caller gets it, by `done`
+        run.fail(error)
+        run.finish(None)
+        return
+    run.work()
+
+
+def _nothing() -> None:
+    """Cancel a call that is over."""
+
+
+def _too_late() -> errors.DeadlineExceededError:
+    return errors.DeadlineExceededError(None, None, "Deadline Exceeded")
+
+
+__all__ = ["Worker"]
