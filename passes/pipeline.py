@@ -73,6 +73,15 @@ GRAPH_PASSES: Final[Pipeline] = (
 )
 """Passes over the whole graph of a run."""
 
+CLUSTER_PASSES: Final[Pipeline] = tuple(
+    step for step in GRAPH_PASSES if not (isinstance(step, Step) and PASSES[step.name].local)
+)
+"""Passes of a master over the whole graph of a run.
+
+Its partitions have ops of TensorFlow alone, since a worker may be TensorFlow's. Workers run the
+other passes over their partitions.
+"""
+
 QUICK_PASSES: Final[Pipeline] = (
     Step("lower_feeds"),
     Step("prune"),
@@ -116,6 +125,7 @@ _BODY: Final[Pipeline] = (
 PIPELINES: Final[Mapping[str, Pipeline]] = {
     "graph": GRAPH_PASSES,
     "quick": QUICK_PASSES,
+    "cluster": CLUSTER_PASSES,
     "partition": PARTITION_PASSES,
     "device": DEVICE_PASSES,
     # over copies of bodies that become one kernel with their loop
@@ -158,6 +168,7 @@ Passes run the last five over bodies, by `PassContext.run`.
 _TITLES: Final = {
     "graph": "over the whole graph of a run",
     "quick": "instead of 'graph', for a first run without optimization",
+    "cluster": "instead of 'graph', by the master of a cluster, whose workers run the others",
     "partition": "over each partition",
     "device": "over each partition with accelerators, after all others",
     "body": "over copies of a loop's bodies, to compile the loop to one kernel, by compile_loops",
@@ -340,6 +351,7 @@ def _run_custom(name: str, pass_: Pass, graph: DataflowGraph, ctx: PassContext) 
 
 
 __all__ = [
+    "CLUSTER_PASSES",
     "GRAPH_PASSES",
     "PARTITION_PASSES",
     "PIPELINES",

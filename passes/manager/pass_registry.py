@@ -31,6 +31,8 @@ class PassInfo:
     out.
     at_l0: an optional pass that runs at OptimizerOptions L0 too.
     when: a condition on the graph, None for every graph.
+    local: left to the workers of a cluster: the pass makes ops that TensorFlow lacks, or moves
+    nodes that may be on several tasks into bodies, or depends on such passes.
     needs: analyses that have to be valid. preserves: analyses that stay valid where the pass
     changes the graph.
     """
@@ -40,6 +42,7 @@ class PassInfo:
     group: str = ""
     required: bool = False
     at_l0: bool = False
+    local: bool = False
     when: Callable[[DataflowGraph], bool] | None = None
     needs: tuple[str, ...] = ()
     preserves: tuple[str, ...] = (SHAPES,)
@@ -88,15 +91,26 @@ PASSES: Final[dict[str, PassInfo]] = {
         PassInfo("prune", "canonicalize.prune", required=True),
         PassInfo("inline_functions", "legalize.inline_functions", required=True, preserves=()),
         PassInfo("place", "partitioning.place", required=True),
-        PassInfo("custom_kernels", "legalize.custom_kernels", required=True),
+        PassInfo("custom_kernels", "legalize.custom_kernels", required=True, local=True),
         PassInfo("infer_shapes", "analysis.shape_inference", required=True),
         PassInfo("strip_debug", "canonicalize.strip_debug", "debug_stripper", at_l0=True),
         PassInfo(
-            "pad_unique", "canonicalize.pad_unique", "arithmetic", when=_has_unique, preserves=()
+            "pad_unique",
+            "canonicalize.pad_unique",
+            "arithmetic",
+            local=True,
+            when=_has_unique,
+            preserves=(),
         ),
         PassInfo("replicate_constants", "partitioning.replicate_constants", at_l0=True),
-        PassInfo("functionalize", "control_flow.functionalize", "loop", when=_has_v1_control_flow),
-        PassInfo("trim_bodies", "control_flow.prune_captures", "loop"),
+        PassInfo(
+            "functionalize",
+            "control_flow.functionalize",
+            "loop",
+            local=True,
+            when=_has_v1_control_flow,
+        ),
+        PassInfo("trim_bodies", "control_flow.prune_captures", "loop", local=True),
         PassInfo("simplify", "canonicalize.canonicalize", "arithmetic"),
         PassInfo("fold_constants", "canonicalize.fold_constants", "constfold"),
         PassInfo("drop_control_edges", "canonicalize.control_dependencies", "dependency"),
@@ -107,6 +121,7 @@ PASSES: Final[dict[str, PassInfo]] = {
             "size_slices",
             "loops.induction_slices",
             "loop",
+            local=True,
             when=_has_loops,
             needs=(SHAPES,),
             preserves=(),
@@ -115,6 +130,7 @@ PASSES: Final[dict[str, PassInfo]] = {
             "accumulators",
             "loops.index_accumulators",
             "loop",
+            local=True,
             when=_has_loops,
             needs=(SHAPES,),
             preserves=(),
@@ -123,6 +139,7 @@ PASSES: Final[dict[str, PassInfo]] = {
             "dense_lists",
             "loops.densify_lists",
             "loop",
+            local=True,
             when=_has_lists,
             needs=(SHAPES,),
             preserves=(),
@@ -131,6 +148,7 @@ PASSES: Final[dict[str, PassInfo]] = {
             "loop_sums",
             "loops.sink_reductions",
             "loop",
+            local=True,
             when=_has_loops,
             needs=(SHAPES,),
             preserves=(),

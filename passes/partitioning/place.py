@@ -424,13 +424,10 @@ class _Placer:
                     " This version of tfjit has no GPU devices: set allow_soft_placement, or name "
                     "no device."
                 )
-            elif own.job is not None and not any(
+            elif own.job not in (None, "localhost") and not any(
                 own.job == spec.job for spec in self.specs.values()
             ):
-                hint = (
-                    " This version of tfjit has no cluster sessions: every device is of this "
-                    "process."
-                )
+                hint = " Jobs are those of the session's cluster, which its target (grpc://) names."
             return (
                 f"{{{{node {node.name}}}}} was explicitly assigned to {node.device} but available "
                 f"devices are [ {available} ]. "

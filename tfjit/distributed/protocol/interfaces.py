@@ -45,10 +45,16 @@ class MasterInterface(ABC):
     """Sessions over the devices of a cluster."""
 
     @abstractmethod
-    def create_session(self, graph_def: Any, config: Any, target: str = "") -> tuple[str, int]:
+    def create_session(
+        self,
+        graph_def: Any,
+        config: Any,
+        target: str = "",
+        cancellation: CancellationManager | None = None,
+    ) -> tuple[str, int]:
         """Return (handle, graph version) of a new session.
 
-        config: ConfigProto or None.
+        config: ConfigProto or None. cancellation: gives up waiting for tasks that are not up yet.
         """
 
     @abstractmethod
@@ -118,7 +124,7 @@ class GraphCall:
     feeds: the client's, by rendezvous key. fetches: keys of the client's fetches. options:
     ExecutorOpts or None. is_partial: feeds and fetches are a part of the step's;
     is_last_partial_run: the step ends with this call. deadline_s: seconds until the call is given
-    up, or None.
+    up, or None. cancellation: cancels a call of `run_graph`.
     """
 
     session: str
@@ -131,6 +137,7 @@ class GraphCall:
     is_last_partial_run: bool = False
     request_id: int = 0
     deadline_s: float | None = None
+    cancellation: CancellationManager | None = None
 
 
 @dataclass(slots=True)
@@ -200,7 +207,10 @@ class WorkerInterface(ABC):
         """Run a registered graph in a step; never waits."""
 
     def run_graph(self, call: GraphCall) -> GraphResult:
-        """Run a registered graph in a step on this thread."""
+        """Run a registered graph in a step on this thread.
+
+        The call's `cancellation` cancels the run.
+        """
         over = threading.Event()
         outcome: list[Any] = []
 
@@ -209,11 +219,18 @@ class WorkerInterface(ABC):
             over.set()
 
         cancel = self.start_graph(call, done)
+        cancellation = call.cancellation
+        token = cancellation.register(cancel) if cancellation is not None else None
         try:
+            if cancellation is not None and token is None:
+                cancel()
             over.wait()
         except BaseException:
             cancel()
             raise
+        finally:
+            if cancellation is not None:
+                cancellation.deregister(token)
         error, result = outcome
         if error is not None:
             raise error
@@ -221,7 +238,7 @@ class WorkerInterface(ABC):
 
     @abstractmethod
     def cleanup_graph(self, step_id: int) -> None:
-        """Drop the values of a step that is over."""
+        """Drop the values of a step that is over; never waits."""
 
     @abstractmethod
     def cleanup_all(self, containers: Sequence[str]) -> None:

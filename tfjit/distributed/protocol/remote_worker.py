@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 from typing import Any, Final
@@ -20,6 +21,9 @@ from tfjit.distributed.protocol.tensors import decode_received, fill, from_proto
 from tfjit.framework import errors
 from tfjit.runtime.host.rendezvous import Received
 
+log: Final = logging.getLogger("tfjit.distributed")
+
+CLEANUP_TIMEOUT_S: Final = 10.0
 _IDS: Final = random.SystemRandom()
 
 
@@ -117,7 +121,12 @@ class RemoteWorker(WorkerInterface):
     def cleanup_graph(self, step_id: int) -> None:
         from tfjit.protos import CleanupGraphRequest
 
-        self._call("CleanupGraph", CleanupGraphRequest(step_id=step_id))
+        def answered(error: errors.OpError | None, answer: Any) -> None:
+            if error is not None:  # a task that is gone has no values of the step either
+                log.debug("CleanupGraph of %s: %s", self.channel.address, error.message)
+
+        request = CleanupGraphRequest(step_id=step_id)
+        self.channel.start(WORKER, "CleanupGraph", request, answered, CLEANUP_TIMEOUT_S)
 
     def cleanup_all(self, containers: Sequence[str]) -> None:
         from tfjit.protos import CleanupAllRequest

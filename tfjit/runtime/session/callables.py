@@ -40,7 +40,7 @@ class Callables:
         run_options = options.run_options if options.HasField("run_options") else None
         feeds, fetches, targets = tuple(options.feed), tuple(options.fetch), tuple(options.target)
         connections = tuple((c.from_tensor, c.to_tensor) for c in options.tensor_connection)
-        check_run_options(session, run_options)
+        check_run_options(session.config, run_options)
         check_devices(options, session.devices)
         ends = ON_HOST
         with session.graph_lock:

@@ -721,7 +721,7 @@ class DirectSession(SessionInterface):
             raise errors.InvalidArgumentError(
                 None, None, "Must run 'setup' before performing partial runs!"
             )
-        run.check(feeds, fetches)
+        run.names.check([name for name, _ in feeds], fetches)
         done = True
         try:
             results, done = run.step(feeds, fetches)

@@ -17,6 +17,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.runtime.host.rendezvous import create_key
 from tfjit.runtime.resources.variables_and_resources import Variable
+from tfjit.runtime.session.partial_run_names import PartialRunNames
 
 if TYPE_CHECKING:
     from tfjit.runtime.session.direct_session import DirectSession
@@ -43,8 +44,6 @@ class PartialRun:
         from tfjit.passes.pipeline import build
 
         self._session = session
-        self._feeds = dict.fromkeys(feeds, False)
-        self._fetches = dict.fromkeys(fetches, False)
         self.handle = (
             f"{','.join(feeds)}->{','.join(fetches)}/{','.join(targets)}/1/;{next(_COUNTER)}"
         )
@@ -59,7 +58,7 @@ class PartialRun:
                     None, None, "Session was not created with a graph before Run()!"
                 )
             session.place_for(RunSpec(tuple(feeds), tuple(fetches), tuple(targets)))
-            self._ancestors = _fed_ancestors(session.graph, list(feeds), list(fetches))
+            self.names = PartialRunNames(session.graph, feeds, fetches)
             self._partitions, _ = build(
                 session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options
             )
@@ -75,63 +74,25 @@ class PartialRun:
     ) -> tuple[list[Any], bool]:
         """Return (fetched values, True if the run is over).
 
-        Needs: `check` has passed for the same names.
+        Needs: `names.check` has passed for the same names.
         """
         try:
             results = self._step(feeds, fetches)
         except BaseException:
             self.end()
             raise
-        over = all(self._feeds.values()) and all(self._fetches.values())
-        if over:
+        if self.names.over:
             self._run.finished.wait()
             self.end()
             if self._run.error is not None:
                 raise self._run.error.with_traceback(None)
-        return results, over
-
-    def check(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> None:
-        """Check the names of a part.
-
-        Raises InvalidArgumentError for names that were not set up, were used before or miss a feed;
-        the run continues all the same.
-        """
-        for name, _ in feeds:
-            if name not in self._feeds:
-                raise errors.InvalidArgumentError(
-                    None, None, f"The feed {name} was not specified in partial_run_setup."
-                )
-            if self._feeds[name]:
-                raise errors.InvalidArgumentError(
-                    None, None, f"The feed {name} has already been fed."
-                )
-        for name in fetches:
-            if name not in self._fetches:
-                raise errors.InvalidArgumentError(
-                    None, None, f"The fetch {name} was not specified in partial_run_setup."
-                )
-            if self._fetches[name]:
-                raise errors.InvalidArgumentError(
-                    None, None, f"The fetch {name} has already been fetched."
-                )
-        available = {name for name, fed in self._feeds.items() if fed} | {name for name, _ in feeds}
-        for name in fetches:
-            missing = min(self._ancestors[name] - available, default=None)
-            if missing is not None:  # TensorFlow's sentence, which names the feed
-                text = (
-                    f"Fetch {missing} can't be computed from the feeds that have been fed so far."
-                )
-                raise errors.InvalidArgumentError(None, None, text)
+        return results, self.names.over
 
     def _step(self, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]) -> list[Any]:
+        self.names.mark([name for name, _ in feeds], fetches)
         for name, value in feeds:
-            self._feeds[name] = True
             self._context.rendezvous.send(self._key(name), value)
-        results: list[Any] = []
-        for name in fetches:
-            self._fetches[name] = True
-            results.append(self._receive(name))
-        return results
+        return [self._receive(name) for name in fetches]
 
     def _receive(self, name: str) -> Any:
         arrived = threading.Event()
@@ -164,35 +125,3 @@ class PartialRun:
         self._stack.close()
         for partition in self._partitions:
             partition.graph.dissolve()
-
-
-def _fed_ancestors(graph: Any, feeds: list[str], fetches: list[str]) -> dict[str, frozenset[str]]:
-    """Return the feeds that each fetch depends on."""
-    from tfjit.passes.ir.run_spec import parse_tensor_name
-
-    fed = {parse_tensor_name(name): name for name in feeds}
-    result = {}
-    for fetch in fetches:
-        node, index = parse_tensor_name(fetch)
-        found: set[str] = set()
-        seen = {node}
-        stack = [node]
-        if (node, index) in fed:
-            found.add(fed[node, index])
-            stack = []
-        while stack:
-            name = stack.pop()
-            if name not in graph:
-                continue
-            for source, output in graph.inputs(name):
-                if (source, output) in fed:
-                    found.add(fed[source, output])
-                elif source not in seen:
-                    seen.add(source)
-                    stack.append(source)
-            for source in graph.control_inputs(name):
-                if source not in seen:
-                    seen.add(source)
-                    stack.append(source)
-        result[fetch] = frozenset(found)
-    return result

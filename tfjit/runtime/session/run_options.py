@@ -42,7 +42,7 @@ def run_with_options(
     """
     session.check_open()
     pool, priority = _pool(session, options)
-    check_run_options(session, options)
+    check_run_options(session.config, options)
     plan: Plan = session.plan(names, fetches, targets, connections, ends)
     by_name = dict(zip(names, values, strict=True))
     ordered = [by_name[name] for name in plan.feeds]
@@ -94,8 +94,8 @@ def _pool(session: DirectSession, options: Any) -> tuple[ThreadPool, int]:
     return chosen, 0
 
 
-def check_run_options(session: DirectSession, options: Any) -> None:
-    """Check that this session's runs can have the options.
+def check_run_options(config: Any, options: Any) -> None:
+    """Check that runs of a session with this config can have the options.
 
     Raises InvalidArgumentError or UnimplementedError for others.
     """
@@ -103,8 +103,8 @@ def check_run_options(session: DirectSession, options: Any) -> None:
         return
     if (
         options.output_partition_graphs
-        and session.config is not None
-        and session.config.experimental.disable_output_partition_graphs
+        and config is not None
+        and config.experimental.disable_output_partition_graphs
     ):
         raise errors.InvalidArgumentError(
             None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors, settings
@@ -13,7 +14,6 @@ from tfjit.runtime.session import rewriter_config
 from tfjit.runtime.stored_plans.keyed_session import JitMode
 
 if TYPE_CHECKING:
-    from tfjit.kernels.ir.backend import Backend
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.manager.pass_context import HasKernel, PassOptions
     from tfjit.runtime.host.device import DeviceManager
@@ -135,31 +135,33 @@ def make_pass_options(
     has_kernel: HasKernel,
     kernel_creator: Callable[[Node], Any] | None = None,
 ) -> PassOptions:
-    """Return the options of this session's passes."""
-    from tfjit.passes.manager.pass_context import DEFAULT_MAX_FOLDED_BYTES, DeviceInfo, PassOptions
-    from tfjit.passes.manager.pass_registry import OPTIMIZATIONS
-
-    def backend_of(device: str) -> Backend:
-        return devices.lookup(device).backend
+    """Return the options of the passes of a session on these devices."""
+    from tfjit.passes.manager.pass_context import DeviceInfo
 
     infos = tuple(
         DeviceInfo(d.name, d.device_type, 1, d.backend.priority, d.backend.accelerates)
         for d in devices.devices
     )
+    options = pass_options_of(config)
+    return replace(
+        options,
+        devices=infos,
+        has_kernel=has_kernel,
+        backend_of=lambda device: devices.lookup(device).backend,
+        kernel_creator=kernel_creator,
+    )
+
+
+def pass_options_of(config: Any) -> PassOptions:
+    """Return the options of passes that follow from a ConfigProto or None."""
+    from tfjit.passes.manager.pass_context import DEFAULT_MAX_FOLDED_BYTES, PassOptions
+    from tfjit.passes.manager.pass_registry import OPTIMIZATIONS
+
     if config is None:
-        return PassOptions(
-            devices=infos,
-            has_kernel=has_kernel,
-            backend_of=backend_of,
-            kernel_creator=kernel_creator,
-        )
+        return PassOptions()
     optimizer = config.graph_options.optimizer_options
     rewriter = config.graph_options.rewrite_options
     return PassOptions(
-        devices=infos,
-        has_kernel=has_kernel,
-        backend_of=backend_of,
-        kernel_creator=kernel_creator,
         soft_placement=config.allow_soft_placement,
         log_device_placement=config.log_device_placement,
         max_folded_bytes=optimizer.max_folded_constant_in_bytes or DEFAULT_MAX_FOLDED_BYTES,

@@ -1,0 +1,57 @@
+"""Tells workers that steps are over, behind the steps' backs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from queue import SimpleQueue
+from typing import Final
+
+from tfjit.distributed.master.client_graph import ClientGraph
+
+log: Final = logging.getLogger("tfjit.distributed")
+
+
+class StepCleaner:
+    """A thread that sends CleanupGraph, started by the first step with remote parts."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[tuple[ClientGraph, int] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def clean(self, graph: ClientGraph, step_id: int) -> None:
+        """Have the workers of a graph drop the values of a step."""
+        if graph.only is not None:
+            _cleanup(graph, step_id)  # as cheap as handing it over
+            return
+        if self._thread is None:
+            self._start()
+        self._queue.put((graph, step_id))
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="tfjit-step-cleaner", daemon=True
+                )
+                self._thread.start()
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            _cleanup(*item)
+
+    def close(self) -> None:
+        """End the thread behind the steps that are queued."""
+        self._queue.put(None)
+
+
+def _cleanup(graph: ClientGraph, step_id: int) -> None:
+    for part in graph.parts:
+        try:
+            part.worker.cleanup_graph(step_id)
+        except Exception as error:  # a worker that is gone has no values of the step either
+            log.debug("CleanupGraph of %s: %s", part.task, error)
+
+
+__all__ = ["StepCleaner"]
