@@ -20,8 +20,6 @@ from tfjit.runtime.host.cancellation import CancellationManager
 
 CLOSE_S: Final = 10.0
 """The seconds that closing a session may take where no other limit is set."""
-GRACE_S: Final = 0.5
-"""The seconds beyond a step's time limit in which the master may report it."""
 
 
 class RemoteMaster(MasterInterface):
@@ -44,11 +42,15 @@ class RemoteMaster(MasterInterface):
     def _call(self, method: str, request: Any) -> Any:
         return self.channel.call(MASTER, method, request, self._timeout_s)
 
-    def _step_limit(self, timeout_ms: int) -> float | None:
-        """Return the seconds after which a step's call is given up."""
-        if timeout_ms > 0:
-            return timeout_ms / 1000 + GRACE_S
-        return None if self._timeout_s is None else self._timeout_s + GRACE_S
+    def _run(
+        self, method: str, request: bytes, timeout_ms: int, cancellation: CancellationManager | None
+    ) -> bytes:
+        """Return the answer to a request for a step, which has a time limit of its own or none."""
+        limit = timeout_ms / 1000 if timeout_ms > 0 else self._timeout_s
+        try:
+            return bytes(self.channel.call(MASTER, method, request, limit, cancellation))
+        except errors.DeadlineExceededError as error:
+            raise error.restated("Operation timed out.") from None
 
     def create_session(self, graph_def: Any, config: Any, target: str = "") -> tuple[str, int]:
         from tfjit.protos import CreateSessionRequest
@@ -86,10 +88,8 @@ class RemoteMaster(MasterInterface):
         An array may be a read-only view of the answer. Raises InternalError for an answer without
         one of the fetches.
         """
-        request = step_request(call)
-        limit = self._step_limit(0 if call.options is None else call.options.timeout_in_ms)
-        data = self.channel.call(MASTER, "RunStep", request, limit, call.cancellation)
-        del request  # a copy of the feeds
+        timeout_ms = 0 if call.options is None else call.options.timeout_in_ms
+        data = self._run("RunStep", step_request(call), timeout_ms, call.cancellation)
         names, values, answer = step_answer(data)
         if answer.status_code:
             raise errors.make_error(answer.status_code, answer.status_error_message)
@@ -157,10 +157,8 @@ class RemoteMaster(MasterInterface):
         An array may be a read-only view of the answer.
         """
         request = callable_request(session, callable_handle, values, request_id or new_request_id())
-        limit = self._step_limit(self._callable_limits.get((session, callable_handle), 0))
-        data = self.channel.call(MASTER, "RunCallable", request, limit, cancellation)
-        del request
-        found, answer = callable_answer(data)
+        timeout_ms = self._callable_limits.get((session, callable_handle), 0)
+        found, answer = callable_answer(self._run("RunCallable", request, timeout_ms, cancellation))
         return found, answer.metadata if answer.HasField("metadata") else None
 
     def release_callable(self, session: str, callable_handle: int) -> None:
@@ -184,4 +182,4 @@ def _ordered(names: Sequence[str], values: Sequence[Any], fetches: Sequence[str]
     return [found[name] for name in fetches]
 
 
-__all__ = ["CLOSE_S", "GRACE_S", "RemoteMaster"]
+__all__ = ["CLOSE_S", "RemoteMaster"]
