@@ -207,7 +207,8 @@ def test_variables_are_shared_unless_isolated(target: str, graph: Any) -> None:
         other.run(v.assign_add(1.0))
         assert one.run(v) == 2.0
     assert both(target, graph, lambda session: session.run(v)) == 2.0
-    text = both(target, graph, lambda session: session.run(v.read_value()), isolated)
+    read = v.read_value()
+    text = both(target, graph, lambda session: session.run(read), isolated)
     assert text[0] == "FailedPreconditionError"
     tfjit.Session.reset(target)
 

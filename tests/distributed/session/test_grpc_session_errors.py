@@ -72,15 +72,20 @@ def test_errors_of_kernels_keep_class_message_and_node(target: str, graph: Any) 
 
 def test_unknown_fetches_feeds_and_devices(target: str, graph: Any) -> None:
     x = tf1.placeholder(tf.float32, [2], name="x")
-    with tf1.device("/job:nowhere/task:3"):
-        tf1.identity(x, name="far")
+    tf1.identity(x, name="y")
     for call in (
         lambda session: session.run("none:0"),
-        lambda session: session.run("far:0", {"none:0": 1}),
-        lambda session: session.run("far:0", {x: [1, 2, 3]}),
-        lambda session: session.run("far:0", {x: [1, 2]}),
+        lambda session: session.run("y:0", {"none:0": 1}),
+        lambda session: session.run("y:0", {x: [1, 2, 3]}),
     ):
         assert isinstance(both(target, graph, call), tuple)
+    with tf1.device("/job:nowhere/task:3"):
+        tf1.identity(x, name="far")
+    assert both(target, graph, lambda session: session.run("far:0", {x: [1, 2]}))[0] == (
+        "InvalidArgumentError"
+    )
+    # of the whole graph, as at TensorFlow's session
+    both(target, graph, lambda session: session.run("y:0", {x: [1, 2]}))
 
 
 def test_names_that_the_master_does_not_know(target: str) -> None:
