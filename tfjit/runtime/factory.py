@@ -8,7 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfjit.framework import errors
 from tfjit.framework.env import DEFAULT_ENV, Env
@@ -20,18 +20,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.session")
 
-_NO_CLUSTERS: Final = (
-    " Cluster sessions (grpc:// targets) are not implemented in this version of tfjit: leave the "
-    "target empty"
-    " to run the graph in this process, or run it on the cluster with TensorFlow's own session."
-)
-
 
 @dataclass(slots=True)
 class SessionOptions:
     """Options of a new session.
 
-    target: '' for the devices of this process; a cluster's, 'grpc://host:port', is not served yet.
+    target: '' for the devices of this process, 'grpc://host:port' for a cluster's.
     config: tfjit ConfigProto. env: the files, clock and environment variables that the session
     sees; the process's by default. session_resource: resource managers shared with the other
     sessions that are given the same object; None for the session's own. custom_kernel_creator:
@@ -103,13 +97,12 @@ class SessionFactory(ABC):
             return next(iter(accepted.values()))
         registered = ", ".join(factories)
         if not accepted:
-            hint = _NO_CLUSTERS if options.target.startswith("grpc://") else ""
             raise errors.NotFoundError(
                 None,
                 None,
                 "No session factory registered for the given session options: "
                 f"{{{options.describe()}}} "
-                f"Registered factories are {{{registered}}}.{hint}",
+                f"Registered factories are {{{registered}}}.",
             )
         raise errors.InternalError(
             None,

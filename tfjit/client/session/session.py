@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from tfjit.client.session import cluster_targets
 from tfjit.client.session.callables import OptionsCallable, make_callable
 from tfjit.client.session.critical_sections import uninterrupted, watch_for_forks
 from tfjit.client.session.feeds import (
@@ -52,6 +54,8 @@ from tfjit.runtime.session_interface import PlanCounters
 if TYPE_CHECKING:
     from tfjit.client.session.stages import Lowered
     from tfjit.framework.graphs.typing import FeedDict, Fetches, Message, Structure
+
+log = logging.getLogger("tfjit.session")
 
 _MAX_ENTRIES = 4096
 _DEAD_HANDLES = 10  # as in TensorFlow: this number is deleted together
@@ -103,7 +107,7 @@ def _pop(session: BaseSession) -> None:
 class BaseSession(SessionBase):
     """A session over one graph.
 
-    target: '' runs in this process. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef
+    target: '' runs in this process, "grpc://host:port" on a cluster. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef
     message, its bytes, a path to one, or a path to a pack (`tfjit pack`), which brings kernels,
     variables and tables; None takes the default graph: tfjit's own, or TensorFlow's if that has
     operations, tfjit's has none and no `as_default` block of a tfjit graph is open.
@@ -198,7 +202,7 @@ class BaseSession(SessionBase):
         """
         assert self._runtime_session is not None
         return [
-            DeviceAttributes(d.name, d.device_type, d.memory_limit, d.incarnation)
+            DeviceAttributes(d.name, d.device_type, d.memory_limit, _signed(d.incarnation))
             for d in self._runtime_session.list_devices()
         ]
 
@@ -592,9 +596,15 @@ class BaseSession(SessionBase):
             return
         self._closed = True
         self._entries.clear()
-        self._runtime_session.close()
+        failure: errors.OpError | None = None
+        try:
+            self._runtime_session.close()
+        except errors.OpError as error:  # a server that is gone: the rest is freed all the same
+            failure = error
         self._runtime_session.destroy()
         self._destroyed = True  # an interrupted close can be called again
+        if failure is not None:
+            raise failure
 
     def as_default(self) -> _DefaultSession:
         """Return a context manager that makes this the default session.
@@ -621,6 +631,11 @@ class BaseSession(SessionBase):
         factory_reset(
             SessionOptions(target=target or "", config=to_config(config)), list(containers or ())
         )
+
+
+def _signed(number: int) -> int:
+    """Return 64 bits as a signed number, which TensorFlow shows."""
+    return number - (1 << 64) if number >> 63 else number
 
 
 class DeviceAttributes:
@@ -675,7 +690,11 @@ class Session(BaseSession):
             _pop(self)
         finally:
             context.__exit__(kind, value, traceback)
-            self.close()
+            try:
+                self.close()
+            except errors.OpError as error:
+                # a server that is gone, which is not to hide the block's own error
+                log.error("Session failed to close: %s", errors.status_text(error))
 
 
 class InteractiveSession(BaseSession):
@@ -739,3 +758,4 @@ def _is_flat(fetches: Any) -> bool:
 
 
 set_default_session_getter(get_default_session)
+cluster_targets.register()

@@ -10,6 +10,7 @@ from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.credentials import find as find_credentials
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.framework import errors
+from tfjit.runtime.host.cancellation import CancellationManager
 
 SCHEME: Final = "grpc://"
 _OPTIONS: Final = (
@@ -20,6 +21,8 @@ _OPTIONS: Final = (
     # tasks of one process that talk to one address still have a connection each
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+_ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunStep", "RunCallable"})
 
 Answered = Callable[[errors.OpError | None, Any], None]
 """Takes (error, None) or (None, the answer)."""
@@ -76,11 +79,12 @@ class Channel:
     def _method(self, service: str, method: str) -> Any:
         """Return the callable of a method.
 
-        A request is a message or bytes; of RecvTensor, the answer stays bytes.
+        A request is a message or bytes; an answer with large tensors stays bytes.
         """
         found = self._calls.get((service, method))
         if found is None:
-            parse = None if method == "RecvTensor" else methods.response_class(method).FromString
+            in_bytes = method in _ANSWERED_IN_BYTES
+            parse = None if in_bytes else methods.response_class(method).FromString
             with self._lock:
                 found = self._calls[service, method] = self._channel.unary_unary(
                     methods.path(service, method),
@@ -89,22 +93,51 @@ class Channel:
                 )
         return found
 
-    def call(self, service: str, method: str, request: Any, timeout_s: float | None = None) -> Any:
+    def call(
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        timeout_s: float | None = None,
+        cancellation: CancellationManager | None = None,
+        wait_for_ready: bool = False,
+    ) -> Any:
         """Return the answer to a request.
 
-        timeout_s: None for no limit. Raises the error of the answer's status. An interrupt of this
-        thread cancels the call.
+        timeout_s: None for no limit. cancellation: cancels the call. wait_for_ready: wait until the
+        task can be reached, in place of UnavailableError. Raises the error of the
+        answer's status. An interrupt of this thread cancels the call.
         """
-        future = self._method(service, method).future(request, timeout=timeout_s)
+        send = self._method(service, method)
         try:
-            return future.result()
+            if cancellation is None:
+                # a fifth less time than a future's, whose answer comes through another thread
+                return send(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
+            future = send.future(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
+            return self._wait(future, cancellation)
         except self._grpc.RpcError as error:
             raise status.of_call(error, self.address) from None
         except self._grpc.FutureCancelledError:
-            raise errors.CancelledError(None, None, f"{method} was cancelled.") from None
+            raise _cancelled(method) from None
+        except ValueError as error:
+            if "closed channel" not in str(error):
+                raise
+            # gRPC's for a channel that another thread has closed
+            raise errors.CancelledError(None, None, f"{method} was cancelled: {error}") from None
+
+    @staticmethod
+    def _wait(future: Any, cancellation: CancellationManager) -> Any:
+        """Return a call's answer; cancel it with `cancellation` and at an interrupt."""
+        token = cancellation.register(future.cancel)
+        try:
+            if token is None:
+                future.cancel()
+            return future.result()
         except BaseException:
             future.cancel()
             raise
+        finally:
+            cancellation.deregister(token)
 
     def start(
         self,
@@ -121,7 +154,7 @@ class Channel:
 
         def over(future: Any) -> None:
             if future.cancelled():
-                done(errors.CancelledError(None, None, f"{method} was cancelled."), None)
+                done(_cancelled(method), None)
             elif future.code() is not self._grpc.StatusCode.OK:
                 done(status.of_call(future, self.address), None)
             else:
@@ -134,6 +167,10 @@ class Channel:
     def close(self) -> None:
         """Cancel all calls and disconnect."""
         self._channel.close()
+
+
+def _cancelled(method: str) -> errors.CancelledError:
+    return errors.CancelledError(None, None, f"{method} was cancelled.")
 
 
 def _serialize(request: Any) -> bytes:

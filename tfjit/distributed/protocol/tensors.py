@@ -7,7 +7,10 @@ as a view of what arrived.
 
 from __future__ import annotations
 
+import functools
+import math
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -52,7 +55,63 @@ def from_proto(proto: Any) -> Any:
 
     Raises InvalidArgumentError for contents that do not fit the shape.
     """
+    if proto.dtype == dtypes.string.as_datatype_enum and proto.tensor_content:
+        from tfjit.protos import TensorProto
+
+        described = TensorProto(dtype=proto.dtype, tensor_shape=proto.tensor_shape)
+        return from_content(described, proto.tensor_content, 0, len(proto.tensor_content))
     return tensors.from_proto(proto)
+
+
+def _strings(data: bytes, first: int, end: int, count: int) -> list[bytes]:
+    """Return the strings of a content: their lengths, then their bytes, as TensorFlow packs them.
+
+    Raises InvalidArgumentError for other bytes.
+    """
+    lengths, at = [], first
+    try:
+        # each length takes a byte or more: a shape of more strings ends with the data
+        for _ in range(count):
+            length, at = read_varint(data, at)
+            lengths.append(length)
+    except IndexError:
+        lengths, at = [end], end
+    if at + sum(lengths) != end:
+        raise errors.InvalidArgumentError(
+            None, None, f"A received tensor of {count} strings has a content of other lengths."
+        )
+    found = []
+    for length in lengths:
+        found.append(data[at : at + length])
+        at += length
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _about(number: int, shape: tuple[int, ...]) -> bytes:
+    """Return the bytes of a TensorProto's dtype and shape."""
+    from tfjit.protos import TensorProto
+
+    described = TensorProto()
+    described.dtype = number  # type: ignore[assignment]  # the stub wants the enum
+    described.tensor_shape.SetInParent()
+    fill_shape(described.tensor_shape, shape)
+    return described.SerializeToString()
+
+
+def tensor_parts(value: Any) -> list[Any]:
+    """Return the bytes of a value's TensorProto in parts; an array's elements are a view of it."""
+    if isinstance(value, np.ndarray) and value.size and value.dtype.isnative:
+        number = dtypes.as_dtype(value.dtype).as_datatype_enum
+        if number in CONTENT_TYPES:
+            elements = np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
+            return [_about(number, value.shape), _CONTENT, varint(value.nbytes), elements]
+    return [to_proto(value).SerializeToString()]
+
+
+def size_of(parts: Sequence[Any]) -> int:
+    """Return the number of bytes in parts of a message."""
+    return sum(map(len, parts))
 
 
 def encode_received(value: Any, is_dead: bool) -> bytes:
@@ -64,23 +123,8 @@ def encode_received(value: Any, is_dead: bool) -> bytes:
         dead = RecvTensorResponse(is_dead=True)
         dead.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]
         return bytes(head + dead.SerializeToString())
-    if (
-        isinstance(value, np.ndarray)
-        and dtypes.as_dtype(value.dtype).as_datatype_enum in CONTENT_TYPES
-        and value.size
-    ):
-        from tfjit.protos import TensorProto
-
-        described = TensorProto()
-        number = dtypes.as_dtype(value.dtype).as_datatype_enum
-        described.dtype = number  # type: ignore[assignment]  # the stub wants the enum
-        described.tensor_shape.SetInParent()
-        fill_shape(described.tensor_shape, value.shape)
-        about = described.SerializeToString() + _CONTENT + varint(value.nbytes)
-        length = varint(len(about) + value.nbytes)
-        elements = np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
-        return b"".join((head, _TENSOR, length, about, elements))
-    return bytes(head + RecvTensorResponse(tensor=to_proto(value)).SerializeToString())
+    tensor = tensor_parts(value)
+    return b"".join((head, _TENSOR, varint(size_of(tensor)), *tensor))
 
 
 def _content(data: bytes) -> tuple[int, int, int, int] | None:
@@ -137,19 +181,32 @@ def decode_received(data: bytes) -> tuple[Any, bool]:
         ) from None
     if head.is_dead:
         return DEAD, True
-    dtype = dtypes.as_dtype(described.dtype).base_dtype
-    shape = tuple(dim.size for dim in described.tensor_shape.dim)
-    if dtype.as_datatype_enum not in CONTENT_TYPES:
+    return from_content(described, data, first, end), False
+
+
+def from_content(described: Any, data: bytes, first: int, end: int) -> Any:
+    """Return the value of a TensorProto whose content is a part of the data.
+
+    An array is a read-only view of the data. Raises InvalidArgumentError for a content that does
+    not fit the shape.
+    """
+    if described.dtype == dtypes.string.as_datatype_enum:
+        count = math.prod(dim.size for dim in described.tensor_shape.dim)
+        described.string_val.extend(_strings(data, first, end, count))
+        return from_proto(described)
+    if described.dtype not in CONTENT_TYPES:
         described.tensor_content = data[first:end]
-        return from_proto(described), False
-    if int(np.prod(shape, dtype=object)) * dtype.size != end - first:
+        return from_proto(described)
+    dtype = dtypes.as_dtype(described.dtype)
+    shape = tuple(dim.size for dim in described.tensor_shape.dim)
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.size != end - first:
         raise errors.InvalidArgumentError(
             None,
             None,
             f"A received tensor of {dtype.name} and shape {list(shape)} has {end - first} bytes.",
         )
-    view = np.frombuffer(data, dtype.as_numpy_dtype, offset=first, count=-1)
-    return view.reshape(shape), False
+    view = np.frombuffer(data, dtype.as_numpy_dtype, math.prod(shape), first)
+    return view.reshape(shape)
 
 
 def _head_end(data: bytes) -> int:
@@ -160,4 +217,13 @@ def _head_end(data: bytes) -> int:
     return at
 
 
-__all__ = ["decode_received", "encode_received", "fill", "from_proto", "to_proto"]
+__all__ = [
+    "decode_received",
+    "encode_received",
+    "fill",
+    "from_content",
+    "from_proto",
+    "size_of",
+    "tensor_parts",
+    "to_proto",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 def varint(number: int) -> bytes:
     """Return a non-negative number in protobuf's variable length."""
@@ -25,4 +27,29 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-__all__ = ["read_varint", "varint"]
+def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (field and wire type, start, start and end of the value) of a message's fields.
+
+    A value of a fixed size or variable length is its bytes. Raises IndexError for bytes that are no
+    message.
+    """
+    while at < end:
+        start = at
+        tag, at = read_varint(data, at)
+        kind = tag & 0x7
+        value = at
+        if kind == 0:
+            _, at = read_varint(data, at)
+        elif kind == 2:
+            length, value = read_varint(data, at)
+            at = value + length
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise IndexError(f"wire type {kind}")
+        if at > end:
+            raise IndexError("a field goes beyond the end of its message")
+        yield tag, start, value, at
+
+
+__all__ = ["fields", "read_varint", "varint"]

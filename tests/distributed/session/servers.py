@@ -1,0 +1,118 @@
+"""Servers of TensorFlow, and the outcome of a call as values or an error to compare."""
+
+from __future__ import annotations
+
+import functools
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+@functools.cache
+def local_server() -> Any:
+    """Return a server with one task, which lives as long as the process."""
+    return tf1.train.Server.create_local_server()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that no socket is bound to."""
+    sockets = [socket.socket() for _ in range(count)]
+    for made in sockets:
+        made.bind(("localhost", 0))
+    ports = [made.getsockname()[1] for made in sockets]
+    for made in sockets:
+        made.close()
+    return ports
+
+
+@functools.cache
+def cluster() -> tuple[Any, Any]:
+    """Return the servers of a cluster: a parameter server and a worker."""
+    ps, worker = free_ports(2)
+    spec = tf1.train.ClusterSpec({"ps": [f"localhost:{ps}"], "worker": [f"localhost:{worker}"]})
+    return (
+        tf1.train.Server(spec, job_name="ps", task_index=0),
+        tf1.train.Server(spec, job_name="worker", task_index=0),
+    )
+
+
+_SERVER = """
+import sys
+import tensorflow as tf
+spec = {"local": ["localhost:" + sys.argv[1]]}
+server = tf.compat.v1.train.Server(spec, job_name="local", task_index=0)
+print("ready", flush=True)
+server.join()
+"""
+
+
+class ServerProcess:
+    """A server in a process of its own, which can be killed and started again."""
+
+    def __init__(self) -> None:
+        (self.port,) = free_ports(1)
+        self.target = f"grpc://localhost:{self.port}"
+        self._process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start the server and wait until it serves."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVER, str(self.port)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def kill(self) -> None:
+        """End the server at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """Return a call's result, or (class name, message) of its error.
+
+    The message is without the places in the source, which differ between the libraries, and
+    without the handles of sessions.
+    """
+    try:
+        return call()
+    except Exception as error:
+        message = str(error).split("\n\nOriginal stack trace", 1)[0]
+        lines = [
+            line
+            for line in message.split("\n")
+            if line
+            and not line.startswith(("Graph execution error:", "Detected at", "Node:", "    "))
+        ]
+        return type(error).__name__, re.sub(r"\b[0-9a-f]{16}\b", "HANDLE", "\n".join(lines))
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    """Check that two outcomes are alike: types, dtypes, shapes, values, errors."""
+    assert type(ours) is type(theirs), (ours, theirs)
+    if isinstance(ours, (list, tuple)):
+        assert len(ours) == len(theirs), (ours, theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            assert_same(one, other)
+    elif isinstance(ours, dict):
+        assert_same(sorted(ours.items()), sorted(theirs.items()))
+    elif isinstance(ours, np.ndarray):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        assert ours.flags.writeable == theirs.flags.writeable
+        np.testing.assert_array_equal(ours, theirs)
+    else:
+        assert ours == theirs
