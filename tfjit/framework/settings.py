@@ -30,7 +30,15 @@ class Setting:
     choices: tuple[str, ...] = ()
 
 
-WAYS: Final = ("bundle", "fed_sizes", "generic", "split_rows", "stages", "straight_line")
+WAYS: Final = (
+    "bundle",
+    "fed_sizes",
+    "generic",
+    "local_channel",
+    "split_rows",
+    "stages",
+    "straight_line",
+)
 """Ways to run steps that TFJIT_DISABLE may leave out, beside the optional passes."""
 LOG_SUBJECTS: Final = ("passes", "cache", "placement", "kernels", "executor", "rendezvous")
 SETTINGS: Final = (

@@ -25,9 +25,7 @@ class WorkerServer:
             name: grpc.unary_unary_rpc_method_handler(
                 self._handler(name),
                 methods.request_class(name).FromString,
-                lambda answer: (
-                    answer if isinstance(answer, bytes) else answer.SerializeToString()
-                ),
+                lambda answer: answer if isinstance(answer, bytes) else answer.SerializeToString(),
             )
             for name in methods.method_names(methods.WORKER)
         }

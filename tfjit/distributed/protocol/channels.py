@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.credentials import find as find_credentials
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.framework import errors
+from tfjit.distributed.protocol.local_channel import LocalChannel, NotLocal
+from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellationManager
 
 SCHEME: Final = "grpc://"
@@ -23,6 +26,9 @@ _OPTIONS: Final = (
 )
 
 _ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunStep", "RunCallable"})
+
+_LOOK_AGAIN_S: Final = 1.0
+"""The seconds until a task is looked for on this host again."""
 
 Answered = Callable[[errors.OpError | None, Any], None]
 """Takes (error, None) or (None, the answer)."""
@@ -73,8 +79,38 @@ class Channel:
             if credentials is None
             else self._grpc.secure_channel(address, credentials, _OPTIONS)
         )
+        # a task with TLS asks for certificates
+        self._may_be_local = credentials is None and "local_channel" not in settings.names(
+            "TFJIT_DISABLE"
+        )
+        self._local: LocalChannel | None = None
+        self._looked_s = -_LOOK_AGAIN_S
+        self._closed = False
         self._lock = threading.Lock()
         self._calls: dict[tuple[str, str], Any] = {}
+
+    def local(self) -> LocalChannel | None:
+        """Return the channel to the task if it is on this host, None to go through gRPC.
+
+        A task that is not found is looked for again after a second.
+        """
+        found = self._local
+        if found is not None and not found.broken:
+            return found
+        if not self._may_be_local:
+            return None
+        now = time.monotonic()
+        if found is None and now - self._looked_s < _LOOK_AGAIN_S:
+            return None
+        with self._lock:
+            if self._closed:
+                return None
+            self._looked_s = now
+            try:
+                self._local = LocalChannel(self.address)
+            except NotLocal:
+                self._local = None
+            return self._local
 
     def _method(self, service: str, method: str) -> Any:
         """Return the callable of a method.
@@ -108,6 +144,11 @@ class Channel:
         task can be reached, in place of UnavailableError. Raises the error of the
         answer's status. An interrupt of this thread cancels the call.
         """
+        if method not in _ANSWERED_IN_BYTES:
+            local = self.local()
+            if local is not None:
+                sent = Parcel(request)
+                return local.call(service, method, sent, timeout_s, cancellation).message
         send = self._method(service, method)
         try:
             if cancellation is None:
@@ -147,10 +188,18 @@ class Channel:
         done: Answered,
         timeout_s: float | None = None,
     ) -> Cancel:
-        """Send a request; `done` gets the answer on a thread of gRPC.
+        """Send a request; `done` gets the answer on a thread of the channel.
 
         Returns a function that gives the call up: `done` then gets CancelledError.
         """
+
+        local = self.local() if method not in _ANSWERED_IN_BYTES else None
+        if local is not None:
+
+            def answered(error: errors.OpError | None, answer: Parcel | None) -> None:
+                done(error, None if answer is None else answer.message)
+
+            return local.start(service, method, Parcel(request), answered, timeout_s)
 
         def over(future: Any) -> None:
             if future.cancelled():
@@ -166,6 +215,11 @@ class Channel:
 
     def close(self) -> None:
         """Cancel all calls and disconnect."""
+        with self._lock:
+            self._closed = True
+            local, self._local = self._local, None
+        if local is not None:
+            local.close()
         self._channel.close()
 
 

@@ -248,10 +248,19 @@ class Connection:
             raise BrokenConnection("the other end has closed the connection")
         return count
 
-    def close(self) -> None:
+    def set_timeout(self, seconds: float | None) -> None:
+        """Limit the time that the connection may be silent."""
+        with contextlib.suppress(OSError):  # closed meanwhile, which the next call tells
+            self._socket.settimeout(seconds)
+
+    def interrupt(self) -> None:
         """End both directions; a thread that receives gets BrokenConnection."""
         with contextlib.suppress(OSError):  # the other end was faster
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End both directions; a thread that receives gets BrokenConnection."""
+        self.interrupt()
         self._socket.close()
         if self._exporter is not None:
             self._exporter.close()

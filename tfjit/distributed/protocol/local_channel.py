@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.shared_memory import BlockName
 from tfjit.framework import errors
+from tfjit.runtime.host.cancellation import CancellationManager
 
 VERSION: Final = 1
 _HELLO_S: Final = 2.0
@@ -113,13 +115,15 @@ def is_local(host: str, bound: str) -> bool:
     return False
 
 
+class NotLocal(Exception):
+    """No task of this user listens at that port of this host."""
+
+
 class LocalChannel:
     """Call the services of a task on this host. Thread-safe.
 
-    Use `open_channel`, which finds out whether there is one.
+    broken: the task has gone. Raises NotLocal where there is none.
     """
-
-    carries_arrays: Final = True
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -130,7 +134,11 @@ class LocalChannel:
         self._shared: _SharedConnection | None = None
         self._calls = itertools.count(1)
         self._closed = False
-        self._idle.append(self._connect())
+        self.broken = False
+        try:
+            self._idle.append(self._connect())
+        except BrokenConnection as error:
+            raise NotLocal(str(error)) from None
 
     def _connect(self, shares_calls: bool = False) -> Connection:
         """Return a new connection. Raises BrokenConnection.
@@ -167,48 +175,49 @@ class LocalChannel:
         connection.close()
 
     def call(
-        self, service: str, method: str, request: Parcel, timeout_s: float | None = None
+        self,
+        service: str,
+        method: str,
+        request: Parcel,
+        timeout_s: float | None = None,
+        cancellation: CancellationManager | None = None,
     ) -> Parcel:
         """Return the answer to a request, as `Channel.call` does."""
-        if timeout_s is not None:
-            return self._timed_call(service, method, request, timeout_s)
         number, call = _NUMBERS[service, method], next(self._calls)
         data = request.message.SerializeToString()
         try:
             connection = self._take()
         except BrokenConnection as error:
             raise self._unavailable(error) from None
+        token = None
+        ended_s = None if timeout_s is None else time.monotonic() + timeout_s
         try:
+            if cancellation is not None:
+                # the other end sees that its client has gone
+                token = cancellation.register(connection.interrupt)
+                if token is None:
+                    raise BrokenConnection("cancelled")
             connection.send(REQUEST, number, call, data, request.arrays)
+            if timeout_s is not None:
+                connection.set_timeout(timeout_s)
             frame = connection.receive()
+            if timeout_s is not None:
+                connection.set_timeout(None)
         except BrokenConnection as error:
             connection.close()
+            if cancellation is not None and cancellation.cancelled:
+                raise errors.CancelledError(None, None, f"{method} was cancelled.") from None
+            if ended_s is not None and time.monotonic() >= ended_s:
+                raise errors.DeadlineExceededError(None, None, "Deadline Exceeded") from None
             raise self._unavailable(error) from None
-        except BaseException:  # an interrupt: the other end sees that this one has gone
+        except BaseException:  # an interrupt
             connection.close()
             raise
+        finally:
+            if cancellation is not None:
+                cancellation.deregister(token)
         self._give_back(connection)
         return _answer(method, frame)
-
-    def _timed_call(self, service: str, method: str, request: Parcel, timeout_s: float) -> Parcel:
-        over = threading.Event()
-        outcome: list[Any] = []
-
-        def done(error: errors.OpError | None, answer: Any) -> None:
-            outcome[:] = [error, answer]
-            over.set()
-
-        cancel = self.start(service, method, request, done)
-        try:
-            if not over.wait(timeout_s):
-                cancel()
-                raise errors.DeadlineExceededError(None, None, "Deadline Exceeded")
-        except BaseException:
-            cancel()
-            raise
-        if outcome[0] is not None:
-            raise outcome[0]
-        return outcome[1]  # type: ignore[no-any-return]
 
     def start(
         self,
@@ -246,6 +255,7 @@ class LocalChannel:
             return self._shared
 
     def _unavailable(self, error: BaseException) -> errors.OpError:
+        self.broken = True
         return errors.UnavailableError(
             None, None, f"{error}\nThe task at {self.address} cannot be reached."
         )
@@ -407,6 +417,7 @@ class _SharedConnection:
 __all__ = [
     "VERSION",
     "LocalChannel",
+    "NotLocal",
     "failure_message",
     "is_local",
     "method_numbers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tfjit.distributed.protocol.channels import Channel
@@ -17,9 +17,11 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerSessionCall,
 )
 from tfjit.distributed.protocol.methods import WORKER
+from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.tensors import decode_received, fill, from_proto
 from tfjit.framework import errors
 from tfjit.runtime.host.rendezvous import Received
+from tfjit.runtime.kernel_api.op_kernel import DEAD
 
 log: Final = logging.getLogger("tfjit.distributed")
 
@@ -94,13 +96,16 @@ class RemoteWorker(WorkerInterface):
 
     def start_graph(self, call: GraphCall, done: GraphDone) -> Cancel:
         def answered(error: errors.OpError | None, answer: Any) -> None:
+            value_of: Callable[[Any], Any] = from_proto
+            if isinstance(answer, Parcel):
+                value_of, answer = answer.value, answer.message
             if error is None and answer.status_code:
                 error = errors.make_error(answer.status_code, answer.status_error_message)
             if error is not None:
                 done(error, None)
                 return
             try:
-                fetches = {item.name: from_proto(item.tensor) for item in answer.recv}
+                fetches = {item.name: value_of(item.tensor) for item in answer.recv}
             except errors.OpError as faulty:
                 done(faulty, None)
                 return
@@ -114,9 +119,13 @@ class RemoteWorker(WorkerInterface):
                 ),
             )
 
-        return self.channel.start(
-            WORKER, "RunGraph", graph_request(call), answered, call.deadline_s
-        )
+        local = self.channel.local()
+        if local is None:
+            request = graph_request(call, fill)
+            return self.channel.start(WORKER, "RunGraph", request, answered, call.deadline_s)
+        parcel = Parcel(None)
+        parcel.message = graph_request(call, parcel.fill)
+        return local.start(WORKER, "RunGraph", parcel, answered, call.deadline_s)
 
     def cleanup_graph(self, step_id: int) -> None:
         from tfjit.protos import CleanupGraphRequest
@@ -141,18 +150,28 @@ class RemoteWorker(WorkerInterface):
                 done(error, None, False)
                 return
             try:
-                value, is_dead = decode_received(answer)
+                if isinstance(answer, Parcel):
+                    is_dead = answer.message.is_dead
+                    value = DEAD if is_dead else answer.value(answer.message.tensor)
+                else:
+                    value, is_dead = decode_received(answer)
             except errors.OpError as faulty:
                 done(faulty, None, False)
                 return
             done(None, value, is_dead)
 
         request = RecvTensorRequest(step_id=step_id, rendezvous_key=key, request_id=request_id)
-        return self.channel.start(WORKER, "RecvTensor", request, answered)
+        local = self.channel.local()
+        if local is None:
+            return self.channel.start(WORKER, "RecvTensor", request, answered)
+        return local.start(WORKER, "RecvTensor", Parcel(request), answered)
 
 
-def graph_request(call: GraphCall) -> Any:
-    """Return the RunGraphRequest of a call."""
+def graph_request(call: GraphCall, fill: Callable[[Any, Any], None]) -> Any:
+    """Return the RunGraphRequest of a call.
+
+    fill: writes a value into a TensorProto.
+    """
     from tfjit.protos import RunGraphRequest
 
     request = RunGraphRequest(

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from tfjit.distributed.protocol import status
+from tfjit.distributed.protocol import status, tensors
 from tfjit.distributed.protocol.channels import import_grpc
 from tfjit.distributed.protocol.interfaces import Cancel
+from tfjit.distributed.server.requests import value_of
 from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.framework import errors
 
@@ -38,6 +39,17 @@ class Call:
         """Return whether the client still waits."""
         return bool(self._context.is_active())
 
+    def value(self, proto: Any) -> Any:
+        """Return the value of a TensorProto of the request.
+
+        Raises InvalidArgumentError for contents that do not fit.
+        """
+        return value_of(proto)
+
+    def fill(self, proto: Any, value: Any) -> None:
+        """Write a value into an empty TensorProto of the answer."""
+        tensors.fill(proto, value)
+
     def when_gone(self, function: Callable[[], None]) -> None:
         """Run a function once the client has gone, unless the call is over by then."""
 
@@ -59,8 +71,14 @@ class Reply(Call):
         self._lock = threading.Lock()
         self._thread: int | None = threading.get_ident()
 
-    def give(self, encode: Callable[[], bytes]) -> None:
-        """Send the bytes that a function returns, or the error that it raises; never waits.
+    def received(self, value: Any, is_dead: bool) -> Any:
+        """Return the answer to RecvTensor, as bytes or a message."""
+        return tensors.encode_received(value, is_dead)
+
+    def give(self, encode: Callable[[], Any]) -> None:
+        """Send what a function returns, or the error that it raises; never waits.
+
+        encode: returns the answer's message or its bytes.
 
         A second answer is ignored.
         """
@@ -77,7 +95,7 @@ class Reply(Call):
     def fail(self, error: BaseException) -> None:
         """Answer with the status of an error."""
 
-        def encode() -> bytes:
+        def encode() -> Any:
             raise error
 
         self.give(encode)
@@ -88,11 +106,11 @@ class Reply(Call):
         if not self.is_over:
             self.when_gone(cancel)
 
-    def _answer(self, encode: Callable[[], bytes]) -> None:
+    def _answer(self, encode: Callable[[], Any]) -> None:
         try:
-            data = encode()
+            data = as_bytes(encode())
         except BaseException as raised:
-            error = _public(raised)
+            error = public(raised)
             self._context.set_trailing_metadata(status.trailing_metadata(error))
             self._context.set_code(_code(error))
             self._context.set_details(status.short_message(error))
@@ -113,10 +131,9 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Any:
     def handle(data: bytes, context: Any) -> bytes:
         call = Call(context, pool)
         try:
-            answer = method(_parsed(request_class, data), call)
-            return answer if isinstance(answer, bytes) else _encoded(answer)
+            return as_bytes(method(parsed(request_class, data), call))
         except BaseException as raised:
-            error = _public(raised)
+            error = public(raised)
         finally:
             call.is_over = True
         context.set_trailing_metadata(status.trailing_metadata(error))
@@ -131,7 +148,7 @@ def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Any:
     def handle(data: bytes, context: Any, send: Callable[[Any], None]) -> None:
         reply = Reply(context, pool, send)
         try:
-            reply.started(method(_parsed(request_class, data), reply))
+            reply.started(method(parsed(request_class, data), reply))
         except BaseException as error:
             reply.fail(error)
 
@@ -141,7 +158,7 @@ def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Any:
     return import_grpc().unary_stream_rpc_method_handler(handle)
 
 
-def _parsed(request_class: Any, data: bytes) -> Any:
+def parsed(request_class: Any, data: bytes) -> Any:
     """Return the message of a request. Raises InvalidArgumentError for other bytes."""
     from google.protobuf.message import DecodeError
 
@@ -154,10 +171,12 @@ def _parsed(request_class: Any, data: bytes) -> Any:
         ) from None
 
 
-def _encoded(answer: Any) -> bytes:
-    """Return a message as bytes. Raises ResourceExhaustedError above protobuf's 2 GB."""
+def as_bytes(answer: Any) -> bytes:
+    """Return an answer as bytes. Raises ResourceExhaustedError above protobuf's 2 GB."""
     from google.protobuf.message import EncodeError
 
+    if isinstance(answer, bytes):
+        return answer
     try:
         return bytes(answer.SerializeToString())
     except (EncodeError, ValueError) as error:
@@ -167,7 +186,7 @@ def _encoded(answer: Any) -> bytes:
         ) from None
 
 
-def _public(error: BaseException) -> errors.OpError:
+def public(error: BaseException) -> errors.OpError:
     """Return an error of a method as one of the protocol."""
     if isinstance(error, MemoryError):
         return errors.ResourceExhaustedError(None, None, f"Out of memory: {error}")
@@ -185,4 +204,14 @@ def _code(error: errors.OpError) -> Any:
 
 _CODES: Final[dict[int, Any]] = {}
 
-__all__ = ["Call", "Method", "Reply", "WaitingMethod", "blocking", "waiting"]
+__all__ = [
+    "Call",
+    "Method",
+    "Reply",
+    "WaitingMethod",
+    "as_bytes",
+    "blocking",
+    "parsed",
+    "public",
+    "waiting",
+]

@@ -7,10 +7,9 @@ from typing import Any
 
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
 from tfjit.distributed.protocol.status import of_exception
-from tfjit.distributed.protocol.tensors import fill
 from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import Call, Method
-from tfjit.distributed.server.requests import given, value_of
+from tfjit.distributed.server.requests import given
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
@@ -93,7 +92,7 @@ class MasterService:
         """Run a step and write its values into the answer."""
         step = StepCall(
             session=request.session_handle,
-            feeds=[(item.name, value_of(item.tensor)) for item in request.feed],
+            feeds=[(item.name, call.value(item.tensor)) for item in request.feed],
             fetches=list(request.fetch),
             targets=list(request.target),
             options=given(request, "options"),
@@ -110,7 +109,7 @@ class MasterService:
         for name, value in zip(step.fetches, values):
             fetched = answer.tensor.add()
             fetched.name = name
-            fill(fetched.tensor, value)
+            call.fill(fetched.tensor, value)
         if metadata is not None:
             answer.metadata.CopyFrom(metadata)
 
@@ -149,7 +148,7 @@ class MasterService:
         """Run a callable."""
         from tfjit.protos import RunCallableResponse
 
-        values = [value_of(fed) for fed in request.feed]
+        values = [call.value(fed) for fed in request.feed]
         cancellation = _cancelled_with(call)
         with self._activity.step():
             fetched, metadata = self._master.run_callable(
@@ -157,7 +156,7 @@ class MasterService:
             )
         answer = RunCallableResponse()
         for value in fetched:
-            fill(answer.fetch.add(), value)
+            call.fill(answer.fetch.add(), value)
         if metadata is not None:
             answer.metadata.CopyFrom(metadata)
         return answer

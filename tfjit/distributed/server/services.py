@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from tfjit.distributed.protocol import methods
@@ -11,10 +12,13 @@ from tfjit.distributed.protocol.methods import MASTER, WORKER
 from tfjit.distributed.server import health
 from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import Call, blocking, waiting
+from tfjit.distributed.server.local_listener import LocalListener
 from tfjit.distributed.server.master_service import MasterService
 from tfjit.distributed.server.thread_pool import MOST_THREADS, ThreadPool
 from tfjit.distributed.server.worker_service import WorkerService
-from tfjit.framework import errors
+from tfjit.framework import errors, settings
+
+log = logging.getLogger("tfjit.server")
 
 MOST_CALLS: Final = MOST_THREADS - 64
 """The calls that may hold threads. gRPC refuses more: some threads are left for answers."""
@@ -66,6 +70,20 @@ class Services:
                 None,
                 f"Could not start gRPC server: {address} is in use or cannot be bound.",
             )
+        self._local = None if credentials is not None else self._listen_beside(host)
+
+    def _listen_beside(self, host: str) -> LocalListener | None:
+        """Return the listener for clients on this host, None where there can be none.
+
+        With TLS there is none: its clients are to show their certificates.
+        """
+        if "local_channel" in settings.names("TFJIT_DISABLE"):
+            return None
+        try:
+            return LocalListener(self.port, host, self._pool)
+        except (OSError, AttributeError) as error:  # AttributeError: a system without such sockets
+            log.info("port %d: clients on this host use gRPC, too: %s", self.port, error)
+            return None
 
     @property
     def busy_count(self) -> int:
@@ -75,14 +93,19 @@ class Services:
     def start(self, master: MasterInterface, worker: WorkerInterface) -> None:
         """Answer calls from now on."""
         grpc = import_grpc()
-        of_master = MasterService(master, self.activity).methods()
         of_worker = WorkerService(worker, self.activity)
+        answering = {
+            MASTER: MasterService(master, self.activity).methods(),
+            WORKER: of_worker.methods(),
+        }
         handlers: dict[str, dict[str, Any]] = {MASTER: {}, WORKER: {}}
-        for service, found in ((MASTER, of_master), (WORKER, of_worker.methods())):
+        for service, found in answering.items():
             for name, method in found.items():
                 handlers[service][name] = blocking(method, methods.request_class(name), self._pool)
         for name, start in of_worker.waiting_methods().items():
             handlers[WORKER][name] = waiting(start, methods.request_class(name), self._pool)
+        if self._local is not None:
+            self._local.start(answering, {WORKER: of_worker.waiting_methods()})
         handlers[health.SERVICE] = {health.METHOD: blocking(self._check, _Bytes, self._pool)}
         self._server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler(name, found) for name, found in handlers.items()]
@@ -102,6 +125,8 @@ class Services:
         if self._is_serving:
             self.activity.drain(grace_s)
             self._is_serving = False
+        if self._local is not None:
+            self._local.close()
         self._server.stop(0).wait(_STOP_S)
 
 

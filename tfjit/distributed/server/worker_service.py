@@ -13,10 +13,9 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerSessionCall,
 )
 from tfjit.distributed.protocol.status import of_exception
-from tfjit.distributed.protocol.tensors import encode_received, fill
 from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import Call, Method, Reply, WaitingMethod
-from tfjit.distributed.server.requests import given, value_of
+from tfjit.distributed.server.requests import given
 from tfjit.framework import errors
 
 
@@ -130,7 +129,7 @@ class WorkerService:
         def done(error: BaseException | None, result: GraphResult | None) -> None:
             leave()
             if error is None or in_body:
-                reply.give(lambda: _graph_answer(error, result))
+                reply.give(lambda: _graph_answer(reply, error, result))
             else:
                 reply.fail(error)
 
@@ -139,7 +138,7 @@ class WorkerService:
                 session=request.session_handle,
                 graph=request.graph_handle,
                 step_id=request.step_id,
-                feeds={item.name: value_of(item.tensor) for item in request.send},
+                feeds={item.name: reply.value(item.tensor) for item in request.send},
                 fetches=list(request.recv_key),
                 options=given(request, "exec_opts"),
                 is_partial=request.is_partial,
@@ -157,7 +156,7 @@ class WorkerService:
 
         def done(error: BaseException | None, value: Any, is_dead: bool) -> None:
             if error is None:
-                reply.give(lambda: encode_received(value, is_dead))
+                reply.give(lambda: reply.received(value, is_dead))
             else:
                 reply.fail(error)
 
@@ -170,8 +169,8 @@ def _nothing() -> None:
     """Cancel a call that is over."""
 
 
-def _graph_answer(error: BaseException | None, result: GraphResult | None) -> bytes:
-    """Return the bytes of an answer to RunGraph."""
+def _graph_answer(reply: Reply, error: BaseException | None, result: GraphResult | None) -> Any:
+    """Return the message of an answer to RunGraph."""
     from tfjit.protos import RunGraphResponse
 
     answer = RunGraphResponse()
@@ -179,7 +178,7 @@ def _graph_answer(error: BaseException | None, result: GraphResult | None) -> by
         for key, value in result.fetches.items():
             fetched = answer.recv.add()
             fetched.name = key
-            fill(fetched.tensor, value)
+            reply.fill(fetched.tensor, value)
         if result.step_stats is not None:
             answer.step_stats.CopyFrom(result.step_stats)
         if result.cost_graph is not None:
@@ -189,4 +188,4 @@ def _graph_answer(error: BaseException | None, result: GraphResult | None) -> by
         failed = of_exception(error or errors.InternalError(None, None, "RunGraph gave nothing."))
         answer.status_code = failed.error_code  # type: ignore[assignment]  # the stub wants the enum
         answer.status_error_message = failed.message
-    return bytes(answer.SerializeToString())
+    return answer

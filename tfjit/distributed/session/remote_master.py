@@ -7,12 +7,16 @@ from typing import Any, Final
 
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
+from tfjit.distributed.protocol.local_channel import LocalChannel
 from tfjit.distributed.protocol.methods import MASTER
+from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.remote_worker import request_id as new_request_id
 from tfjit.distributed.session.step_messages import (
     callable_answer,
+    callable_parcel,
     callable_request,
     step_answer,
+    step_parcel,
     step_request,
 )
 from tfjit.framework import errors
@@ -49,6 +53,21 @@ class RemoteMaster(MasterInterface):
         limit = timeout_ms / 1000 if timeout_ms > 0 else self._timeout_s
         try:
             return bytes(self.channel.call(MASTER, method, request, limit, cancellation))
+        except errors.DeadlineExceededError as error:
+            raise error.restated("Operation timed out.") from None
+
+    def _run_beside(
+        self,
+        local: LocalChannel,
+        method: str,
+        request: Parcel,
+        timeout_ms: int,
+        cancellation: CancellationManager | None,
+    ) -> Parcel:
+        """Return the answer to a request for a step, as `_run` does, with arrays beside both."""
+        limit = timeout_ms / 1000 if timeout_ms > 0 else self._timeout_s
+        try:
+            return local.call(MASTER, method, request, limit, cancellation)
         except errors.DeadlineExceededError as error:
             raise error.restated("Operation timed out.") from None
 
@@ -89,8 +108,17 @@ class RemoteMaster(MasterInterface):
         one of the fetches.
         """
         timeout_ms = 0 if call.options is None else call.options.timeout_in_ms
-        data = self._run("RunStep", step_request(call), timeout_ms, call.cancellation)
-        names, values, answer = step_answer(data)
+        local = self.channel.local()
+        if local is None:
+            data = self._run("RunStep", step_request(call), timeout_ms, call.cancellation)
+            names, values, answer = step_answer(data)
+        else:
+            parcel = self._run_beside(
+                local, "RunStep", step_parcel(call), timeout_ms, call.cancellation
+            )
+            answer = parcel.message
+            names = [item.name for item in answer.tensor]
+            values = [parcel.value(item.tensor) for item in answer.tensor]
         if answer.status_code:
             raise errors.make_error(answer.status_code, answer.status_error_message)
         if names != list(call.fetches):
@@ -156,8 +184,15 @@ class RemoteMaster(MasterInterface):
 
         An array may be a read-only view of the answer.
         """
-        request = callable_request(session, callable_handle, values, request_id or new_request_id())
         timeout_ms = self._callable_limits.get((session, callable_handle), 0)
+        local = self.channel.local()
+        if local is not None:
+            sent = callable_parcel(session, callable_handle, values, request_id)
+            parcel = self._run_beside(local, "RunCallable", sent, timeout_ms, cancellation)
+            answer = parcel.message
+            found = [parcel.value(item) for item in answer.fetch]
+            return found, answer.metadata if answer.HasField("metadata") else None
+        request = callable_request(session, callable_handle, values, request_id or new_request_id())
         found, answer = callable_answer(self._run("RunCallable", request, timeout_ms, cancellation))
         return found, answer.metadata if answer.HasField("metadata") else None
 

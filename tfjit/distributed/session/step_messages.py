@@ -12,6 +12,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from tfjit.distributed.protocol.interfaces import StepCall
+from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.tensors import from_content, from_proto, size_of, tensor_parts
 from tfjit.distributed.protocol.wire import fields, varint
 from tfjit.framework import errors
@@ -72,6 +73,38 @@ def callable_request(session: str, handle: int, values: Sequence[Any], request_i
         tensor = tensor_parts(value)
         parts += [_CALLABLE_FEED, varint(size_of(tensor)), *tensor]
     return b"".join(parts)
+
+
+def step_parcel(call: StepCall) -> Parcel:
+    """Return the RunStepRequest of a call with arrays beside it."""
+    from tfjit.protos import RunStepRequest
+
+    request = RunStepRequest(
+        session_handle=call.session,
+        fetch=call.fetches,
+        target=call.targets,
+        options=call.options,
+        partial_run_handle=call.partial_run,
+        store_errors_in_response_body=True,
+        request_id=call.request_id,
+    )
+    parcel = Parcel(request)
+    for name, value in call.feeds:
+        fed = request.feed.add(name=name)
+        parcel.fill(fed.tensor, value)
+    return parcel
+
+
+def callable_parcel(session: str, handle: int, values: Sequence[Any], request_id: int) -> Parcel:
+    """Return a RunCallableRequest with arrays beside it."""
+    from tfjit.protos import RunCallableRequest
+
+    parcel = Parcel(
+        RunCallableRequest(session_handle=session, handle=handle, request_id=request_id)
+    )
+    for value in values:
+        parcel.fill(parcel.message.feed.add(), value)
+    return parcel
 
 
 def step_answer(data: bytes) -> tuple[list[str], list[Any], Any]:
@@ -151,4 +184,11 @@ def _faulty(method: str, error: Exception) -> errors.InternalError:
     return errors.InternalError(None, None, f"Could not parse the answer to {method}: {error}")
 
 
-__all__ = ["callable_answer", "callable_request", "step_answer", "step_request"]
+__all__ = [
+    "callable_answer",
+    "callable_parcel",
+    "callable_request",
+    "step_answer",
+    "step_parcel",
+    "step_request",
+]

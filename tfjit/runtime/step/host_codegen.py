@@ -453,7 +453,7 @@ class StepText:
             elif root.storage in ("const", "feed", "variable") or any(
                 returned.get(-1 - root.index, "")
             ):
-                result = f"{self._expression(source, value, known)}.copy()"
+                result = self._copied(value, self._expression(source, value, known))
                 if value.shape == ():
                     result = f"{self._expression(source, value, known)}[()]"
             elif value.shape == ():
@@ -470,6 +470,13 @@ class StepText:
             returned[-1 - root.index] = name
             results.append(name)
         source.line(f"return [{', '.join(results)}]")
+
+    def _copied(self, value: Value, text: str) -> str:
+        """Return the expression of a copy, in recycled memory if it is large."""
+        if value.spec.nbytes < RECYCLE_BYTES or value.dtype.as_numpy_dtype is np.object_:
+            return f"{text}.copy()"
+        self._layout.scope["copied"] = self._layout.env.recycler.copy
+        return f"copied({text})"
 
     def _result_of_body(self, source: Source, value: Value, known: set[str]) -> str:
         """Return the expression of a body's result for the calling step.

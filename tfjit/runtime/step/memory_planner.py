@@ -145,6 +145,12 @@ class OutputRecycler:
         weakref.finalize(owner, self._give_back, block).atexit = False
         return np.frombuffer(memoryview(owner), dtype, count).reshape(shape)
 
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        """Return a C-contiguous copy of an array of numbers."""
+        made = self.empty(array.shape, array.dtype)
+        np.copyto(made, array)
+        return made
+
     def _give_back(self, block: np.ndarray) -> None:
         """Keep a returned block; free the oldest ones above the limit."""
         with self._lock:

@@ -1,0 +1,397 @@
+"""Answer the calls of other processes on this host through a Unix socket.
+
+The client's end is `protocol/local_channel.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol.frames import (
+    ANSWER,
+    CANCEL,
+    FAILURE,
+    REQUEST,
+    BrokenConnection,
+    Connection,
+    Frame,
+)
+from tfjit.distributed.protocol.interfaces import Cancel
+from tfjit.distributed.protocol.local_channel import (
+    failure_message,
+    method_numbers,
+    shake_hands,
+    socket_name,
+)
+from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.server.calls import (
+    Call,
+    Method,
+    Reply,
+    WaitingMethod,
+    as_bytes,
+    parsed,
+    public,
+)
+from tfjit.distributed.server.thread_pool import ThreadPool
+
+_HELLO_S: Final = 2.0
+_BACKLOG: Final = 128
+
+
+class LocalListener:
+    """Listen at the abstract socket of a port.
+
+    Clients of other users are turned away.
+    """
+
+    def __init__(self, port: int, bound: str, pool: ThreadPool) -> None:
+        """Bind the socket.
+
+        bound: the address of the interface that the port is at. Raises OSError where the name is in
+        use or the system has no such sockets.
+        """
+        self._bound = bound
+        self._pool = pool
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.bind(socket_name(port))
+            self._socket.listen(_BACKLOG)
+        except OSError:
+            self._socket.close()
+            raise
+        self._lock = threading.Lock()
+        self._clients: set[_Client] = set()
+        self._watcher = _Watcher()
+        self._closed = False
+        self.blocking: dict[int, tuple[Method, Any]] = {}
+        self.waiting: dict[int, tuple[WaitingMethod, Any]] = {}
+
+    def start(
+        self,
+        blocking: Mapping[str, Mapping[str, Method]],
+        waiting: Mapping[str, Mapping[str, WaitingMethod]],
+    ) -> None:
+        """Answer calls from now on. blocking, waiting: the methods by service and name."""
+        numbers = method_numbers()
+        for service, found in blocking.items():
+            for name, method in found.items():
+                self.blocking[numbers[service, name]] = method, methods.request_class(name)
+        for service, kept in waiting.items():
+            for name, start in kept.items():
+                self.waiting[numbers[service, name]] = start, methods.request_class(name)
+        threading.Thread(target=self._accept, name="tfjit-local-clients", daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                made, _ = self._socket.accept()
+            except OSError:  # closed; or no file is left for one more client
+                if self._closed:
+                    return
+                continue
+            threading.Thread(
+                target=self._serve, args=(made,), name="tfjit-local-client", daemon=True
+            ).start()
+
+    def _serve(self, made: socket.socket) -> None:
+        """Greet a client and answer its calls until it goes."""
+        try:
+            made.settimeout(_HELLO_S)
+            connection = Connection(made)
+            about = shake_hands(connection, {"bound": self._bound, "pid": os.getpid()})
+            made.settimeout(None)
+        except (OSError, BrokenConnection):
+            made.close()
+            return
+        client = _Client(self, connection, made, about.get("shares_calls") is True)
+        with self._lock:
+            if self._closed:
+                connection.close()
+                return
+            self._clients.add(client)
+        try:
+            client.serve()
+        finally:
+            with self._lock:
+                self._clients.discard(client)
+            client.end()
+
+    def close(self) -> None:
+        """Turn new clients away and disconnect the others; their calls are cancelled."""
+        with self._lock:
+            self._closed = True
+            clients = list(self._clients)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for client in clients:
+            client.connection.close()
+        self._watcher.close()
+
+    @property
+    def pool(self) -> ThreadPool:
+        """The threads for calls that block."""
+        return self._pool
+
+    @property
+    def watcher(self) -> _Watcher:
+        """The thread that sees clients go."""
+        return self._watcher
+
+
+class _Client:
+    """One connection.
+
+    shares_calls: it has several calls at once, so that none may keep its reading thread.
+    """
+
+    def __init__(
+        self,
+        listener: LocalListener,
+        connection: Connection,
+        made: socket.socket,
+        shares_calls: bool,
+    ) -> None:
+        self.listener, self.connection, self.socket = listener, connection, made
+        self.shares_calls = shares_calls
+        self.lock = threading.Lock()
+        self.running: dict[int, LocalCall] = {}
+
+    def serve(self) -> None:
+        """Answer calls until the client goes."""
+        while True:
+            try:
+                frame = self.connection.receive()
+            except BrokenConnection:
+                return
+            if frame.kind == CANCEL:
+                with self.lock:
+                    call = self.running.get(frame.call)
+                if call is not None:
+                    call.leave()
+            elif frame.kind == REQUEST:
+                self._begin(frame)
+            else:
+                return
+            del frame
+
+    def _begin(self, frame: Frame) -> None:
+        known = self.listener.waiting.get(frame.method)
+        if known is not None:
+            self._start(known, frame)
+            return
+        answering = self.listener.blocking.get(frame.method)
+        if answering is None:
+            self.connection.close()
+            return
+        call = LocalCall(self, frame.call, list(frame.arrays))
+        with self.lock:
+            self.running[frame.call] = call
+        if self.shares_calls:
+            self.listener.pool.submit(self._answer, answering, frame.message, call)
+        else:
+            self._answer(answering, frame.message, call)
+
+    def _answer(self, answering: tuple[Method, Any], data: bytes, call: LocalCall) -> None:
+        method, request_class = answering
+        try:
+            call.finish(method(parsed(request_class, data), call))
+        except BaseException as raised:
+            call.refuse(raised)
+
+    def _start(self, known: tuple[WaitingMethod, Any], frame: Frame) -> None:
+        method, request_class = known
+        reply = LocalReply(self, frame.call, list(frame.arrays))
+        with self.lock:
+            self.running[frame.call] = reply
+        try:
+            reply.started(method(parsed(request_class, frame.message), reply))
+        except BaseException as error:
+            reply.fail(error)
+
+    def end(self) -> None:
+        """Cancel the calls of a client that has gone."""
+        self.connection.close()
+        with self.lock:
+            calls = list(self.running.values())
+        for call in calls:
+            call.leave()
+
+
+class LocalCall(Call):
+    """A call of a client on this host."""
+
+    def __init__(self, client: _Client, number: int, arrays: list[Any]) -> None:
+        self._client, self._number = client, number
+        self._request = Parcel(None, arrays)
+        self._answer = Parcel(None)
+        self._functions: list[Callable[[], None]] = []
+        self._gone = False
+        self.is_over = False
+
+    @property
+    def deadline_s(self) -> float | None:
+        """None: the client cancels a call at its deadline."""
+        return None
+
+    def is_active(self) -> bool:
+        """Return whether the client still waits."""
+        return not self._gone
+
+    def when_gone(self, function: Callable[[], None]) -> None:
+        """Run a function once the client has gone, unless the call is over by then."""
+        client = self._client
+        with client.lock:
+            gone = self._gone
+            if not gone:
+                self._functions.append(function)
+        if gone:
+            client.listener.pool.submit(function)
+        elif not client.shares_calls:  # its thread is busy with this call
+            client.listener.watcher.add(client.socket, self.leave)
+
+    def value(self, proto: Any) -> Any:
+        """Return the value of a TensorProto of the request."""
+        return self._request.value(proto)
+
+    def fill(self, proto: Any, value: Any) -> None:
+        """Write a value into a TensorProto of the answer."""
+        self._answer.fill(proto, value)
+
+    def received(self, value: Any, is_dead: bool) -> Any:
+        """Return the answer to RecvTensor."""
+        from tfjit.protos import RecvTensorResponse
+
+        answer = RecvTensorResponse(is_dead=is_dead)
+        if not is_dead:
+            self.fill(answer.tensor, value)
+        return answer
+
+    def leave(self) -> None:
+        """Run the functions for a client that has gone."""
+        with self._client.lock:
+            self._gone = True
+            functions, self._functions = self._functions, []
+        if not self.is_over:
+            for function in functions:
+                self._client.listener.pool.submit(function)
+
+    def _end(self) -> None:
+        self.is_over = True
+        client = self._client
+        with client.lock:
+            client.running.pop(self._number, None)
+            watched = bool(self._functions) and not client.shares_calls
+        if watched:
+            client.listener.watcher.remove(client.socket)
+
+    def finish(self, answer: Any) -> None:
+        """Send the answer's message."""
+        data = as_bytes(answer)
+        self._end()
+        with contextlib.suppress(BrokenConnection):  # the client has gone
+            self._client.connection.send(ANSWER, 0, self._number, data, self._answer.arrays)
+
+    def refuse(self, raised: BaseException) -> None:
+        """Send an error."""
+        self._end()
+        error = public(raised)
+        with contextlib.suppress(BrokenConnection):  # the client has gone
+            self._client.connection.send(
+                FAILURE, error.error_code & 0xFF, self._number, failure_message(error)
+            )
+
+
+class LocalReply(LocalCall, Reply):
+    """The answer to a call of a client on this host, given once, from any thread."""
+
+    def __init__(self, client: _Client, number: int, arrays: list[Any]) -> None:
+        LocalCall.__init__(self, client, number, arrays)
+        self._given = threading.Lock()
+
+    def give(self, encode: Callable[[], Any]) -> None:
+        """Send the message that a function returns, or the error that it raises."""
+        with self._given:
+            if self.is_over:
+                return
+            self.is_over = True
+        try:
+            answer = encode()
+        except BaseException as error:
+            self.refuse(error)
+        else:
+            self.finish(answer)
+
+    def started(self, cancel: Cancel) -> None:
+        """Cancel the work once the client has gone."""
+        if not self.is_over:
+            self.when_gone(cancel)
+
+
+class _Watcher:
+    """See clients go whose threads are busy with their calls."""
+
+    def __init__(self) -> None:
+        self._poll = select.epoll()
+        self._lock = threading.Lock()
+        self._functions: dict[int, Callable[[], None]] = {}
+        self._started = False
+        self._wake_read, self._wake_write = os.pipe()
+        self._poll.register(self._wake_read, select.EPOLLIN)
+
+    def add(self, made: socket.socket, function: Callable[[], None]) -> None:
+        """Call a function once when the other end closes a socket."""
+        number = made.fileno()
+        with self._lock:
+            if number < 0:
+                function()
+                return
+            fresh = number not in self._functions
+            self._functions[number] = function
+            flags = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLONESHOT
+            with contextlib.suppress(FileExistsError):
+                if fresh:
+                    self._poll.register(number, flags)
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._watch, name="tfjit-watcher", daemon=True).start()
+
+    def remove(self, made: socket.socket) -> None:
+        """Stop watching a socket."""
+        with self._lock:
+            number = made.fileno()
+            if self._functions.pop(number, None) is not None:
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    self._poll.unregister(number)
+
+    def _watch(self) -> None:
+        while True:
+            for number, _ in self._poll.poll():
+                if number == self._wake_read:
+                    self._poll.close()
+                    os.close(self._wake_read)
+                    return
+                with self._lock:
+                    function = self._functions.pop(number, None)
+                    with contextlib.suppress(OSError):
+                        self._poll.unregister(number)
+                if function is not None:
+                    function()
+
+    def close(self) -> None:
+        """End the thread."""
+        os.close(self._wake_write)  # the poll sees the end of the pipe
+        if not self._started:
+            self._poll.close()
+            os.close(self._wake_read)
+
+
+__all__ = ["LocalCall", "LocalListener", "LocalReply"]
