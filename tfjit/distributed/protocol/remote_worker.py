@@ -121,7 +121,7 @@ class RemoteWorker(WorkerInterface):
 
         local = self.channel.local()
         if local is None:
-            request = graph_request(call, fill)
+            request = graph_request(call)
             return self.channel.start(WORKER, "RunGraph", request, answered, call.deadline_s)
         parcel = Parcel(None)
         parcel.message = graph_request(call, parcel.fill)
@@ -167,7 +167,7 @@ class RemoteWorker(WorkerInterface):
         return local.start(WORKER, "RecvTensor", Parcel(request), answered)
 
 
-def graph_request(call: GraphCall, fill: Callable[[Any, Any], None]) -> Any:
+def graph_request(call: GraphCall, fill: Callable[[Any, Any], None] = fill) -> Any:
     """Return the RunGraphRequest of a call.
 
     fill: writes a value into a TensorProto.
