@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from tfjit.distributed.protocol.tensors import from_proto
@@ -24,10 +25,12 @@ def value_of(proto: Any) -> Any:
     contents are missing: a few bytes must not take the server's memory.
     """
     if not proto.tensor_content:
-        claimed = 1
-        for dim in proto.tensor_shape.dim:
-            claimed *= max(dim.size, 0)
-        claimed *= _element_bytes(proto.dtype)
+        sizes = [dim.size for dim in proto.tensor_shape.dim]
+        claimed = math.prod(sizes) * _element_bytes(proto.dtype)
+        if math.prod(size for size in sizes if size) >= 1 << 60:
+            raise errors.InvalidArgumentError(
+                None, None, f"A tensor in a request has a shape with too many elements: {sizes}"
+            )
         if claimed > _MOST_PADDED and claimed > 16 * proto.ByteSize():
             raise errors.InvalidArgumentError(
                 None,
