@@ -10,11 +10,11 @@ from tfjit.framework import errors
 from tfjit.framework.types import dtypes
 
 _MOST_PADDED: Final = 1 << 30
-"""The bytes of a value that its message may claim without containing them."""
+"""The bytes that a message may claim without containing them."""
 
 
 def given(request: Any, field: str) -> Any:
-    """Return a message in a field, or None if it is not set."""
+    """Return the message in a field, None if not set."""
     return getattr(request, field) if request.HasField(field) else None
 
 
@@ -42,7 +42,7 @@ def value_of(proto: Any) -> Any:
 
 
 def _element_bytes(number: int) -> int:
-    """Return the bytes of an element; of types without a fixed size, a pointer's."""
+    """Return the bytes of an element, a string's pointer included."""
     try:
         return max(dtypes.as_dtype(number).size or 0, 8 if number == _STRING else 1)
     except TypeError:

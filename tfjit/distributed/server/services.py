@@ -17,7 +17,7 @@ from tfjit.distributed.server.worker_service import WorkerService
 from tfjit.framework import errors
 
 MOST_CALLS: Final = MOST_THREADS - 64
-"""The calls that may hold threads. gRPC refuses more: some threads are left for answers."""
+"""The calls that may hold threads; the others are for answers."""
 _MOST_PENDING: Final = 100_000
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
@@ -99,7 +99,7 @@ class Services:
         return health.answer(request, lambda: self._is_serving and not self.activity.is_draining)
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new work, wait for running steps, cancel the calls that are left.
+        """Refuse new work, wait for running steps, cancel other calls.
 
         Calls between tasks are answered until the running steps have ended.
         """
