@@ -18,11 +18,11 @@ from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.framework import errors
 
 _NO_DEADLINE_S: Final = 1e9
-"""gRPC gives calls without a deadline one after so long a time, or a later one."""
+"""The least time until the deadline that gRPC gives calls without one."""
 
 
 class Call:
-    """A client's call. Runs functions when the client has gone before the answer."""
+    """A client's call: its deadline, and functions for a client that goes."""
 
     def __init__(self, context: Any, pool: ThreadPool) -> None:
         self._context = context
@@ -51,7 +51,7 @@ class Call:
         tensors.fill(proto, value)
 
     def when_gone(self, function: Callable[[], None]) -> None:
-        """Run a function once the client has gone, unless the call is over by then."""
+        """Run a function if the client goes before the answer."""
 
         def gone() -> None:
             # on the thread of all events of the server, which must not wait
@@ -76,7 +76,7 @@ class Reply(Call):
         return tensors.encode_received(value, is_dead)
 
     def give(self, encode: Callable[[], Any]) -> None:
-        """Send what a function returns, or the error that it raises; never waits.
+        """Send what a function returns, or its error; never waits.
 
         encode: returns the answer's message or its bytes.
 
@@ -122,11 +122,11 @@ class Reply(Call):
 Method = Callable[[Any, Call], Any]
 """Takes (request, call); returns the answer's message or its bytes."""
 WaitingMethod = Callable[[Any, Reply], Cancel]
-"""Takes (request, reply), and has the reply answered; returns a function that gives up."""
+"""Takes (request, reply); returns a function that gives up."""
 
 
 def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Any:
-    """Return the gRPC handler of a method that answers on the thread of its call."""
+    """Return the gRPC handler of a method that answers by its result."""
 
     def handle(data: bytes, context: Any) -> bytes:
         call = Call(context, pool)
@@ -143,7 +143,7 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Any:
 
 
 def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Any:
-    """Return the gRPC handler of a method that holds no thread while it waits."""
+    """Return the gRPC handler of a method that answers by a Reply."""
 
     def handle(data: bytes, context: Any, send: Callable[[Any], None]) -> None:
         reply = Reply(context, pool, send)
@@ -194,7 +194,7 @@ def public(error: BaseException) -> errors.OpError:
 
 
 def _code(error: errors.OpError) -> Any:
-    """Return gRPC's code of an error; UNKNOWN for a number that gRPC has not."""
+    """Return gRPC's code of an error, UNKNOWN for other numbers."""
     codes = import_grpc().StatusCode
     return _CODES.get(error.error_code) or _CODES.setdefault(
         error.error_code,
