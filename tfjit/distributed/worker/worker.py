@@ -59,7 +59,6 @@ class Worker(WorkerInterface):
         self._run_ids = RequestIds("RunGraph (Worker)")
         self._lock = threading.Lock()
         self._sessions: dict[str, WorkerSession] = {}
-        self._masters: dict[str, int] = {}  # incarnations by task
         self._sessions[""] = self._new_session(WorkerSessionCall(""))
 
     def get_status(self) -> list[Any]:
@@ -89,12 +88,14 @@ class Worker(WorkerInterface):
         stale: list[WorkerSession] = []
         with self._lock:
             if call.master_task:
-                known = self._masters.get(call.master_task)
-                if known is not None and known != call.master_incarnation:
-                    stale = [s for s in self._sessions.values() if s.master[0] == call.master_task]
-                    for session in stale:
-                        del self._sessions[session.handle]
-                self._masters[call.master_task] = call.master_incarnation
+                task, incarnation = call.master_task, call.master_incarnation
+                stale = [
+                    session
+                    for session in self._sessions.values()
+                    if session.master[0] == task and session.master[1] != incarnation
+                ]
+                for session in stale:
+                    del self._sessions[session.handle]
             if call.session in self._sessions:
                 return
             if len(self._sessions) >= MAX_SESSIONS:
