@@ -173,8 +173,6 @@ class _Splitter:
             depth[name] = inner
             if inner and (name in self.sends or name in self.blocking):
                 raise Declined(f"{name} may get a dead tensor")
-            if inner and not any(True for user in self.users(name)) and name not in self.plain:
-                continue
             if node.has_trait(MERGE) and own[name] & self.all_receives:
                 raise Declined(f"{name} may get a dead tensor of another task")
         for name in self.order:  # an end of a branch without a Merge, or behind one

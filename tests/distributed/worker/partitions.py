@@ -48,9 +48,7 @@ class OneWorker:
     def send(self, name: str, value: str, tensor: str = "", target: str = "") -> Any:
         """Return a send, to the client unless there is a target."""
         made = self.node(name, "_Send", value)
-        self._ends(
-            made, tensor or f"{value}:0", self.device, target or self.device, not target
-        )
+        self._ends(made, tensor or f"{value}:0", self.device, target or self.device, not target)
         return made
 
     def _ends(self, made: Any, tensor: str, source: str, target: str, client: bool) -> None:

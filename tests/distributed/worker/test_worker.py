@@ -265,7 +265,7 @@ def test_a_waiting_run_ends(one: OneWorker, how: str, of_queue: bool) -> None:
         one.worker.cleanup_graph(1)
         expected = errors.AbortedError
     error, result = done.wait()
-    assert type(error) is expected and result is None
+    assert isinstance(error, expected) and result is None
     cancel()
     if how in ("cancel", "deadline"):
         assert one.run(one.square(), 2, {"x:0": F(3)}, ["y:0"]) == [9]
@@ -305,7 +305,7 @@ def test_a_waiting_peer_gets_the_error_of_the_step(one: OneWorker) -> None:
         assert outcome.wait()[0].message == "Incompatible shapes: [3] vs. [2]\n\t [[{{node y}}]]"
     one.worker.receive_tensor(3, key, cleaned)
     one.worker.cleanup_graph(3)
-    assert type(cleaned.wait()[0]) is errors.AbortedError
+    assert isinstance(cleaned.wait()[0], errors.AbortedError)
 
 
 def test_faulty_receives(one: OneWorker) -> None:
@@ -315,18 +315,18 @@ def test_faulty_receives(one: OneWorker) -> None:
         return outcome.wait()[0]
 
     malformed = error("foo")
-    assert type(malformed) is errors.InvalidArgumentError
+    assert isinstance(malformed, errors.InvalidArgumentError)
     assert malformed.message == "Invalid  rendezvous key: foo"
-    assert type(error(one.key("e", source=OTHER))) is errors.InvalidArgumentError
+    assert isinstance(error(one.key("e", source=OTHER)), errors.InvalidArgumentError)
     one.incarnation += 1
     stale = error(one.key("e", target=OTHER))
     one.incarnation -= 1
-    assert type(stale) is errors.AbortedError
+    assert isinstance(stale, errors.AbortedError)
     assert "RecvTensor expects a different device incarnation" in stale.message
     key = one.key("e", target=OTHER)
     one.worker.receive_tensor(1, key, Outcome(), 77)
     twice = error(key, 77)
-    assert type(twice) is errors.AbortedError
+    assert isinstance(twice, errors.AbortedError)
     assert "The same RecvTensor (GrpcWorker) request was received twice." in twice.message
 
 
@@ -336,7 +336,7 @@ def test_a_receive_that_is_given_up_leaves_nothing(one: OneWorker) -> None:
     assert len(one.worker.steps) == 1
     cancel()
     cancel()
-    assert type(outcome.wait()[0]) is errors.CancelledError
+    assert isinstance(outcome.wait()[0], errors.CancelledError)
     assert not len(one.worker.steps)
 
 
