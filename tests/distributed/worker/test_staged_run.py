@@ -249,12 +249,12 @@ def _random_op(rng: random.Random, a: Any, b: Any, variables: list[Any], last: l
         return simple[kind]()
     j = rng.randrange(2)
     # accesses to one variable have an order, so that there is one result
-    with tf.control_dependencies([] if last[j] is None else [last[j]]):
-        with tf.colocate_with(variables[j].handle):
-            if kind == len(simple):
-                made = tf.identity(variables[j].assign_add(tf.tanh(a)))
-            else:
-                made = variables[j].read_value() * 1.0
+    waits = [] if last[j] is None else [last[j]]
+    with tf.control_dependencies(waits), tf.colocate_with(variables[j].handle):
+        if kind == len(simple):
+            made = tf.identity(variables[j].assign_add(tf.tanh(a)))
+        else:
+            made = variables[j].read_value() * 1.0
     last[j] = made.op
     return made
 

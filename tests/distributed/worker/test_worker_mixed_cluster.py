@@ -77,7 +77,7 @@ def test_variables_live_in_the_worker(session: Any, cluster: MixedCluster, resou
             doubled = v * 2.0
         return v, doubled, v.assign_add([1.0, 1.0]), tf1.global_variables_initializer()
 
-    s, (v, doubled, up, init) = session(build)
+    s, (_, doubled, up, init) = session(build)
     with pytest.raises(tf.errors.FailedPreconditionError, match=f"v{resource}"):
         s.run(doubled)
     s.run(init)

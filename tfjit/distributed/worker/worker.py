@@ -1,4 +1,4 @@
-"""The worker of one task, as its server and the masters call it."""
+"""The worker of one task, for its server and for masters."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Worker(WorkerInterface):
         error, result = outcome
         outcome.clear()
         if error is None:
-            return result  # type: ignore[no-any-return]
+            return result
         try:
             raise error
         finally:
@@ -316,7 +316,7 @@ class Worker(WorkerInterface):
         )
 
     def close(self) -> None:
-        """End all sessions and steps, and free what the worker holds."""
+        """End all sessions and steps, and free all memory."""
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
         self._cancellation.cancel()
