@@ -1,6 +1,6 @@
-"""Divide a task's partition into stages by the receives that they depend on.
+"""Divide the partition of a task into stages by receives.
 
-Tensors of other tasks come at times of their own. A stage is the nodes that depend on the same
+Tensors of other tasks come at any time. A stage is the nodes that depend on the same
 receives and blocking nodes, transitively. So each stage is a run with fed tensors, which compiled
 steps serve, and no send waits for a receive that it does not depend on: the other task may wait for
 that very tensor.
@@ -46,8 +46,7 @@ class ReceiveStage:
     """A stage of a partition.
 
     stage: its nodes, or None where values are only passed on. feeds: tensors that it needs.
-    sends: (node, tensor that it sends) behind the stage. after: earlier stages that it waits for,
-    by index.
+    sends: (node, its tensor) behind the stage. after: indices of earlier stages that it waits for.
     """
 
     stage: Stage | None
@@ -59,13 +58,14 @@ class ReceiveStage:
 def split_by_receives(
     graph: DataflowGraph, waits: Callable[[Node], bool]
 ) -> tuple[list[ReceiveStage], str]:
-    """Return (stages in an order of their dependencies, ""), or ([], why there are none).
+    """Return (stages, ""), or ([], the reason against stages).
 
-    waits: returns whether a node may wait for the effect of another step or task.
+    Stages come behind those that they depend on. waits: returns whether a node may wait for the
+    effect of another step or task.
 
     Keeps: each node but sends and receives is in one stage, and runs after all that it depends on.
     Constants and nodes that make handles run in every stage that uses them. A blocking node is a
-    stage of its own. Receives of the client count as arrived.
+    separate stage. Receives of the client count as arrived.
     Needs: a partition, of which every node is wanted. Raises InvalidArgumentError for a cycle.
 
     A partition stays whole where a receive or send is inside a v1 loop or branch, where a Merge may
@@ -97,7 +97,7 @@ class _Splitter:
         self.remote = set(remote)
 
     def sources(self, name: str) -> Iterator[tuple[str, int]]:
-        """Yield (node, output) of each input; the output of a control edge is CONTROL."""
+        """Yield (node, output) of each input; CONTROL of control edges."""
         for edge in self.graph.edges_into(name):
             if edge.src != SOURCE:
                 yield edge.src, edge.src_output
@@ -108,7 +108,7 @@ class _Splitter:
                 yield edge.dst
 
     def _is_plain(self, node: Node) -> bool:
-        """Return whether a node may run once in each stage that uses it."""
+        """Return whether each stage that uses a node may run it."""
         makes_handle = bool(node.output_dtypes) and all(
             d.name.startswith("resource") or d.is_ref for d in node.output_dtypes
         )
@@ -173,8 +173,6 @@ class _Splitter:
             depth[name] = inner
             if inner and (name in self.sends or name in self.blocking):
                 raise Declined(f"{name} may get a dead tensor")
-            if inner and not any(True for user in self.users(name)) and name not in self.plain:
-                continue
             if node.has_trait(MERGE) and own[name] & self.all_receives:
                 raise Declined(f"{name} may get a dead tensor of another task")
         for name in self.order:  # an end of a branch without a Merge, or behind one
@@ -198,9 +196,10 @@ class _Splitter:
         return seen
 
     def _labels(self, own: dict[str, int], fixed: set[str]) -> dict[str, int]:
-        """Return what each node waits for: its own dependencies, or more.
+        """Return the bits that each node waits for.
 
-        A small group is left to the stages of its users, unless an effect may be awaited elsewhere.
+        They are its dependencies, or more. A small group is left to the stages of its users,
+        unless an effect may be awaited elsewhere.
         The label of a node is a subset of its users' labels.
         """
         sizes: dict[int, int] = {}
@@ -328,9 +327,9 @@ class _Splitter:
 
 
 def _topological(graph: DataflowGraph) -> list[str]:
-    """Return the nodes in an order of their edges, but for the back edges of loops.
+    """Return the nodes in an order of their edges.
 
-    Raises InvalidArgumentError for a cycle.
+    Back edges of loops do not count.     Raises InvalidArgumentError for a cycle.
     """
     pending: dict[str, int] = {}
     ready = []

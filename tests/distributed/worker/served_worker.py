@@ -192,14 +192,12 @@ class MixedCluster:
             {"worker": self.addresses}, job_name="worker", task_index=0
         )
         self.target = self.server.target
-        self.start()
+        self.served.start(self.fresh_worker())
 
-    def start(self, config: Any = None) -> Worker:
-        """Give task 1 a fresh worker."""
+    def fresh_worker(self) -> Worker:
+        """Return a new worker for task 1."""
         tasks = {f"/job:worker/replica:0/task:{i}": a for i, a in enumerate(self.addresses)}
-        worker = Worker("/job:worker/replica:0/task:1", config, tasks)
-        self.served.start(worker)
-        return worker
+        return Worker("/job:worker/replica:0/task:1", None, tasks)
 
     @property
     def worker(self) -> Worker:

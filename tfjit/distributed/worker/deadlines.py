@@ -1,4 +1,4 @@
-"""End calls whose time is over."""
+"""End calls at their deadlines."""
 
 from __future__ import annotations
 

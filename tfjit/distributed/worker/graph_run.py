@@ -79,7 +79,7 @@ class GraphRun(ABC):
 
 
 def cancelled() -> errors.CancelledError:
-    """Return the error of a step that its session or its caller stopped."""
+    """Return the error of a step that its session stopped."""
     return errors.CancelledError(
         None, None, "Step was cancelled by an explicit call to `Session::Close()`."
     )
@@ -100,7 +100,10 @@ def fetched(value: Any, key: str) -> Any:
 
 
 def sent(value: Any, copies: bool) -> Any:
-    """Return a value in the form that other tasks get, copied where it may change."""
+    """Return a value in the form for other tasks.
+
+    copies: the array may change.
+    """
     array = as_array(value)
     return array.copy() if copies else array
 

@@ -23,7 +23,7 @@ _CURRENT = threading.local()
 
 @contextmanager
 def part_of(step: StepContext) -> Iterator[None]:
-    """Make all runs of this thread in the block parts of a step."""
+    """Make this thread's runs in the block parts of a step."""
     before = getattr(_CURRENT, "step", None)
     _CURRENT.step = step
     try:
@@ -33,7 +33,7 @@ def part_of(step: StepContext) -> Iterator[None]:
 
 
 class GraphSession(DirectSession):
-    """A session over one graph, with the devices and the state of others.
+    """A session over one graph, with shared devices and state.
 
     devices: the worker's. state: that of the worker's session.
     """
@@ -86,7 +86,7 @@ class WholePlan(Plan):
 
 
 def graph_config(config: Any, session_config: Any, graph_options: Any) -> Any:
-    """Return the ConfigProto of a registered graph, or None for the default one.
+    """Return the ConfigProto of a registered graph, or None.
 
     config: the worker's, which decides on threads and memory. session_config, graph_options: of the
     master's session, or None; they decide on passes.
@@ -109,9 +109,11 @@ def graph_config(config: Any, session_config: Any, graph_options: Any) -> Any:
     if graph_options is not None:
         made.graph_options.CopyFrom(graph_options)
         # the master asks for measurements step by step
-        for name in ("build_cost_model", "build_cost_model_after", "timeline_step"):
-            made.graph_options.ClearField(name)
-        made.graph_options.ClearField("place_pruned_graph")
+        options = made.graph_options
+        options.ClearField("build_cost_model")
+        options.ClearField("build_cost_model_after")
+        options.ClearField("timeline_step")
+        options.ClearField("place_pruned_graph")
     return made
 
 

@@ -28,7 +28,10 @@ def addresses_of(cluster: Any) -> dict[str, str]:
 
 
 class Channels:
-    """The channels of a worker, one an address, made at the first call. Thread-safe."""
+    """The channels of a worker, one an address.
+
+    They are made at the first call. Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

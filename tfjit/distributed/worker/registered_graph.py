@@ -52,7 +52,8 @@ class RegisteredGraph:
     def _analyse(self) -> None:
         graph = self.session.graph
         assert graph is not None
-        feeds, remote = [], []
+        feeds: list[Receive] = []
+        remote: list[Receive] = []
         self.fetches: dict[str, str] = {}
         send_keys: dict[str, str] = {}
         for node in graph.op_nodes():
@@ -101,7 +102,10 @@ class RegisteredGraph:
 
     @staticmethod
     def checked(value: Any, receive: Receive) -> Any:
-        """Return a received value in the form of edges. Raises InternalError for its dtype."""
+        """Return a received value in the form of edges.
+
+        Raises InternalError for another dtype.
+        """
         if isinstance(value, OpaqueTensor):
             return value
         array = as_array(value)

@@ -125,7 +125,10 @@ class GraphStage:
 
 
 class StagedGraph:
-    """The stages of a registered graph. starts: numbers of those that wait for nothing."""
+    """The stages of a registered graph.
+
+    starts: numbers of those that wait for nothing.
+    """
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class StagedGraph:
 
 
 def split(session: GraphSession) -> tuple[list[ReceiveStage], str]:
-    """Return the stages of a session's graph, or ([], why there are none)."""
+    """Return (stages of a session's graph, ""), or ([], the reason)."""
     graph = session.graph
     assert graph is not None
     functions = graph.functions

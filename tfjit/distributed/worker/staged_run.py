@@ -16,7 +16,7 @@ from tfjit.runtime.kernel_api.op_kernel import DEAD
 
 
 class StagedRun(GraphRun):
-    """A run whose stages start when their tensors have come.
+    """A run in stages, which start when their tensors have come.
 
     All receives are asked for at once. A thread runs stages as long as one is ready; that which
     completes the last one ends the run.
@@ -81,7 +81,7 @@ class StagedRun(GraphRun):
         self._hand_over()
 
     def _count_down(self, numbers: list[int]) -> None:
-        """Note the stages that have got all they wait for, with the lock held."""
+        """Note the stages that wait no longer, with the lock held."""
         for number in numbers:
             self._pending[number] -= 1
             if not self._pending[number]:

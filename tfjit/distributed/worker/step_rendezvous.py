@@ -17,7 +17,7 @@ from tfjit.framework import errors
 from tfjit.runtime.host.rendezvous import LocalRendezvous, Received, parse_key
 
 MAX_STEPS: Final = 10_000
-"""Steps whose values are kept at one time."""
+"""Steps with kept values at one time."""
 
 
 class StepRendezvous(LocalRendezvous):
@@ -166,7 +166,7 @@ class Steps:
         )
 
     def begin(self, step_id: int, session: str, peers: Peers) -> StepRendezvous:
-        """Return the rendezvous of a step that a graph starts to run in."""
+        """Return a step's rendezvous for a graph that starts to run."""
         step = self.find(step_id)
         with self._lock:
             step.runs += 1
@@ -180,7 +180,7 @@ class Steps:
             step.runs -= 1
 
     def forget_idle(self, step: StepRendezvous) -> None:
-        """Drop a step that nothing waits for, if no graph has run in it."""
+        """Drop a step without waiters in which no graph has run."""
         with self._lock:
             if step.is_idle and not step.session and self._steps.get(step.step_id) is step:
                 del self._steps[step.step_id]

@@ -33,8 +33,9 @@ class StepThreads:
         self._closed = False
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run a job on a thread; never waits. The job must not raise.
+        """Run a job on a thread; never waits.
 
+        The job must not raise.
         Raises ResourceExhaustedError where too many jobs run, CancelledError once closed.
         """
         with self._lock:

@@ -1,4 +1,7 @@
-"""Run a registered graph node by node, with sends and receives at the step's rendezvous."""
+"""Run a registered graph node by node.
+
+Sends and receives meet at the step's rendezvous.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tfjit.runtime.profiling.step_stats import StepStatsCollector
 
 
 class WholeRun(GraphRun):
-    """A run by the dataflow executor, on one thread that waits with it."""
+    """A run by the dataflow executor, on one thread."""
 
     def start(self) -> None:
         """Leave the client's feeds. Raises the errors of faulty feeds and fetches."""
@@ -77,7 +80,7 @@ class WholeRun(GraphRun):
     def _measured(
         self, result: GraphResult, options: Any, collector: StepStatsCollector | None
     ) -> None:
-        """Fill in what the master has asked to record."""
+        """Fill in the measurements that the master has asked for."""
         from tfjit.protos import CostGraphDef, RunMetadata
 
         variant = self.graph.whole.variant(())
@@ -99,7 +102,7 @@ class WholeRun(GraphRun):
 class PartialRun:
     """A step that is fed and fetched in several calls.
 
-    run: the whole graph, on a thread of its own from the first call on. Thread-safe.
+    run: the whole graph, on a separate thread from the first call on. Thread-safe.
     """
 
     def __init__(self, run: WholeRun) -> None:
@@ -127,9 +130,9 @@ class PartialRun:
         done(error, None if error is not None else GraphResult({}))
 
     def part(self, call: GraphCall, done: GraphDone) -> Cancel:
-        """Feed and fetch a part; `done` gets its fetches, or the error of the step.
+        """Feed and fetch a part.
 
-        Returns a function that cancels the step unless the part is over.
+        `done` gets the fetches, or the error of the step. Returns a function that cancels the step unless the part is over.
         """
         waits = True
 

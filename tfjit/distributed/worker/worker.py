@@ -1,4 +1,4 @@
-"""The worker of one task, as its server and the masters call it."""
+"""The worker of one task, for its server and for masters."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ class Worker(WorkerInterface):
         self._run_ids = RequestIds("RunGraph (Worker)")
         self._lock = threading.Lock()
         self._sessions: dict[str, WorkerSession] = {}
-        self._masters: dict[str, int] = {}  # incarnations by task
         self._sessions[""] = self._new_session(WorkerSessionCall(""))
 
     def get_status(self) -> list[Any]:
@@ -89,12 +88,14 @@ class Worker(WorkerInterface):
         stale: list[WorkerSession] = []
         with self._lock:
             if call.master_task:
-                known = self._masters.get(call.master_task)
-                if known is not None and known != call.master_incarnation:
-                    stale = [s for s in self._sessions.values() if s.master[0] == call.master_task]
-                    for session in stale:
-                        del self._sessions[session.handle]
-                self._masters[call.master_task] = call.master_incarnation
+                task, incarnation = call.master_task, call.master_incarnation
+                stale = [
+                    session
+                    for session in self._sessions.values()
+                    if session.master[0] == task and session.master[1] != incarnation
+                ]
+                for session in stale:
+                    del self._sessions[session.handle]
             if call.session in self._sessions:
                 return
             if len(self._sessions) >= MAX_SESSIONS:
@@ -182,7 +183,7 @@ class Worker(WorkerInterface):
         error, result = outcome
         outcome.clear()
         if error is None:
-            return result  # type: ignore[no-any-return]
+            return result
         try:
             raise error
         finally:
@@ -315,7 +316,7 @@ class Worker(WorkerInterface):
         )
 
     def close(self) -> None:
-        """End all sessions and steps, and free what the worker holds."""
+        """End all sessions and steps, and free all memory."""
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
         self._cancellation.cancel()

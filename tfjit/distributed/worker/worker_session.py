@@ -20,7 +20,7 @@ MAX_GRAPHS = 10_000
 class WorkerSession:
     """The registered graphs of one master's session, and their state.
 
-    state: random streams of its own; variables, queues and tables are those of the worker unless
+    state: its random streams; variables, queues and tables are those of the worker unless
     it is isolated. master: (task, incarnation), or ("", 0). Thread-safe.
     """
 
@@ -43,7 +43,10 @@ class WorkerSession:
         self._lock = threading.Lock()
 
     def register(self, graph_def: Any, config: Any) -> str:
-        """Return the handle of a new graph. Raises the errors of a faulty one."""
+        """Return the handle of a new graph.
+
+        Raises the errors of a faulty one.
+        """
         if len(self._graphs) >= MAX_GRAPHS:
             raise errors.ResourceExhaustedError(
                 None, None, f"Session {self.handle} has {MAX_GRAPHS} registered graphs."
@@ -60,7 +63,10 @@ class WorkerSession:
         return handle
 
     def graph(self, handle: str) -> RegisteredGraph:
-        """Return a graph, kept for a run. Raises AbortedError for an unknown handle."""
+        """Return a graph, kept for a run.
+
+        Raises AbortedError for an unknown handle.
+        """
         with self._lock:
             found = self._graphs.get(handle)
             if found is not None:
@@ -69,7 +75,10 @@ class WorkerSession:
         raise errors.AbortedError(None, None, f"Graph handle is not found: {handle}")
 
     def deregister(self, handle: str) -> None:
-        """Forget a graph; its runs go on. Raises AbortedError for an unknown handle."""
+        """Forget a graph; its runs continue.
+
+        Raises AbortedError for an unknown handle.
+        """
         with self._lock:
             found = self._graphs.pop(handle, None)
         if found is None:

@@ -25,7 +25,7 @@ class RunningStep:
     __slots__ = ("_cancellation", "_rendezvous", "_session", "_whole")
 
     def __init__(self, session: DirectSession, whole: StepContext | None = None) -> None:
-        """Make the block. whole: the step that the run is a part of, or None."""
+        """Make the block. whole: the step around the run, or None."""
         self._session = session
         self._whole = whole
 

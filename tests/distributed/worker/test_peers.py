@@ -1,0 +1,31 @@
+"""Workers by task: in this process, over a channel, or unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.distributed.worker.in_process_cluster import Cluster
+from tfjit import protos
+from tfjit.distributed.protocol.remote_worker import RemoteWorker
+from tfjit.distributed.worker.peers import Channels, Peers, addresses_of, task_of
+from tfjit.framework import errors
+
+
+def test_tasks_and_addresses() -> None:
+    assert task_of("/job:w/replica:0/task:3/device:GPU:1") == "/job:w/replica:0/task:3"
+    cluster = protos.ClusterDef()
+    job = cluster.job.add(name="w")
+    job.tasks[3] = "h:1"
+    assert addresses_of(cluster) == {"/job:w/replica:0/task:3": "h:1"}
+
+
+def test_workers() -> None:
+    channels = Channels()
+    with Cluster(1) as cluster:
+        peers = Peers({**cluster.addresses, "/job:x/task:0": "localhost:1"}, channels)
+        assert peers.worker(cluster.workers[0].task) is cluster.workers[0]
+        remote = peers.worker("/job:x/task:0")
+        assert isinstance(remote, RemoteWorker) and peers.worker("/job:x/task:0") is remote
+    with pytest.raises(errors.InternalError, match="No worker known as /job:y/task:0"):
+        peers.worker("/job:y/task:0")
+    channels.close()

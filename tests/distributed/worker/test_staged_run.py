@@ -1,0 +1,278 @@
+"""Runs over several workers: values as of one session, and no deadlock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tfjit as tf
+from tests.distributed.worker.in_process_cluster import Cluster
+from tfjit.framework import errors
+
+TASKS = [f"/job:worker/task:{i}" for i in range(3)]
+
+
+@pytest.fixture(params=["staged", "whole"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(2, whole=request.param == "whole") as made:
+        yield made
+
+
+def staged(cluster: Cluster) -> list[bool]:
+    """Return of each registered graph whether it runs in stages."""
+    return [
+        cluster.workers[number]._sessions[cluster.session]._graphs[handle].staged is not None
+        for handles in cluster.graphs.values()
+        for number, handle in handles.items()
+    ]
+
+
+def in_one_session(graph_def: Any, init: str, runs: Any) -> list[Any]:
+    """Return the fetches of runs of a DirectSession, without devices."""
+    local = type(graph_def)()
+    local.CopyFrom(graph_def)
+    for node in local.node:
+        node.device = ""
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.import_graph_def(local, name="")
+    with tf.Session(graph=graph) as session:
+        if init:
+            session.run(graph.get_operation_by_name(init))
+        return [
+            session.run(
+                [
+                    *fetches,
+                    *(graph.get_operation_by_name(name) for name in targets),
+                ],
+                feeds,
+            )[: len(fetches)]
+            for feeds, fetches, targets in runs
+        ]
+
+
+def test_tensors_go_there_and_back(cluster: Cluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[0]):
+            x = tf.placeholder(tf.float32, name="x")
+            a = tf.square(x)
+        with tf.device(TASKS[1]):
+            b = a * 3.0
+        with tf.device(TASKS[0]):
+            y = tf.add(b, a, name="y")
+    graph_def = graph.as_graph_def()
+    assert cluster.compute(graph_def, {"x:0": np.float32(2)}, [y.name, a.name]) == [16, 4]
+    value = np.array([[1.0, 2.0]], np.float32)
+    results = cluster.compute(graph_def, {"x:0": value}, [y.name, a.name])
+    np.testing.assert_array_equal(results[0], [[4, 16]])
+    assert all(one is not cluster.whole for one in staged(cluster))
+
+
+def test_training_with_the_variables_on_another_task(cluster: Cluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[1]):
+            start = np.linspace(-1, 1, 32, dtype=np.float32)
+            w1 = tf.get_variable("w1", initializer=start.reshape(4, 8))
+            b1 = tf.get_variable("b1", [8], initializer=tf.zeros_initializer())
+            w2 = tf.get_variable("w2", initializer=start[:8, None], use_resource=True)
+        with tf.device(TASKS[0]):
+            x = tf.placeholder(tf.float32, [None, 4], name="x")
+            y = tf.placeholder(tf.float32, [None, 1], name="y")
+            hidden = tf.tanh(tf.matmul(x, w1) + b1)
+            loss = tf.reduce_mean(tf.square(tf.matmul(hidden, w2) - y))
+        train = tf.train.AdamOptimizer(0.05).minimize(loss)
+        init = tf.global_variables_initializer()
+    rng = np.random.default_rng(0)
+    graph_def = graph.as_graph_def()
+    batches = [
+        {
+            "x:0": rng.normal(size=(5, 4)).astype(np.float32),
+            "y:0": rng.normal(size=(5, 1)).astype(np.float32),
+        }
+        for _ in range(12)
+    ]
+    runs = [(batch, [loss.name], [train.name]) for batch in batches]
+    expected = in_one_session(graph_def, init.name, runs)
+    cluster.compute(graph_def, {}, [], [init.name])
+    losses = [cluster.compute(graph_def, batch, [loss.name], [train.name]) for batch in batches]
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
+    assert losses[-1][0] < losses[0][0]
+
+
+def _branches() -> tuple[Any, list[str]]:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[0]):
+            p = tf.placeholder(tf.bool, [], name="p")
+            x = tf.placeholder(tf.float32, [], name="x")
+            alive_if_false, alive_if_true = tf.raw_ops.Switch(data=x, pred=p)
+        with tf.device(TASKS[1]):
+            b = alive_if_true * 3.0 + x
+            unharmed = tf.negative(x)
+        with tf.device(TASKS[0]):
+            y, _ = tf.raw_ops.Merge(inputs=[alive_if_false, b])
+    return graph.as_graph_def(), [y.name, unharmed.name, b.name]
+
+
+def test_dead_tensors_cross_tasks(cluster: Cluster) -> None:
+    graph_def, (y, unharmed, b) = _branches()
+    for _ in range(2):
+        for p, expected in (True, [20, -5]), (False, [5, -5]):
+            feeds = {"p:0": np.array(p), "x:0": np.float32(5)}
+            assert cluster.compute(graph_def, feeds, [y, unharmed], optimize=False) == expected
+    dead = {"p:0": np.array(False), "x:0": np.float32(5)}
+    with pytest.raises(errors.InvalidArgumentError, match="was not valid"):
+        cluster.compute(graph_def, dead, [b], optimize=False)
+
+
+def test_a_loop_over_two_tasks(cluster: Cluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        n = tf.placeholder(tf.int32, [], name="n")
+
+        def body(i: Any, x: Any) -> Any:
+            with tf.device(TASKS[1]):
+                y = x * 2.0
+            with tf.device(TASKS[0]):
+                return i + 1, y + 1.0
+
+        with tf.device(TASKS[0]):
+            _, out = tf.while_loop(lambda i, x: i < n, body, [0, 1.0])
+    graph_def = graph.as_graph_def()
+    for count, expected in (0, 1), (1, 3), (5, 63), (1, 3):
+        results = cluster.compute(graph_def, {"n:0": np.int32(count)}, [out.name], optimize=False)
+        assert results == [expected]
+
+
+def test_control_edges_order_effects_on_two_tasks(cluster: Cluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[1]):
+            v = tf.get_variable("v", initializer=0.0, use_resource=True)
+        with tf.device(TASKS[0]):
+            w = tf.get_variable("w", initializer=0.0, use_resource=True)
+        first = v.assign_add(1.0)
+        with tf.control_dependencies([first]), tf.device(TASKS[0]):
+            second = w.assign_add(10.0)
+        with tf.control_dependencies([second]), tf.device(TASKS[1]):
+            third = v.assign(v.read_value() * 2.0)
+        with tf.control_dependencies([third]), tf.device(TASKS[0]):
+            seen = w.read_value()
+        with tf.control_dependencies([third]), tf.device(TASKS[1]):
+            doubled = v.read_value()
+        init = tf.global_variables_initializer()
+    graph_def = graph.as_graph_def()
+    cluster.compute(graph_def, {}, [], [init.name])
+    for expected in (10, 2), (20, 6), (30, 14):
+        results = cluster.compute(graph_def, {}, [seen.name, doubled.name])
+        assert tuple(results) == expected
+
+
+def test_a_queue_between_the_nodes(cluster: Cluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [], name="x")
+        with tf.device(TASKS[1]):
+            q = tf.FIFOQueue(3, [tf.float32, tf.string])
+            put = q.enqueue([x, tf.as_string(x * 2.0)])
+            number, text = q.dequeue()
+        with tf.device(TASKS[0]):
+            y, z = number * 2.0, tf.strings.join([text, "!"])
+    graph_def = graph.as_graph_def()
+    for value in 1.0, 2.0:
+        feeds = {"x:0": np.float32(value)}
+        # one step waits for itself: its enqueue may not wait for the dequeue
+        results = cluster.compute(graph_def, feeds, [y.name, z.name], [put.name])
+        assert results == [2 * value, f"{2 * value:.6f}!".encode()]
+
+
+def test_an_error_of_one_task_ends_the_step_of_both(cluster: Cluster) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[0]):
+            x = tf.placeholder(tf.float32, name="x")
+        with tf.device(TASKS[1]):
+            bad = tf.add(x, [1.0, 2.0, 3.0], name="bad")
+        with tf.device(TASKS[0]):
+            y = bad * 2.0
+    graph_def = graph.as_graph_def()
+    for _ in range(2):
+        with pytest.raises(errors.InvalidArgumentError, match=r"node bad"):
+            cluster.compute(graph_def, {"x:0": np.ones(2, np.float32)}, [y.name])
+        results = cluster.compute(graph_def, {"x:0": np.ones(3, np.float32)}, [y.name])
+        np.testing.assert_array_equal(results[0], [4, 6, 8])
+
+
+def _random_graph(rng: random.Random, tasks: int) -> tuple[Any, list[str], str]:
+    """Return (GraphDef, fetches, initializer) with ops and variables on random tasks."""
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[0]):
+            tensors = [tf.placeholder(tf.float32, [2], name="x")]
+        variables, last = [], [None, None]
+        for k in range(2):
+            with tf.device(rng.choice(TASKS[:tasks])):
+                start = np.array([k, 1], np.float32)
+                variables.append(tf.get_variable(f"v{k}", initializer=start, use_resource=True))
+        ops: list[Any] = []
+        for _ in range(rng.randrange(1, 14)):
+            a, b = rng.choice(tensors[-6:]), rng.choice(tensors)
+            waits = [rng.choice(ops)] if ops and rng.random() < 0.2 else []
+            with tf.device(rng.choice(TASKS[:tasks])), tf.control_dependencies(waits):
+                made = _random_op(rng, a, b, variables, last)
+            tensors.append(made)
+            ops.append(made.op)
+        fetches = [t.name for t in rng.sample(tensors[1:], min(3, len(tensors) - 1))]
+        init = tf.global_variables_initializer().name
+    return graph.as_graph_def(), fetches, init
+
+
+def _random_op(rng: random.Random, a: Any, b: Any, variables: list[Any], last: list[Any]) -> Any:
+    simple = (
+        lambda: tf.negative(a),
+        lambda: a + b,
+        lambda: tf.tanh(a * b),
+        lambda: a * 0.5,
+        lambda: tf.maximum(a, b),
+        lambda: tf.stack([tf.reduce_sum(a), b[0]]) * 0.1,
+    )
+    kind = rng.randrange(len(simple) + 2)
+    if kind < len(simple):
+        return simple[kind]()
+    j = rng.randrange(2)
+    # accesses to one variable have an order, so that there is one result
+    waits = [] if last[j] is None else [last[j]]
+    with tf.control_dependencies(waits), tf.colocate_with(variables[j].handle):
+        if kind == len(simple):
+            made = tf.identity(variables[j].assign_add(tf.tanh(a)))
+        else:
+            made = variables[j].read_value() * 1.0
+    last[j] = made.op
+    return made
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(0, 1 << 30))
+def test_random_graphs_on_random_tasks(seed: int) -> None:
+    rng = random.Random(seed)
+    tasks = rng.choice([2, 3])
+    graph_def, fetches, init = _random_graph(rng, tasks)
+    feeds = [{"x:0": np.array(x, np.float32)} for x in ([0.5, -1], [2, 3])]
+    expected = in_one_session(graph_def, init, [(feed, fetches, []) for feed in feeds])
+    for whole in True, False:
+        with Cluster(tasks, whole=whole) as cluster:
+            cluster.compute(graph_def, {}, [], [init])
+            for feed, values in zip(feeds, expected, strict=True):
+                results = cluster.compute(graph_def, feed, fetches)
+                for result, value in zip(results, values, strict=True):
+                    np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
+            assert all(one is not whole for one in staged(cluster))
+            assert not any(len(worker.steps) for worker in cluster.workers)
