@@ -52,7 +52,33 @@ def from_proto(proto: Any) -> Any:
 
     Raises InvalidArgumentError for contents that do not fit the shape.
     """
+    if proto.dtype == dtypes.string.as_datatype_enum and proto.tensor_content:
+        return tensors.from_proto(_with_string_values(proto))
     return tensors.from_proto(proto)
+
+
+def _with_string_values(proto: Any) -> Any:
+    """Return a string tensor with its elements in the value field.
+
+    TensorFlow's workers answer with strings in the content: all lengths, then all bytes.
+    """
+    plain = type(proto)(dtype=proto.dtype, tensor_shape=proto.tensor_shape)
+    content = proto.tensor_content
+    lengths, at = [], 0
+    try:
+        for _ in range(int(np.prod([dim.size for dim in proto.tensor_shape.dim], dtype=object))):
+            length, at = read_varint(content, at)
+            lengths.append(length)
+    except IndexError:
+        at = len(content) + 1
+    if at + sum(lengths) != len(content):
+        raise errors.InvalidArgumentError(
+            None, None, "The content of a string tensor does not fit its shape."
+        )
+    for length in lengths:
+        plain.string_val.append(content[at : at + length])
+        at += length
+    return plain
 
 
 def encode_received(value: Any, is_dead: bool) -> bytes:
