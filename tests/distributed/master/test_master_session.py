@@ -275,12 +275,17 @@ def test_options_reach_the_workers_and_reports_are_merged(cluster: FakeCluster) 
 
     for worker in cluster.workers:
         worker.answer = report
-    handle = cluster.session()
+    config = protos.ConfigProto()
+    config.graph_options.build_cost_model = 2  # every second step of a signature
+    handle = cluster.session(config)
     options = protos.RunOptions(trace_level=3, output_partition_graphs=True)
     feeds = [("x1:0", np.float32(1))]
-    _, metadata = cluster.master.run_step(StepCall(handle, feeds, ["t1:0"], [], options))
-    asked = cluster.workers[1].calls[0].options
-    assert asked.record_timeline and asked.record_costs and asked.record_partition_graphs
+    for options_now in (None, options):
+        call = StepCall(handle, feeds, ["t1:0"], [], options_now)
+        _, metadata = cluster.master.run_step(call)
+    first, second = (call.options for call in cluster.workers[1].calls)
+    assert first is None
+    assert second.record_timeline and second.record_costs and second.record_partition_graphs
     assert len(metadata.step_stats.dev_stats) == len(metadata.partition_graphs) == 2
     assert [node.id for node in metadata.cost_graph.node] == [0, 1, 2, 3]
     last = metadata.cost_graph.node[3]
