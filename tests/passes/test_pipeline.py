@@ -14,16 +14,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfjit
 from tests.passes.reference_run import run_partitions
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
+from tfjit.passes.ir.graph_def import COMPOSED, CUSTOM
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions
 from tfjit.passes.manager.pass_manager import Fixpoint
 from tfjit.passes.manager.pass_registry import PASSES, SHAPES
 from tfjit.passes.partitioning.place import place_graph
-from tfjit.passes.pipeline import GRAPH_PASSES, PARTITION_PASSES, PIPELINES, build, run_passes
+from tfjit.passes.pipeline import (
+    CLUSTER_PASSES,
+    GRAPH_PASSES,
+    PARTITION_PASSES,
+    PIPELINES,
+    build,
+    run_passes,
+)
 from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.session import rewriter_config
 
@@ -565,3 +574,23 @@ def test_an_analysis_is_computed_again_only_when_it_has_to_be() -> None:
     )
     ctx.invalidate(SHAPES)
     assert not ctx.is_valid(SHAPES, graph)
+
+
+def test_a_master_leaves_ops_that_tensorflow_lacks_to_its_workers() -> None:
+    with tfjit.Graph().as_default() as graph:
+        table = tfjit.get_variable("table", initializer=np.ones((9, 2), np.float32))
+        ids = tfjit.placeholder(tfjit.int32, [4])
+        rows = tfjit.nn.embedding_lookup(table, ids)
+        step = tfjit.train.AdamOptimizer().minimize(tfjit.reduce_sum(rows * rows))
+        xs = tfjit.constant(np.ones((5, 3), np.float32))
+        summed = tfjit.scan(lambda total, x: total + x, xs, name="summed")
+    lacking = {"_PaddedUnique", "_GetRow", "_SetRow"}
+    spec = RunSpec(fetches=(summed.name,), targets=(step.name,))
+    for passes, expected in ((GRAPH_PASSES, lacking), (CLUSTER_PASSES, set())):
+        options = PassOptions(passes=passes, partition_passes=())
+        (part,), _ = build(DataflowGraph.from_graph(graph), spec, options)
+        ops = set(part.graph.op_types)
+        for function in part.graph.functions.made():
+            ops |= set(function.graph.op_types)
+        assert ops & (lacking | {*COMPOSED, CUSTOM}) == expected
+        assert bool(list(part.graph.functions.made())) == bool(expected)

@@ -121,3 +121,20 @@ def test_damaged_messages_give_a_value_or_an_error(data: st.DataObject) -> None:
         encoded[data.draw(st.integers(0, len(encoded) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(errors.OpError):
         decode_received(bytes(encoded[: data.draw(st.integers(0, len(encoded)))]))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(b"\x01\x02xyz", [b"x", b"yz"]), (b"\x00\x03abc", [b"", b"abc"])],
+)
+def test_strings_in_the_content_as_tensorflow_answers(
+    content: bytes, expected: list[bytes]
+) -> None:
+    message = protos.TensorProto(tensor_content=content)
+    message.dtype = protos.DataType.Value("DT_STRING")
+    message.tensor_shape.dim.add().size = 2
+    assert from_proto(message).tolist() == expected
+    for wrong in (content[:-1], content + b"x", b"\x01"):
+        message.tensor_content = wrong
+        with pytest.raises(errors.InvalidArgumentError, match="does not fit its shape"):
+            from_proto(message)

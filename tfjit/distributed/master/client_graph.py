@@ -88,6 +88,12 @@ class ClientGraph:
         self._lock = threading.Lock()
         self._steps = 0
         self._retired = False
+        self._counted = 0
+
+    def measures(self, period: int) -> bool:
+        """Count a step; return whether it is one of those measured, each `period`th."""
+        self._counted += 1
+        return self._counted % period == 0
 
     def hold(self) -> bool:
         """Count a step as running; False if the graph is retired."""

@@ -6,7 +6,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from tfjit.distributed.master.cluster import (
@@ -16,7 +17,7 @@ from tfjit.distributed.master.cluster import (
     task_name,
 )
 from tfjit.distributed.master.cluster_devices import find_devices
-from tfjit.distributed.master.concurrent_calls import call_all
+from tfjit.distributed.master.concurrent_calls import GivenUp, call_all
 from tfjit.distributed.master.master_session import MasterSession, signature_of
 from tfjit.distributed.master.step_cleaner import StepCleaner
 from tfjit.distributed.protocol.channels import SCHEME
@@ -58,7 +59,7 @@ class Master(MasterInterface):
         self._sessions: dict[str, MasterSession] = {}
         self._cleaner = StepCleaner()
         self._requests = RecentRequests()
-        self._closed = threading.Event()
+        self._ending = CancellationManager()  # cancelled by `close`
         if session_gc_s > 0:
             threading.Thread(
                 target=self._collect, args=(session_gc_s,), name="tfjit-session-gc", daemon=True
@@ -82,22 +83,50 @@ class Master(MasterInterface):
             cluster = self._own_cluster(config.cluster_def, target)
         handle = f"{_HANDLES.getrandbits(64):016x}"
         try:
-            devices = find_devices(cluster, filters, cancellation)
-            session = MasterSession(handle, cluster, devices, config, self._cleaner)
-            try:
-                version = session.create(graph_def, cluster.tasks(filters), cancellation)
-                with self._lock:
-                    if self._closed.is_set():
-                        raise errors.UnavailableError(None, None, "The server is stopping.")
-                    self._sessions[handle] = session
-            except BaseException:
-                session.close()
-                raise
+            with self._waiting(cancellation) as waiting:
+                devices = find_devices(cluster, filters, waiting)
+                session = MasterSession(handle, cluster, devices, config, self._cleaner)
+                try:
+                    version = session.create(graph_def, cluster.tasks(filters), waiting)
+                    self._keep(session)
+                except BaseException:
+                    session.close()
+                    raise
         except BaseException:
             if cluster is not self.cluster:
                 cluster.close()
             raise
         return handle, version
+
+    @contextmanager
+    def _waiting(self, client: CancellationManager | None) -> Iterator[CancellationManager]:
+        """Give the cancellation of calls that wait for other tasks.
+
+        The client's and the end of the master cancel it. Raises UnavailableError once the master
+        is closed.
+        """
+        made = CancellationManager(self._ending)
+        token = client.register(made.cancel) if client is not None else None
+        if client is not None and token is None:
+            made.cancel()
+        try:
+            yield made
+        except errors.CancelledError:
+            self._check_open()
+            raise
+        finally:
+            made.release()
+            if client is not None:
+                client.deregister(token)
+
+    def _keep(self, session: MasterSession) -> None:
+        with self._lock:
+            self._check_open()
+            self._sessions[session.handle] = session
+
+    def _check_open(self) -> None:
+        if self._ending.cancelled:
+            raise errors.UnavailableError(None, None, "The server is stopping.")
 
     def _merged(self, config: Any) -> Any:
         """Return a client's config in addition to the server's default."""
@@ -160,9 +189,12 @@ class Master(MasterInterface):
         if session.cluster is not self.cluster:
             session.cluster.close()
 
-    def list_devices(self, session: str = "") -> tuple[list[Any], list[Any]]:
+    def list_devices(
+        self, session: str = "", cancellation: CancellationManager | None = None
+    ) -> tuple[list[Any], list[Any]]:
         if not session:
-            devices = find_devices(self.cluster)
+            with self._waiting(cancellation) as waiting:
+                devices = find_devices(self.cluster, (), waiting)
             return list(devices.own), list(devices.others)
         found = self._sessions.get(session)
         if found is None:
@@ -193,8 +225,8 @@ class Master(MasterInterface):
 
     def close(self) -> None:
         """Close all sessions and the connections to other tasks."""
+        self._ending.cancel()
         with self._lock:
-            self._closed.set()
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:
@@ -204,7 +236,8 @@ class Master(MasterInterface):
 
     def _collect(self, idle_s: float) -> None:
         """Close idle sessions now and then, until the master is closed."""
-        while not self._closed.wait(min(_GC_PERIOD_S, idle_s / 2)):
+        over = GivenUp(self._ending)
+        while not over.wait(min(_GC_PERIOD_S, idle_s / 2)):
             latest_s = time.monotonic() - idle_s
             with self._lock:
                 idle = [

@@ -83,6 +83,8 @@ class MasterSession:
                     None, None, "Distributed session does not support session thread pool options."
                 )
             rewriter_config.check_names(config.graph_options.rewrite_options)
+            if config.graph_options.place_pruned_graph:
+                log.warning("Distributed session does not support the place_pruned_graph option.")
         self.handle = handle
         self.cluster = cluster
         self.devices = devices
@@ -91,6 +93,7 @@ class MasterSession:
         self.last_used_s = time.monotonic()
         self.cancellation = CancellationManager()
         self.graphs = GraphCache(max_graphs)
+        self._cost_period = config.graph_options.build_cost_model if config is not None else 0
         self._tasks: Sequence[str] = ()
         self._cleaner = cleaner
         self._graph: DataflowGraph | None = DataflowGraph()
@@ -174,6 +177,7 @@ class MasterSession:
                 log.warning("a step of a closed session did not end within %d s", _PATIENCE_S)
         if self._partial_steps is not None:
             self._partial_steps.close()
+            self._partial_steps = None
         self.graphs.clear()
         self._callables.clear()
         delete_worker_sessions(self.cluster, self._tasks, self.handle)
@@ -267,14 +271,18 @@ class MasterSession:
                 step.check()  # the reason, a deadline for example
                 raise
             try:
-                results = self._run(graph, step, feeds, executor_options(options))
+                wanted = options
+                if options is not None or self._cost_period > 0:
+                    costs = self._cost_period > 0 and graph.measures(self._cost_period)
+                    wanted = executor_options(options, costs)
+                results = self._run(graph, step, feeds, wanted)
             finally:
                 graph.release()
                 self._cleaner.clean(graph, step.id)
         finally:
             self.end(step)
         values = fetched_values(graph, results, fetches)
-        return values, merged(results) if options is not None else None
+        return values, merged(results) if wanted is not None or options is not None else None
 
     def _run(
         self, graph: ClientGraph, step: RunningStep, feeds: Mapping[str, Any], options: Any

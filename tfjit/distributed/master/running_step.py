@@ -86,8 +86,8 @@ class RunningStep:
 
     def check(self) -> None:
         """Raise the cause if the step was stopped or has failed."""
-        if self._error is not None:
-            raise self._error
+        if self._error is not None:  # a copy: its traceback would hold this step
+            raise self._error.restated(self._error.message)
 
     def _stop(self, error: errors.OpError, rank: int) -> None:
         with self._lock:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from queue import SimpleQueue
 from typing import Final
 
 from tfjit.distributed.master.client_graph import ClientGraph
 
 log: Final = logging.getLogger("tfjit.distributed")
+
+_PAUSE_S: Final = 0.02
+"""The time in which ended steps gather: of calls that are sent together, each takes a quarter."""
 
 
 class StepCleaner:
@@ -39,10 +43,20 @@ class StepCleaner:
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
-            _cleanup(*item)
+            time.sleep(_PAUSE_S)
+            gathered = [item]
+            while not self._queue.empty():
+                following = self._queue.get()
+                if following is None:
+                    self._queue.put(None)
+                    break
+                gathered.append(following)
+            for graph, step_id in gathered:
+                _cleanup(graph, step_id)
+            del item, gathered  # the graphs, while the thread waits
 
     def close(self) -> None:
-        """End the thread behind the steps that are queued."""
+        """End the thread, once it has seen the steps before this call."""
         self._queue.put(None)
 
 

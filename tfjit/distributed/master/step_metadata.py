@@ -8,20 +8,22 @@ from typing import Any
 from tfjit.distributed.protocol.interfaces import GraphResult
 
 
-def executor_options(options: Any) -> Any:
-    """Return the ExecutorOpts of RunOptions, None where they ask for nothing."""
-    if options is None:
-        return None
-    trace = options.trace_level > 0
-    report = options.report_tensor_allocations_upon_oom
-    if not (trace or options.output_partition_graphs or report):
+def executor_options(options: Any, records_costs: bool = False) -> Any:
+    """Return the ExecutorOpts of RunOptions or None; None where nothing is asked for.
+
+    records_costs: the step is one of those that a session measures for its cost model.
+    """
+    trace = options is not None and options.trace_level > 0
+    graphs = options is not None and options.output_partition_graphs
+    report = options is not None and options.report_tensor_allocations_upon_oom
+    if not (trace or graphs or report or records_costs):
         return None
     from tfjit.protos import ExecutorOpts
 
     return ExecutorOpts(
-        record_costs=trace,
+        record_costs=records_costs,
         record_timeline=trace,
-        record_partition_graphs=options.output_partition_graphs,
+        record_partition_graphs=graphs,
         report_tensor_allocations_upon_oom=report,
     )
 

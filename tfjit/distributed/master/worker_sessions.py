@@ -72,7 +72,10 @@ def _server_def(config: Any, task: str) -> Any:
 
     spec = device_spec.parse(task)
     return ServerDef(
-        cluster=config.cluster_def, job_name=spec.job, task_index=spec.task, protocol="grpc"
+        cluster=config.cluster_def,
+        job_name=spec.job or "",
+        task_index=spec.task or 0,
+        protocol="grpc",
     )
 
 

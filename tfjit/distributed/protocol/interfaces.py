@@ -84,10 +84,13 @@ class MasterInterface(ABC):
         """End a session. Raises AbortedError for an unknown handle."""
 
     @abstractmethod
-    def list_devices(self, session: str = "") -> tuple[list[Any], list[Any]]:
+    def list_devices(
+        self, session: str = "", cancellation: CancellationManager | None = None
+    ) -> tuple[list[Any], list[Any]]:
         """Return DeviceAttributes (of the master's task, of all others).
 
-        session: a handle, or "" for the devices of the whole cluster.
+        session: a handle, or "" for the devices of the whole cluster. cancellation: gives up
+        waiting for tasks that are not up yet.
         """
 
     @abstractmethod
