@@ -122,7 +122,7 @@ class FakeWorker(WorkerInterface):
 
 
 class FakeCluster:
-    """A master with fake workers: its own, and others that are tasks of this process."""
+    """A master whose workers are fakes in this process."""
 
     def __init__(self, tasks: int = 2, **arguments: Any) -> None:
         names = [f"/job:w/replica:0/task:{index}" for index in range(tasks)]
@@ -139,7 +139,7 @@ class FakeCluster:
             local_tasks.remove(address)
 
     def session(self, config: Any = None) -> str:
-        """Return the session of a graph with nodes t0, t1, ... on the tasks of these numbers."""
+        """Return a session with nodes t0, t1, ... on the tasks."""
         with tfjit.Graph().as_default() as graph:
             for index in range(len(self.workers)):
                 with tfjit.device(f"/job:w/task:{index}"):
@@ -148,7 +148,7 @@ class FakeCluster:
         return self.master.create_session(graph.as_graph_def(), config)[0]
 
     def run(self, session: str, *tasks: int, **call: Any) -> list[Any]:
-        """Run the nodes of tasks as targets, and fetch that of the first task."""
+        """Feed and fetch the nodes of tasks."""
         feeds = [(f"x{index}:0", np.float32(1)) for index in tasks]
         fetches = [f"t{index}:0" for index in tasks]
         return self.master.run_step(StepCall(session, feeds, fetches, [], **call))[0]

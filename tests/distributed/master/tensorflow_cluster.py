@@ -29,7 +29,7 @@ def free_address() -> str:
 
 @functools.cache
 def servers() -> tuple[Any, ...]:
-    """Return the servers of three tasks; they cannot be stopped before the process ends."""
+    """Return the servers of three tasks, which the process never stops."""
     spec = tf1.train.ClusterSpec({JOB: [free_address() for _ in range(TASKS)]})
     return tuple(
         tf1.train.Server(spec, job_name=JOB, task_index=index, protocol="grpc")
@@ -47,7 +47,7 @@ def addresses() -> dict[str, str]:
 
 @contextmanager
 def tensorflow_master(**arguments: Any) -> Iterator[Master]:
-    """Give a master of ours in the place of task 0; its workers are TensorFlow's."""
+    """Give a master in the place of task 0, over TensorFlow's workers."""
     made = Master(f"/job:{JOB}/replica:0/task:0", addresses(), **arguments)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""The wait for the devices of all tasks, and the options of the passes."""
+"""The wait for all tasks' devices, and the passes' options."""
 
 from __future__ import annotations
 

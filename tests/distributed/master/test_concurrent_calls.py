@@ -1,4 +1,4 @@
-"""Calls at the same time, their errors, and calls that are given up."""
+"""Calls at the same time: errors, and calls given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each client graph is built once, and the longest unused ones are dropped."""
+"""Client graphs are built once, and the longest unused are dropped."""
 
 from __future__ import annotations
 

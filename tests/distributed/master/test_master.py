@@ -47,7 +47,7 @@ def graph() -> Iterator[Any]:
 
 
 def chain() -> tuple[Any, Any, Any]:
-    """Build x on task 0, y = x + [1, 2] on task 1, z = 2 y on no task by name."""
+    """Build x on task 0, y on task 1, z on any."""
     with on(0):
         x = tf1.placeholder(tf.float32, [None], name="x")
     with on(1):

@@ -1,4 +1,4 @@
-"""The calls that a session makes to its workers, and what it does when they fail."""
+"""The calls of a session to its workers, and their failures."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.distributed.master.fake_workers import FakeCluster
-from tfjit.distributed.protocol.interfaces import StepCall
+from tests.distributed.master.fake_workers import FakeCluster, zeros
+from tfjit.distributed.protocol.interfaces import GraphCall, GraphResult, StepCall
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
@@ -26,7 +26,7 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 def set_up(cluster: FakeCluster) -> tuple[str, str]:
-    """Return the handles of a session and a step of both its nodes."""
+    """Return the handles of a session and a step in parts."""
     handle = cluster.session()
     names = ["x0:0", "x1:0"], ["t0:0", "t1:0"]
     return handle, cluster.master.partial_run_setup(handle, *names, [])
@@ -78,6 +78,30 @@ def test_a_part_that_waits_is_stopped(cluster: FakeCluster, cause: str) -> None:
     threading.Timer(0.05, end).start()
     error = caught(lambda: part(cluster, handle, step, 0, cancellation=client))
     assert isinstance(error, errors.CancelledError)
+
+
+def test_threads_feed_and_fetch_parts_at_a_time(cluster: FakeCluster) -> None:
+    handle, step = set_up(cluster)
+    both = threading.Barrier(2)
+
+    def answer(call: GraphCall) -> GraphResult:
+        both.wait(10)
+        return zeros(call)
+
+    cluster.workers[0].answer = answer
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(part(cluster, handle, step, n)))
+        for n in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert found == [[0], [0]]
+    last = [call.is_last_partial_run for call in cluster.workers[0].calls]
+    assert sorted(last) == [False, True]
+    assert caught(lambda: part(cluster, handle, step, 0)).message == OVER
 
 
 def test_steps_that_nobody_continues_end_with_their_session(cluster: FakeCluster) -> None:

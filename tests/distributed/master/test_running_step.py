@@ -58,7 +58,7 @@ class HangingServer:
 
 
 class RemoteCluster(FakeCluster):
-    """The fake worker of task 0, and a task 1 behind a port."""
+    """A fake worker as task 0, and task 1 behind a port."""
 
     def __init__(self, port: int) -> None:
         names = [f"/job:w/replica:0/task:{index}" for index in range(2)]

@@ -91,7 +91,7 @@ class ClientGraph:
         self._counted = 0
 
     def measures(self, period: int) -> bool:
-        """Count a step; return whether it is one of those measured, each `period`th."""
+        """Count a step; return whether it is measured, as each `period`th."""
         self._counted += 1
         return self._counted % period == 0
 
@@ -149,7 +149,7 @@ def build_partitions(
     options: PassOptions,
     lock: AbstractContextManager[Any],
 ) -> dict[str, DataflowGraph]:
-    """Run the passes of a master for a signature; return the partitions by task.
+    """Run a master's passes for a signature; return partitions by task.
 
     graph: the session's whole graph. lock: held while the needed nodes are copied.
     """

@@ -24,7 +24,7 @@ def task_name(job: str, index: int) -> str:
 
 
 def task_of(device: str) -> str:
-    """Return the name of the task that a device of that full name belongs to."""
+    """Return the task in a device's full name."""
     return device[: device.index("/device:")]
 
 
@@ -38,7 +38,10 @@ def addresses_of(cluster_def: Any) -> dict[str, str]:
 
 
 def matches(filters: Sequence[str], name: str) -> bool:
-    """Return whether filters admit the task or device of that name; no filter admits all."""
+    """Return whether filters admit a task or device.
+
+    No filter admits all.
+    """
     return not filters or any(
         _intersects(device_spec.parse(text), device_spec.parse(name)) for text in filters
     )
@@ -81,7 +84,10 @@ class Cluster:
         self._channels: dict[str, Channel] = {}
 
     def tasks(self, filters: Sequence[str] = ()) -> list[str]:
-        """Return the tasks that device filters admit; the own task, always admitted, is first."""
+        """Return the tasks that device filters admit.
+
+        The own task is first, and always admitted.
+        """
         return [self.task, *self._others(filters)]
 
     def _others(self, filters: Sequence[str]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The devices of a session on a cluster: asking all tasks, and the options of its passes."""
+"""The devices of a session on a cluster, and its passes' options."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _devices(
 
 
 def _of_task(attributes: Any, task: str) -> Any:
-    """Return attributes under the name that the device has in the session's cluster.
+    """Return attributes with the name in the session's cluster.
 
     A session may have a cluster of its own, in which a task is named otherwise than at its start.
     """

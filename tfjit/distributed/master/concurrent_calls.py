@@ -1,4 +1,4 @@
-"""Calls to several workers at the same time, which a cancellation gives up."""
+"""Calls to several workers at a time, which a cancellation gives up."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def call_all(
     here: str = "",
     cancellation: CancellationManager | None = None,
 ) -> dict[str, Outcome[T]]:
-    """Run calls that block at the same time; return their outcomes by task.
+    """Run blocking calls at the same time; return outcomes by task.
 
     here: the task whose call runs on this thread. A call that has not come back when `cancellation`
     is cancelled has CancelledError as its outcome; its thread is left to end by itself.
@@ -90,7 +90,7 @@ def _outcome(call: Callable[[], Any]) -> Outcome[Any]:
 
 
 def first_error(outcomes: Mapping[str, Outcome[Any]]) -> BaseException | None:
-    """Return an error among outcomes, one of a call that was not given up if possible."""
+    """Return an error among outcomes, preferably of a call that came back."""
     found = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
     return min(found, key=lambda error: isinstance(error, errors.CancelledError), default=None)
 

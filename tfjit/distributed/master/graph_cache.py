@@ -1,4 +1,4 @@
-"""The client graphs of a session by signature: built once, the longest unused ones dropped."""
+"""The client graphs of a session by signature, each built once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Build:
 
 
 class GraphCache:
-    """At most `limit` client graphs.
+    """At most `limit` client graphs; the longest unused ones are dropped.
 
     A graph is built outside of the lock; other threads that need it wait for that build.
     """
@@ -40,7 +40,9 @@ class GraphCache:
         build: Callable[[], ClientGraph],
         cancellation: CancellationManager,
     ) -> ClientGraph | None:
-        """Return the graph of a signature, held for a step; None if the wait was cancelled.
+        """Return the graph of a signature, held for a step.
+
+        Returns None if the wait was cancelled.
 
         Raises the errors of `build`, also where another thread has called it.
         """

@@ -139,7 +139,7 @@ class Master(MasterInterface):
         return merged
 
     def _own_cluster(self, cluster_def: Any, target: str) -> Cluster:
-        """Return the cluster of a ConfigProto, in which the client gives tasks their names."""
+        """Return the cluster of a ConfigProto, whose tasks the client names."""
         address = target.removeprefix(SCHEME)
         addresses = addresses_of(cluster_def)
         own = [task for task, served in addresses.items() if served == address]

@@ -1,4 +1,4 @@
-"""A session of a master: a graph over the devices of a cluster, and its steps."""
+"""A session of a master: its graph and steps over a cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ _PATIENCE_S: Final = 60.0
 
 @dataclass(slots=True)
 class _Callable:
-    """A signature that runs by a handle; feeds and fetches in the order of its options."""
+    """A signature that runs by a handle.
+
+    feeds, fetches: in the order of its options.
+    """
 
     signature: Signature
     feeds: tuple[str, ...]
@@ -94,6 +97,8 @@ class MasterSession:
         self.cancellation = CancellationManager()
         self.graphs = GraphCache(max_graphs)
         self._cost_period = config.graph_options.build_cost_model if config is not None else 0
+        limit_ms = config.operation_timeout_in_ms if config is not None else 0
+        self._timeout_s = max(0.0, limit_ms / 1000)
         self._tasks: Sequence[str] = ()
         self._cleaner = cleaner
         self._graph: DataflowGraph | None = DataflowGraph()
@@ -116,8 +121,11 @@ class MasterSession:
         tasks: Sequence[str],
         cancellation: CancellationManager | None = None,
     ) -> int:
-        """Take the first graph and open sessions on the workers; return the graph's version."""
-        if graph_def is not None and graph_def.node:
+        """Take the first graph and open sessions on the workers.
+
+        Returns the graph's version.
+        """
+        if graph_def is not None and (graph_def.node or graph_def.library.function):
             self._add(graph_def)
         create_worker_sessions(
             self.cluster, tasks, self.handle, self.config, self.devices, cancellation
@@ -166,7 +174,7 @@ class MasterSession:
         return not self._running
 
     def close(self) -> None:
-        """Cancel all steps, wait for them, and close the sessions of the workers."""
+        """Cancel and await all steps; close the workers' sessions."""
         with self._idle:
             if self.closed:
                 return
@@ -191,7 +199,10 @@ class MasterSession:
     def begin(
         self, step_id: int, client: CancellationManager | None, timeout_s: float
     ) -> RunningStep:
-        """Begin a step, or a call of one in parts. `end` has to follow."""
+        """Begin a step, or a call of one in parts.
+
+        `end` has to follow.
+        """
         self.last_used_s = time.monotonic()
         step = RunningStep(step_id, self.cancellation, client, timeout_s)
         self._running.add(step)
@@ -209,7 +220,7 @@ class MasterSession:
                 self._idle.notify_all()
 
     def hold_graph(self, signature: Signature, step: RunningStep) -> ClientGraph:
-        """Return the client graph of a signature, held for a step, built if need be."""
+        """Return the client graph of a signature, held for a step."""
 
         def build() -> ClientGraph:
             partitions = build_partitions(
@@ -226,7 +237,11 @@ class MasterSession:
                 for graph in partitions.values():
                     graph.dissolve()
 
-        found = self.graphs.hold(signature, build, step.cancellation)
+        try:
+            found = self.graphs.hold(signature, build, step.cancellation)
+        except errors.CancelledError:
+            step.check()  # the reason, a deadline for example
+            raise
         if found is None:
             step.check()
         assert found is not None
@@ -234,10 +249,9 @@ class MasterSession:
 
     def timeout_s(self, options: Any) -> float:
         """Return the limit of a step with these RunOptions, 0 for none."""
-        limit_ms = (options.timeout_in_ms if options is not None else 0) or (
-            self.config.operation_timeout_in_ms if self.config is not None else 0
-        )
-        return max(0.0, limit_ms / 1000)
+        if options is not None and options.timeout_in_ms > 0:
+            return float(options.timeout_in_ms / 1000)
+        return self._timeout_s
 
     def signature(
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]
@@ -265,11 +279,7 @@ class MasterSession:
             check_run_options(self.config, options)
         step = self.begin(new_step_id(), client, self.timeout_s(options))
         try:
-            try:
-                graph = self.hold_graph(signature, step)
-            except errors.CancelledError:
-                step.check()  # the reason, a deadline for example
-                raise
+            graph = self.hold_graph(signature, step)
             try:
                 wanted = options
                 if options is not None or self._cost_period > 0:
@@ -304,7 +314,7 @@ class MasterSession:
     def call(
         self, part: Part, step: RunningStep, feeds: Mapping[str, Any], options: Any
     ) -> GraphCall:
-        """Return the call of a part with all its fetches and those feeds that it has."""
+        """Return the call of a part, with all its fetches."""
         return GraphCall(
             self.handle,
             part.graph,
@@ -389,7 +399,7 @@ class MasterSession:
             return PartialRunNames(self.open_graph(), signature.feeds, signature.fetches)
 
     def clean(self, graph: ClientGraph, step_id: int) -> None:
-        """Have the workers drop the values of a step that is over, without waiting for them."""
+        """Have the workers drop a step's values, without waiting for them."""
         self._cleaner.clean(graph, step_id)
 
 

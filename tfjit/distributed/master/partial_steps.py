@@ -18,20 +18,28 @@ if TYPE_CHECKING:
 
 
 class _PartialStep:
-    """One step in parts. lock: held by the call that runs."""
+    """One step in parts.
+
+    calls: those under way; several threads may feed and fetch parts at a time.
+    """
 
     def __init__(self, step_id: int, graph: ClientGraph, names: PartialRunNames) -> None:
         self.id = step_id
         self.graph = graph
         self.names = names
-        self.lock = threading.Lock()
+        self.calls = 0
+        self.is_over = False
 
 
 class PartialSteps:
-    """Steps by handle. A step is over when all is fed and fetched, or when a call fails."""
+    """Steps by handle.
+
+    A step is over when all is fed and fetched, or when a call fails.
+    """
 
     def __init__(self, session: MasterSession) -> None:
         self._session = session
+        self._lock = threading.Lock()  # never held while workers are called
         self._steps: dict[str, _PartialStep] = {}
         self._handles = itertools.count()
 
@@ -43,10 +51,11 @@ class PartialSteps:
         try:
             graph = session.hold_graph(signature, step)
             made = _PartialStep(step.id, graph, session.partial_names(signature))
+            handle = str(next(self._handles))
+            with self._lock:
+                self._steps[handle] = made
         finally:
-            session.end(step)
-        handle = str(next(self._handles))
-        self._steps[handle] = made
+            session.end(step)  # last: `close` waits for it, and sees the step
         return handle
 
     def run(
@@ -57,30 +66,38 @@ class PartialSteps:
         options: Any,
         client: CancellationManager | None,
     ) -> list[Any]:
-        """Feed and fetch a part of a step; return the values of the fetches."""
+        """Feed and fetch a part of a step; return the values."""
         session = self._session
-        found = self._steps.get(handle)
-        if found is None:
-            session.check_open()
-            raise _unknown()
-        with found.lock:
-            if handle not in self._steps:
-                raise _unknown()
+        session.check_open()
+        with self._lock:
+            found = self._steps.get(handle)
+            if found is None:
+                raise errors.InvalidArgumentError(
+                    None, None, "Must run PartialRunSetup before performing partial runs"
+                )
             found.names.check(list(feeds), fetches)
             found.names.mark(list(feeds), fetches)
+            found.calls += 1
+            is_last = found.names.over
+        has_failed = True
+        try:
             step = session.begin(found.id, client, session.timeout_s(options))
-            over = True
             try:
-                values = self._run(found, step, feeds, fetches)
-                over = found.names.over
+                values = self._call(found, step, feeds, fetches, is_last)
             finally:
-                if over:
-                    self._end(handle)
                 session.end(step)
-            return values
+            has_failed = False
+        finally:
+            self._leave(handle, found, has_failed, is_last)
+        return values
 
-    def _run(
-        self, found: _PartialStep, step: RunningStep, feeds: dict[str, Any], fetches: Sequence[str]
+    def _call(
+        self,
+        found: _PartialStep,
+        step: RunningStep,
+        feeds: dict[str, Any],
+        fetches: Sequence[str],
+        is_last: bool,
     ) -> list[Any]:
         wanted = {found.graph.fetch_keys[name] for name in fetches}
         calls = []
@@ -88,26 +105,31 @@ class PartialSteps:
             call = self._session.call(part, step, feeds, None)
             call.fetches = tuple(key for key in call.fetches if key in wanted)
             call.is_partial = True
-            call.is_last_partial_run = found.names.over
+            call.is_last_partial_run = is_last
             calls.append((part, call))
         return fetched_values(found.graph, run_parts(step, calls), fetches)
 
-    def _end(self, handle: str) -> None:
-        ended = self._steps.pop(handle, None)
-        if ended is not None:
-            ended.graph.release()
-            self._session.clean(ended.graph, ended.id)
+    def _leave(self, handle: str, found: _PartialStep, has_failed: bool, is_last: bool) -> None:
+        """Count a call as ended; clean up when the step is over."""
+        with self._lock:
+            found.calls -= 1
+            if has_failed or is_last:
+                found.is_over = True
+                self._steps.pop(handle, None)
+            is_left = found.is_over and found.calls == 0
+        if is_left:
+            found.graph.release()
+        if has_failed or is_left:  # a failure ends the calls of other threads
+            self._session.clean(found.graph, found.id)
 
     def close(self) -> None:
-        """End all steps, which nobody will continue."""
-        for handle in list(self._steps):
-            self._end(handle)
-
-
-def _unknown() -> errors.InvalidArgumentError:
-    return errors.InvalidArgumentError(
-        None, None, "Must run PartialRunSetup before performing partial runs"
-    )
+        """End all steps, which nobody will continue; no call is under way."""
+        with self._lock:
+            ended = list(self._steps.values())
+            self._steps.clear()
+        for found in ended:
+            found.graph.release()
+            self._session.clean(found.graph, found.id)
 
 
 __all__ = ["PartialSteps"]

@@ -1,11 +1,11 @@
-"""A step on the workers: start its parts, wait for them, choose the error."""
+"""A step on the workers: its parts, its end, its error."""
 
 from __future__ import annotations
 
 import itertools
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tfjit.distributed.master.client_graph import Part
@@ -23,6 +23,8 @@ _CANCELLED: Final = 2
 # TensorFlow's range: the ids of two masters are not the same but by a rare chance
 _STEP_IDS: Final = itertools.count(1 << 56 | random.SystemRandom().getrandbits(55))
 
+_PATIENCE_S: Final = 0.2
+
 _DERIVED: Final = "[_Derived_]"
 """TensorFlow's mark of an error that another one has caused."""
 _REMOTE: Final = "Additional GRPC error information"
@@ -35,13 +37,13 @@ def new_step_id() -> int:
 
 
 class RunningStep:
-    """One step of a session, or one call of a step in parts.
+    """A step of a session, or a call of one in parts.
 
     id: of the step in all workers. cancellation: cancels the calls under way.
     """
 
     __slots__ = (
-        *("_client", "_error", "_lock", "_rank", "_session", "_timer", "_tokens"),
+        *("_client", "_error", "_lock", "_rank", "_session", "_timers", "_tokens"),
         *("cancellation", "id"),
     )
 
@@ -52,14 +54,17 @@ class RunningStep:
         client: CancellationManager | None = None,
         timeout_s: float = 0,
     ) -> None:
-        """Begin a step. session, client: cancel it. timeout_s: its limit, 0 for none."""
+        """Begin a step.
+
+        session, client: cancel it. timeout_s: its limit, 0 for none.
+        """
         self.id = step_id
         self.cancellation = CancellationManager()
         self._error: errors.OpError | None = None
         self._rank = _CANCELLED + 1
         self._lock = threading.Lock()
         self._session, self._client = session, client
-        self._timer: threading.Timer | None = None
+        self._timers: tuple[threading.Timer, ...] = ()
         token = session.register(self._closed)
         client_token = client.register(self._cancelled) if client is not None else None
         self._tokens = token, client_token
@@ -68,45 +73,59 @@ class RunningStep:
         elif client is not None and client_token is None:
             self._cancelled()
         elif timeout_s > 0:
-            self._timer = threading.Timer(timeout_s, self._expired)
-            self._timer.daemon = True
-            self._timer.start()
+            self._after(timeout_s, self._expired)
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        timer = threading.Timer(seconds, action)
+        timer.daemon = True
+        timer.start()
+        self._timers += (timer,)
 
     def end(self) -> None:
         """Forget all that may stop the step."""
         self._session.deregister(self._tokens[0])
         if self._client is not None:
             self._client.deregister(self._tokens[1])
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._timers:
+            timer.cancel()
 
     def fail(self, error: errors.OpError) -> None:
-        """Record the error of a part, and cancel the others."""
-        self._stop(error, _rank(error))
+        """Record the error of a part, and cancel the others.
+
+        Where the error is the consequence of another, the part with the cause has time to answer.
+        """
+        rank = _rank(error)
+        with self._lock:
+            is_first = self._error is None
+            if rank < self._rank:
+                self._error, self._rank = error, rank
+        if rank == _CAUSE:
+            self.cancellation.cancel()
+        elif is_first:
+            self._after(_PATIENCE_S, self.cancellation.cancel)
 
     def check(self) -> None:
         """Raise the cause if the step was stopped or has failed."""
         if self._error is not None:  # a copy: its traceback would hold this step
             raise self._error.restated(self._error.message)
 
-    def _stop(self, error: errors.OpError, rank: int) -> None:
+    def _stop(self, error: errors.OpError) -> None:
+        """Cancel the parts from outside; a step that has failed keeps its error."""
         with self._lock:
-            if rank == _FROM_OUTSIDE and self._error is not None:
-                return  # the step has failed already, and its parts are cancelled
-            if rank < self._rank:
-                self._error, self._rank = error, rank
+            if self._error is None:
+                self._error, self._rank = error, _FROM_OUTSIDE
         self.cancellation.cancel()
 
     def _closed(self) -> None:
         text = "Step was cancelled by an explicit call to `Session::Close()`."
-        self._stop(errors.CancelledError(None, None, text), _FROM_OUTSIDE)
+        self._stop(errors.CancelledError(None, None, text))
 
     def _cancelled(self) -> None:
-        self._stop(errors.CancelledError(None, None, "Step was cancelled."), _FROM_OUTSIDE)
+        self._stop(errors.CancelledError(None, None, "Step was cancelled."))
 
     def _expired(self) -> None:
         text = "Timed out waiting for notification"
-        self._stop(errors.DeadlineExceededError(None, None, text), _FROM_OUTSIDE)
+        self._stop(errors.DeadlineExceededError(None, None, text))
 
 
 def _rank(error: errors.OpError) -> int:
@@ -116,18 +135,16 @@ def _rank(error: errors.OpError) -> int:
 
 
 def error_from(task: str, error: BaseException) -> errors.OpError:
-    """Return the error of a worker with its task, as TensorFlow's masters word it."""
+    """Return a worker's error with its task, in TensorFlow's words."""
     found = of_exception(error)
     return found.restated(f"From {task}:\n{found.message}")
 
 
-def run_parts(
-    step: RunningStep, calls: Sequence[tuple[Part, GraphCall]], runs_here: bool = True
-) -> list[GraphResult]:
-    """Run the parts of a step at the same time; return their results in order.
+def run_parts(step: RunningStep, calls: Sequence[tuple[Part, GraphCall]]) -> list[GraphResult]:
+    """Run the parts of a step; return their results in order.
 
-    runs_here: the last part runs on this thread if it is local. The first error of a part cancels
-    the others, and is raised when all have ended.
+    The last part runs on this thread if it is local. An error of a part cancels the others, and is
+    raised when all have ended.
     """
     results: list[GraphResult | None] = [None] * len(calls)
     left = len(calls)
@@ -147,7 +164,7 @@ def run_parts(
 
         return done
 
-    here = calls[-1][0].is_local and runs_here
+    here = calls[-1][0].is_local
     tokens: list[int | None] = []
     try:
         for index, (part, call) in enumerate(calls[:-1] if here else calls):

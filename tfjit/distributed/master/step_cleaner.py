@@ -17,7 +17,10 @@ _PAUSE_S: Final = 0.02
 
 
 class StepCleaner:
-    """A thread that sends CleanupGraph, started by the first step with remote parts."""
+    """A thread that sends CleanupGraph.
+
+    The first step with remote parts starts it.
+    """
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[tuple[ClientGraph, int] | None] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""What a step reports besides its values: the options of workers, and their answers merged."""
+"""Reports of steps: options of workers, and their answers merged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfjit.distributed.protocol.interfaces import GraphResult
 
 
 def executor_options(options: Any, records_costs: bool = False) -> Any:
-    """Return the ExecutorOpts of RunOptions or None; None where nothing is asked for.
+    """Return the ExecutorOpts of RunOptions, None where they ask for nothing.
 
     records_costs: the step is one of those that a session measures for its cost model.
     """

@@ -80,7 +80,7 @@ def _server_def(config: Any, task: str) -> Any:
 
 
 def delete_worker_sessions(cluster: Cluster, tasks: Sequence[str], session: str) -> None:
-    """Close the sessions of workers; one that cannot be reached is left alone."""
+    """Close the sessions of workers that can be reached."""
 
     def closes(task: str) -> Callable[[], None]:
         return lambda: cluster.worker(task, SHORT_TIMEOUT_S).delete_worker_session(session)

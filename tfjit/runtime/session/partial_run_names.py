@@ -1,4 +1,4 @@
-"""The names of a step that is fed and fetched in parts, with TensorFlow's checks."""
+"""The names of a step in parts, with TensorFlow's checks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from tfjit.framework import errors
 
 
 class PartialRunNames:
-    """The feeds and fetches of a partial run, and which of them are done."""
+    """The feeds and fetches of a partial run, and their state."""
 
     def __init__(self, graph: Any, feeds: Sequence[str], fetches: Sequence[str]) -> None:
-        """Look up the feeds that each fetch depends on in a working graph."""
+        """Find the feeds that each fetch depends on.
+
+        graph: the session's working graph.
+        """
         self._feeds = dict.fromkeys(feeds, False)
         self._fetches = dict.fromkeys(fetches, False)
         self._ancestors = _fed_ancestors(graph, list(feeds), list(fetches))

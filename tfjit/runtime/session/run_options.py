@@ -95,7 +95,7 @@ def _pool(session: DirectSession, options: Any) -> tuple[ThreadPool, int]:
 
 
 def check_run_options(config: Any, options: Any) -> None:
-    """Check that runs of a session with this config can have the options.
+    """Check that a session with this config allows the options.
 
     Raises InvalidArgumentError or UnimplementedError for others.
     """
