@@ -41,7 +41,7 @@ def serve(args: argparse.Namespace) -> int:
         job = cluster.jobs[0]
     if job not in cluster.jobs:
         given = "the job of this task is not given" if job is None else f"there is no job {job}"
-        raise UsageError(f"{given}: the cluster has {', '.join(cluster.jobs)}")
+        raise UsageError(f"{given}: the cluster has {', '.join(map(str, cluster.jobs))}")
     task = args.task if args.task is not None else known.task
     indices = cluster.task_indices(job)
     if task is None and len(indices) == 1:
@@ -67,7 +67,7 @@ def _read(parse: Callable[[str], _Parsed], text: str, subject: str) -> _Parsed:
 
 
 def _contents(argument: str) -> str:
-    """Return the text of the file that an argument names, or else the argument."""
+    """Return the text of the file of that name, else the argument."""
     if os.path.isfile(argument):  # False also for text too long for a name
         try:
             return Path(argument).read_text("utf-8")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tfjit.client.logging import get_logger
 from tfjit.framework.types.cluster_spec import ClusterSpec
 from tfjit.framework.types.device_spec import DeviceSpec
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.operation import Operation
+    from tfjit.protos import NodeDef
 
 STANDARD_PS_OPS: Final = (
     *("Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"),
@@ -24,10 +28,10 @@ def replica_device_setter(
     ps_device: str = "/job:ps",
     worker_device: str = "/job:worker",
     merge_devices: bool = True,
-    cluster: Any = None,
+    cluster: object = None,
     ps_ops: Collection[str] | None = None,
-    ps_strategy: Callable[[Any], int] | None = None,
-) -> Callable[[Any], str] | None:
+    ps_strategy: Callable[[Operation | NodeDef], int] | None = None,
+) -> Callable[[Operation | NodeDef], str] | None:
     """Return a device function for `tf.device` in between-graph replication.
 
     Operations of types in `ps_ops` are placed on `ps_device`, in turn on each of its tasks; others
@@ -44,7 +48,7 @@ def replica_device_setter(
     if ps_tasks == 0:
         return None
     if not merge_devices:
-        get_logger().warning(
+        logging.getLogger("tensorflow").warning(
             "DEPRECATION: It is recommended to set merge_devices=true in replica_device_setter"
         )
     if ps_strategy is None:
@@ -67,7 +71,7 @@ class _RoundRobin:
         self._count = count
         self._next = 0
 
-    def __call__(self, op: Any) -> int:
+    def __call__(self, op: Operation | NodeDef) -> int:
         task = self._next
         self._next = (task + 1) % self._count
         return task
@@ -82,7 +86,7 @@ class _DeviceChooser:
         worker_device: str,
         merge_devices: bool,
         ps_ops: Collection[str],
-        ps_strategy: Callable[[Any], int],
+        ps_strategy: Callable[[Operation | NodeDef], int],
     ) -> None:
         self._ps_device = ps_device
         self._worker_device = worker_device
@@ -90,8 +94,8 @@ class _DeviceChooser:
         self._ps_ops = ps_ops
         self._ps_strategy = ps_strategy
 
-    def device_function(self, op: Any) -> str:
-        """Return the device of an operation or NodeDef; fields that it has stay."""
+    def device_function(self, op: Operation | NodeDef) -> str:
+        """Return an operation's device; the fields that it has stay."""
         if op.device and not self._merge_devices:
             return str(op.device)
         current = DeviceSpec.from_string(op.device or "")

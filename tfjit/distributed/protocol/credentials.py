@@ -13,7 +13,7 @@ from tfjit.framework import errors
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A key with its certificate, and the authority that signs the peers' certificates.
+    """A key, its certificate, and the authority of the peers' certificates.
 
     All in PEM. Without an authority, a server takes any client, and a client checks servers with
     the authorities that gRPC knows. With one, both sides show certificates that it has signed.
@@ -64,5 +64,5 @@ def use(addresses: Iterable[str], credentials: Credentials) -> None:
 
 
 def find(address: str) -> Credentials | None:
-    """Return the credentials for an address, or None for a connection without TLS."""
+    """Return the credentials for an address, None without TLS."""
     return _BY_ADDRESS.get(address)

@@ -108,7 +108,7 @@ class MasterInterface(ABC):
         """Forget a callable."""
 
     def close(self) -> None:  # noqa: B027  # a task may have nothing to end
-        """End the sessions; the server of the task calls it when it stops."""
+        """End the sessions; a server that stops calls it."""
 
 
 @dataclass(slots=True)
@@ -248,4 +248,4 @@ class WorkerInterface(ABC):
         )
 
     def close(self) -> None:  # noqa: B027  # a task may have nothing to end
-        """End all steps; the server of the task calls it when it stops."""
+        """End all steps; a server that stops calls it."""

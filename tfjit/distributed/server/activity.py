@@ -1,4 +1,4 @@
-"""Count running steps, so that a server can wait for them before it stops."""
+"""Count running steps, for which a server that stops waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Activity:
             raise errors.UnavailableError(None, None, "The server is stopping.")
 
     def enter(self) -> Callable[[], None]:
-        """Count a step that starts; return a function to call once it has ended."""
+        """Count a step; return the function to call at its end."""
         with self._changed:
             self._count += 1
         over: list[bool] = []
@@ -51,7 +51,7 @@ class Activity:
             leave()
 
     def drain(self, grace_s: float) -> bool:
-        """Refuse new work; wait for running steps and return whether all have ended."""
+        """Refuse new work; return whether all steps have ended in time."""
         self.is_draining = True
         until = time.monotonic() + grace_s
         with self._changed:

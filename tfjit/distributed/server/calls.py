@@ -17,11 +17,11 @@ from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.framework import errors
 
 _NO_DEADLINE_S: Final = 1e9
-"""gRPC gives calls without a deadline one after so long a time, or a later one."""
+"""The least time until the deadline that gRPC gives calls without one."""
 
 
 class Call:
-    """A client's call. Runs functions when the client has gone before the answer."""
+    """A client's call: its deadline, and functions for a client that goes."""
 
     def __init__(self, context: Any, pool: ThreadPool) -> None:
         self._context = context
@@ -39,7 +39,7 @@ class Call:
         return bool(self._context.is_active())
 
     def when_gone(self, function: Callable[[], None]) -> None:
-        """Run a function once the client has gone, unless the call is over by then."""
+        """Run a function if the client goes before the answer."""
 
         def gone() -> None:
             # on the thread of all events of the server, which must not wait
@@ -60,7 +60,7 @@ class Reply(Call):
         self._thread: int | None = threading.get_ident()
 
     def give(self, encode: Callable[[], bytes]) -> None:
-        """Send the bytes that a function returns, or the error that it raises; never waits.
+        """Send the bytes that a function returns, or its error; never waits.
 
         A second answer is ignored.
         """
@@ -104,11 +104,11 @@ class Reply(Call):
 Method = Callable[[Any, Call], Any]
 """Takes (request, call); returns the answer's message or its bytes."""
 WaitingMethod = Callable[[Any, Reply], Cancel]
-"""Takes (request, reply), and has the reply answered; returns a function that gives up."""
+"""Takes (request, reply); returns a function that gives up."""
 
 
 def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Any:
-    """Return the gRPC handler of a method that answers on the thread of its call."""
+    """Return the gRPC handler of a method that answers by its result."""
 
     def handle(data: bytes, context: Any) -> bytes:
         call = Call(context, pool)
@@ -126,7 +126,7 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Any:
 
 
 def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Any:
-    """Return the gRPC handler of a method that holds no thread while it waits."""
+    """Return the gRPC handler of a method that answers by a Reply."""
 
     def handle(data: bytes, context: Any, send: Callable[[Any], None]) -> None:
         reply = Reply(context, pool, send)
@@ -175,7 +175,7 @@ def _public(error: BaseException) -> errors.OpError:
 
 
 def _code(error: errors.OpError) -> Any:
-    """Return gRPC's code of an error; UNKNOWN for a number that gRPC has not."""
+    """Return gRPC's code of an error, UNKNOWN for other numbers."""
     codes = import_grpc().StatusCode
     return _CODES.get(error.error_code) or _CODES.setdefault(
         error.error_code,

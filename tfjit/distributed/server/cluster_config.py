@@ -10,12 +10,12 @@ from typing import Any, Final
 from tfjit.framework.types.cluster_spec import ClusterSpec
 
 TF_CONFIG: Final = "TF_CONFIG"
-"""The environment variable by which launchers describe a cluster and a task in JSON."""
+"""The environment variable by which launchers describe a cluster and a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """A cluster and a task of it; None where it is not said."""
+    """A cluster and a task of it; None for parts not given."""
 
     cluster: ClusterSpec | None = None
     job: str | None = None
@@ -58,7 +58,7 @@ def parse_tf_config(text: str) -> ClusterConfig:
 
 
 def parse_cluster(text: str) -> ClusterSpec:
-    """Return the cluster of "job=host:port,host:port;job=..." or of JSON.
+    """Return the cluster of "job=host:port,host:port;..." or of JSON.
 
     JSON has the addresses by job, as a list or by index. Raises ValueError for text of another
     form.
@@ -104,7 +104,10 @@ def _json_object(text: str, subject: str) -> dict[str, Any]:
 
 
 def _cluster(jobs: Any, subject: str) -> ClusterSpec:
-    """Return the spec of a dictionary from outside; a single address makes a job of one task."""
+    """Return the spec of a dictionary from outside.
+
+    A single address makes a job of one task.
+    """
     if not isinstance(jobs, Mapping) or not jobs:
         raise ValueError(f"{subject} has no jobs")
     tasks = {job: [found] if isinstance(found, str) else found for job, found in jobs.items()}

@@ -1,4 +1,4 @@
-"""The service by which launchers and load balancers ask whether a server answers.
+"""The health service, which launchers and load balancers ask.
 
 Its messages have one field each, so they are read and written by hand: grpcio alone brings no
 classes for them.
@@ -21,7 +21,7 @@ _NAME: Final = 0x0A
 
 
 def answer(request: bytes, is_serving: Callable[[], bool]) -> bytes:
-    """Return the answer to a check of the server ("") or of one of its services.
+    """Return the answer to a check of the server or a service.
 
     Raises NotFoundError for another service, InvalidArgumentError for bytes that are no request.
     """

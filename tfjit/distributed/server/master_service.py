@@ -73,7 +73,7 @@ class MasterService:
         return PartialRunSetupResponse(partial_run_handle=handle)
 
     def run_step(self, request: Any, call: Call) -> Any:
-        """Run a step; its error goes into the answer if the client asks for that."""
+        """Run a step; its error goes into the answer on request."""
         from tfjit.protos import RunStepResponse
 
         answer = RunStepResponse()

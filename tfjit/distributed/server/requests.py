@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from tfjit.distributed.protocol.tensors import from_proto
@@ -9,11 +10,11 @@ from tfjit.framework import errors
 from tfjit.framework.types import dtypes
 
 _MOST_PADDED: Final = 1 << 30
-"""The bytes of a value that its message may claim without containing them."""
+"""The bytes that a message may claim without containing them."""
 
 
 def given(request: Any, field: str) -> Any:
-    """Return a message in a field, or None if it is not set."""
+    """Return the message in a field, None if not set."""
     return getattr(request, field) if request.HasField(field) else None
 
 
@@ -24,10 +25,12 @@ def value_of(proto: Any) -> Any:
     contents are missing: a few bytes must not take the server's memory.
     """
     if not proto.tensor_content:
-        claimed = 1
-        for dim in proto.tensor_shape.dim:
-            claimed *= max(dim.size, 0)
-        claimed *= _element_bytes(proto.dtype)
+        sizes = [dim.size for dim in proto.tensor_shape.dim]
+        claimed = math.prod(sizes) * _element_bytes(proto.dtype)
+        if math.prod(size for size in sizes if size) >= 1 << 60:
+            raise errors.InvalidArgumentError(
+                None, None, f"A tensor in a request has a shape with too many elements: {sizes}"
+            )
         if claimed > _MOST_PADDED and claimed > 16 * proto.ByteSize():
             raise errors.InvalidArgumentError(
                 None,
@@ -39,7 +42,7 @@ def value_of(proto: Any) -> Any:
 
 
 def _element_bytes(number: int) -> int:
-    """Return the bytes of an element; of types without a fixed size, a pointer's."""
+    """Return the bytes of an element, a string's pointer included."""
     try:
         return max(dtypes.as_dtype(number).size or 0, 8 if number == _STRING else 1)
     except TypeError:

@@ -56,7 +56,7 @@ def make_task(setup: TaskSetup) -> tuple[MasterInterface, WorkerInterface]:
 
 
 class Server:
-    """A task of a cluster: its master and its worker, behind a port.
+    """A task of a cluster: its master and worker, behind a port.
 
     The server lives until `stop` or the end of the process, also without a reference to it. A
     forked child has none.
@@ -128,7 +128,7 @@ class Server:
 
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> Server:
-        """Return the only task of a cluster, at a free port of this host."""
+        """Return the only task of a cluster, at a free port."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
     @property
@@ -183,11 +183,10 @@ class Server:
             for address in self._names:
                 local_tasks.remove(address)
             _SERVERS.discard(self)
-            try:
+            with contextlib.ExitStack() as last:
+                last.callback(self._over.set)
+                last.callback(self._worker.close)
                 self._master.close()
-                self._worker.close()
-            finally:
-                self._over.set()
 
     def _check_process(self) -> None:
         """Raise FailedPreconditionError in a forked child."""
@@ -197,7 +196,10 @@ class Server:
             )
 
     def _leave_fork(self) -> None:
-        """Close the copies of a forked child: peers would not see that the parent has died."""
+        """Close a forked child's copies of the sockets.
+
+        Peers would not see that the parent has died.
+        """
         for descriptor in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
             with contextlib.suppress(OSError):
                 number = int(descriptor)

@@ -1,4 +1,4 @@
-"""The ServerDef of a task: its cluster, its place in it, and its address."""
+"""The ServerDef of a task: its cluster, place and address."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Place:
 
     @property
     def bind_host(self) -> str | None:
-        """The loopback interface that the address names, or None if it names another."""
+        """The loopback interface that the address names, or None."""
         if self.host in ("localhost", ""):
             return LOOPBACK
         try:
@@ -130,7 +130,7 @@ def _task_name(job: str, replica: int, task: int) -> str:
 
 
 def _divided(address: str) -> tuple[str, int | None]:
-    """Return (host, port) of an address; None for a port that is none."""
+    """Return (host, port) of an address, the port None if faulty."""
     host, _, port = address.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port) < 1 << 16
     return host, int(port) if host and is_port else None

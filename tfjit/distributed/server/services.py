@@ -17,12 +17,16 @@ from tfjit.distributed.server.worker_service import WorkerService
 from tfjit.framework import errors
 
 MOST_CALLS: Final = MOST_THREADS - 64
-"""The calls that may hold threads. gRPC refuses more: some threads are left for answers."""
+"""The calls that may hold threads; the others are for answers."""
+_MOST_PENDING: Final = 100_000
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     # a second server at the port is an error, and does not share its connections
     ("grpc.so_reuseport", 0),
+    # gRPC would cancel calls at random from 1,000 on that wait for the thread of events
+    ("grpc.server.max_pending_requests", _MOST_PENDING),
+    ("grpc.server.max_pending_requests_hard_limit", _MOST_PENDING),
 )
 _STOP_S: Final = 10.0
 """The seconds that cancelled calls have to end."""
@@ -95,13 +99,15 @@ class Services:
         return health.answer(request, lambda: self._is_serving and not self.activity.is_draining)
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new work, wait for running steps, cancel the calls that are left.
+        """Refuse new work, wait for running steps, cancel other calls.
 
         Calls between tasks are answered until the running steps have ended.
         """
         if self._is_serving:
             self.activity.drain(grace_s)
             self._is_serving = False
+        else:
+            self._server.start()  # gRPC keeps the port of a server that was never started
         self._server.stop(0).wait(_STOP_S)
 
 

@@ -19,14 +19,14 @@ _Job = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class ThreadPool:
-    """Run each job at once, on an idle thread or a new one.
+    """Run each job at once, on an idle or a new thread.
 
     Idle threads end after a while, but for one. The threads are daemons: a blocked step keeps no
     process alive.
     """
 
     def __init__(self, name: str, most: int = MOST_THREADS, idle_s: float = _IDLE_S) -> None:
-        """Make a pool with one thread. most: the number of threads that it may have."""
+        """Make a pool with one thread. most: the limit of threads."""
         self._name = name
         self._most = most
         self._idle_s = idle_s
@@ -60,7 +60,7 @@ class ThreadPool:
         return future
 
     def _start_thread(self) -> None:
-        """Start a thread, unless the system has no more; the lock is held."""
+        """Start a thread if the system has one; the lock is held."""
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
         try:
             thread.start()

@@ -111,7 +111,7 @@ class WorkerService:
         return CleanupAllResponse()
 
     def mark_recv_finished(self, request: Any, call: Call) -> Any:
-        """Answer: no sent tensor is kept, and so none asks for this call."""
+        """Do nothing: no sent tensor is kept until this call."""
         from tfjit.protos import MarkRecvFinishedResponse
 
         return MarkRecvFinishedResponse()
@@ -123,7 +123,7 @@ class WorkerService:
         )
 
     def run_graph(self, request: Any, reply: Reply) -> Cancel:
-        """Run a partition; its error goes into the answer if the master asks for that."""
+        """Run a partition; its error goes into the answer on request."""
         in_body = request.store_errors_in_response_body
         leave = self._activity.enter()
 
