@@ -18,6 +18,7 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerInterface,
     WorkerSessionCall,
 )
+from tfjit.distributed.protocol.methods import response_class
 from tfjit.distributed.protocol.tensors import fill
 from tfjit.distributed.server.services import Services
 from tfjit.framework import errors
@@ -181,7 +182,8 @@ class Task:
         self.channel = Channel(self.address)
 
     def call(self, service: str, method: str, request: Any, timeout_s: float = 20.0) -> Any:
-        return self.channel.call(service, method, request, timeout_s)
+        answer = self.channel.call(service, method, request, timeout_s)
+        return response_class(method).FromString(answer) if isinstance(answer, bytes) else answer
 
     def close(self) -> None:
         self.channel.close()

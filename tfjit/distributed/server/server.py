@@ -183,11 +183,10 @@ class Server:
             for address in self._names:
                 local_tasks.remove(address)
             _SERVERS.discard(self)
-            try:
+            with contextlib.ExitStack() as last:
+                last.callback(self._over.set)
+                last.callback(self._worker.close)
                 self._master.close()
-                self._worker.close()
-            finally:
-                self._over.set()
 
     def _check_process(self) -> None:
         """Raise FailedPreconditionError in a forked child."""
