@@ -27,11 +27,14 @@ from tfjit.distributed.protocol.shared_memory import (
 
 HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED = range(7)
 _MAGIC: Final = 0x7F17
-_HEADER: Final = struct.Struct("=HBBIQQ")  # magic, kind, method, arrays, call, message bytes
+_HEADER: Final = struct.Struct(
+    "=HBBIQQQ"
+)  # magic, kind, method, arrays, call, message bytes, limit in us
 _ARRAY: Final = struct.Struct("=QqQQ")  # bytes, block or -1, the block's file and capacity
 _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 _MAX_ARRAYS: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 40
+_MAX_LIMIT_US: Final = 1 << 60
 _MAX_BUFFERS: Final = 1000  # of one system call
 
 
@@ -44,6 +47,7 @@ class Frame:
     """A message with arrays of bytes.
 
     kind: HELLO and so on. method: the number of a method. call: the caller's number of the call.
+    limit_s: the time that the caller waits for an answer, in seconds, or None.
     """
 
     kind: int
@@ -51,6 +55,7 @@ class Frame:
     call: int
     message: bytes
     arrays: Sequence[np.ndarray] = ()
+    limit_s: float | None = None
 
 
 class Connection:
@@ -102,6 +107,7 @@ class Connection:
         call: int,
         message: bytes = b"",
         arrays: Sequence[np.ndarray] = (),
+        limit_s: float | None = None,
     ) -> None:
         """Send a frame; arrays are contiguous. Raises BrokenConnection."""
         buffers: list[bytes | memoryview] = []
@@ -114,7 +120,8 @@ class Connection:
                 buffers.append(flat.data)
             else:
                 described.append(_ARRAY.pack(flat.nbytes, name.number, name.file, name.capacity))
-        header = _HEADER.pack(_MAGIC, kind, method, len(described), call, len(message))
+        limit = 0 if limit_s is None else min(max(1, int(limit_s * 1e6)), _MAX_LIMIT_US)
+        header = _HEADER.pack(_MAGIC, kind, method, len(described), call, len(message), limit)
         with self._writing:
             self._write([b"".join((header, *described, message)), *buffers])
         if self._notices:
@@ -155,7 +162,7 @@ class Connection:
             try:
                 while self._notices:
                     kind, number = self._notices[0]
-                    frame = _HEADER.pack(_MAGIC, kind, 0, 0, number, 0)
+                    frame = _HEADER.pack(_MAGIC, kind, 0, 0, number, 0, 0)
                     if self._socket.send(frame, socket.MSG_DONTWAIT) != len(frame):
                         raise BrokenConnection("a frame was cut")
                     self._notices.popleft()
@@ -187,7 +194,8 @@ class Connection:
                 return frame
 
     def _receive(self) -> Frame:
-        magic, kind, method, count, call, size = _HEADER.unpack(self._exactly(_HEADER.size))
+        head = _HEADER.unpack(self._exactly(_HEADER.size))
+        magic, kind, method, count, call, size, limit = head
         if magic != _MAGIC or count > _MAX_ARRAYS or size > _MAX_BYTES:
             raise BrokenConnection("no frame")
         described = [_ARRAY.unpack(self._exactly(_ARRAY.size)) for _ in range(count)]
@@ -203,7 +211,7 @@ class Connection:
                 arrays.append(self._importer.get(BlockName(file, block, capacity), length))
             except (OSError, ValueError) as error:
                 raise BrokenConnection(f"a block cannot be read: {error}") from None
-        return Frame(kind, method, call, message, arrays)
+        return Frame(kind, method, call, message, arrays, limit / 1e6 if limit else None)
 
     def _exactly(self, size: int) -> memoryview | bytearray:
         """Return the next bytes; they are valid until the next call."""

@@ -197,7 +197,7 @@ class LocalChannel:
                 token = cancellation.register(connection.interrupt)
                 if token is None:
                     raise BrokenConnection("cancelled")
-            connection.send(REQUEST, number, call, data, request.arrays)
+            connection.send(REQUEST, number, call, data, request.arrays, timeout_s)
             if timeout_s is not None:
                 connection.set_timeout(timeout_s)
             frame = connection.receive()
@@ -232,7 +232,7 @@ class LocalChannel:
         answered = _Once(done, method, timeout_s)
         try:
             shared = self._share()
-            shared.start(number, call, request, answered)
+            shared.start(number, call, request, answered, timeout_s)
         except BrokenConnection as error:
             answered(self._unavailable(error), None)
             return _nothing
@@ -358,7 +358,14 @@ class _SharedConnection:
         self.broken = False
         threading.Thread(target=self._read, name="tfjit-answers", daemon=True).start()
 
-    def start(self, number: int, call: int, request: Parcel, answered: _Once) -> None:
+    def start(
+        self,
+        number: int,
+        call: int,
+        request: Parcel,
+        answered: _Once,
+        timeout_s: float | None,
+    ) -> None:
         """Send a request. Raises BrokenConnection."""
         data = request.message.SerializeToString()
         with self._lock:
@@ -366,7 +373,7 @@ class _SharedConnection:
                 raise BrokenConnection("the task has gone")
             self._waiting[call] = answered
         try:
-            self._connection.send(REQUEST, number, call, data, request.arrays)
+            self._connection.send(REQUEST, number, call, data, request.arrays, timeout_s)
         except BrokenConnection:
             with self._lock:
                 self._waiting.pop(call, None)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 DETAILS: Final = "grpc-status-details-bin"
 """The trailing metadata that carry payloads."""
-MAX_MESSAGE: Final = 3072
-"""The bytes of a message that a status may have: gRPC limits headers to 8 kB."""
+MAX_MESSAGE: Final = 6000
+"""The bytes of a message in a status: gRPC limits headers to 8 kB."""
 _STREAM_REMOVED: Final = "Stream removed"
 
 
@@ -29,9 +29,13 @@ def of_exception(error: BaseException) -> errors.OpError:
 def short_message(error: errors.OpError) -> str:
     """Return the message of an error in a length that a status can carry."""
     encoded = error.message.encode(errors="replace")  # a name may have lone surrogates
-    if len(encoded) <= MAX_MESSAGE:
-        return encoded.decode()
-    return encoded[:MAX_MESSAGE].decode(errors="ignore") + " ... [truncated]"
+    if len(encoded) * 3 > MAX_MESSAGE:
+        length = 0
+        for at, byte in enumerate(encoded):
+            length += 1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3  # gRPC escapes the others
+            if length > MAX_MESSAGE:
+                return encoded[:at].decode(errors="ignore") + " ... [truncated]"
+    return encoded.decode()
 
 
 def trailing_metadata(error: errors.OpError) -> tuple[tuple[str, bytes], ...]:

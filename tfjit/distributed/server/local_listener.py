@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -192,7 +193,7 @@ class _Client:
         if answering is None:
             self.connection.close()
             return
-        call = LocalCall(self, frame.call, list(frame.arrays))
+        call = LocalCall(self, frame)
         with self.lock:
             self.running[frame.call] = call
         if self.shares_calls:
@@ -209,7 +210,7 @@ class _Client:
 
     def _start(self, known: tuple[WaitingMethod, Any], frame: Frame) -> None:
         method, request_class = known
-        reply = LocalReply(self, frame.call, list(frame.arrays))
+        reply = LocalReply(self, frame)
         with self.lock:
             self.running[frame.call] = reply
         try:
@@ -229,9 +230,10 @@ class _Client:
 class LocalCall(Call):
     """A call of a client on this host."""
 
-    def __init__(self, client: _Client, number: int, arrays: list[Any]) -> None:
-        self._client, self._number = client, number
-        self._request = Parcel(None, arrays)
+    def __init__(self, client: _Client, frame: Frame) -> None:
+        self._client, self._number = client, frame.call
+        self._request = Parcel(None, list(frame.arrays))
+        self._end_s = None if frame.limit_s is None else time.monotonic() + frame.limit_s
         self._answer = Parcel(None)
         self._functions: list[Callable[[], None]] = []
         self._gone = False
@@ -239,8 +241,8 @@ class LocalCall(Call):
 
     @property
     def deadline_s(self) -> float | None:
-        """None: the client cancels a call at its deadline."""
-        return None
+        """The seconds that the client still waits, or None for no limit."""
+        return None if self._end_s is None else max(0.0, self._end_s - time.monotonic())
 
     def is_active(self) -> bool:
         """Return whether the client still waits."""
@@ -313,8 +315,8 @@ class LocalCall(Call):
 class LocalReply(LocalCall, Reply):
     """The answer to a call of a client on this host, given once, from any thread."""
 
-    def __init__(self, client: _Client, number: int, arrays: list[Any]) -> None:
-        LocalCall.__init__(self, client, number, arrays)
+    def __init__(self, client: _Client, frame: Frame) -> None:
+        LocalCall.__init__(self, client, frame)
         self._given = threading.Lock()
 
     def give(self, encode: Callable[[], Any]) -> None:
