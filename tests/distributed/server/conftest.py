@@ -9,9 +9,11 @@ import pytest
 from tests.distributed.server.fakes import Task
 
 
-@pytest.fixture
-def task() -> Iterator[Task]:
-    """Return a task that serves at a free port."""
+@pytest.fixture(params=["gRPC", "local"])
+def task(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    """Return a task that serves at a free port, and is called in either way."""
+    if request.param == "gRPC":
+        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
     made = Task()
     yield made
     made.close()

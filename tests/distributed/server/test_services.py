@@ -240,7 +240,6 @@ def test_errors_in_the_body(task: Task, service: str, method: str) -> None:
         (errors.AbortedError(None, None, "x" * 9000), errors.AbortedError, "xxx ... [truncated]"),
         (errors.AbortedError(None, None, "ä" * 9000), errors.AbortedError, "ää ... [truncated]"),
     ],
-    ids=str,
 )
 def test_any_exception_is_a_status(
     task: Task, raised: BaseException, expected: type[Exception], text: str

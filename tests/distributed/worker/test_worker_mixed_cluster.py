@@ -124,7 +124,7 @@ def test_errors_name_their_node_and_task(session: Any) -> None:
     s, (x, z, y) = session(build)
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         s.run(y, {x: [1.0, 2.0, 3.0], z: [1.0, 2.0]})
-    assert "From /job:worker/replica:0/task:1:" in str(caught.value)
+    assert "From /job:worker/replica:0/task:" in str(caught.value)  # either may be the first
     assert "Incompatible shapes: [3] vs. [2]" in str(caught.value)
     assert caught.value.node_def.name == "bad"
     np.testing.assert_array_equal(s.run(y, {x: [1.0], z: [2.0]}), [3])

@@ -308,7 +308,7 @@ def failure_message(error: errors.OpError) -> bytes:
     """Return the message of a frame that carries an error."""
     from tfjit.protos import GrpcPayloadContainer
 
-    text = error.message.encode()
+    text = error.message.encode(errors="replace")  # a name may have lone surrogates
     payloads = GrpcPayloadContainer(payloads=error.experimental_payloads)
     return len(text).to_bytes(4, "little") + text + payloads.SerializeToString()
 
