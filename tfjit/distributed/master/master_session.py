@@ -299,6 +299,8 @@ class MasterSession:
     ) -> list[GraphResult]:
         only = graph.only
         if only is None:
+            if not graph.parts:  # no node is left to run, as of a target that is fed
+                return []
             return run_parts(
                 step, [(part, self.call(part, step, feeds, options)) for part in graph.parts]
             )
