@@ -221,6 +221,10 @@ class MasterSession:
 
     def hold_graph(self, signature: Signature, step: RunningStep) -> ClientGraph:
         """Return the client graph of a signature, held for a step."""
+        step.check()
+        known = self.graphs.find(signature)
+        if known is not None:
+            return known
 
         def build() -> ClientGraph:
             partitions = build_partitions(
