@@ -424,10 +424,10 @@ class _Placer:
                     " This version of tfjit has no GPU devices: set allow_soft_placement, or name "
                     "no device."
                 )
-            elif own.job not in (None, "localhost") and not any(
-                own.job == spec.job for spec in self.specs.values()
-            ):
-                hint = " Jobs are those of the session's cluster, which its target (grpc://) names."
+            elif own.job not in (None, "localhost") and {
+                spec.job for spec in self.specs.values()
+            } == {"localhost"}:
+                hint = " Other jobs need a session on their cluster (target grpc://host:port)."
             return (
                 f"{{{{node {node.name}}}}} was explicitly assigned to {node.device} but available "
                 f"devices are [ {available} ]. "

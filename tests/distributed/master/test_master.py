@@ -26,6 +26,7 @@ from tests.distributed.master.tensorflow_cluster import (
 )
 from tfjit import protos
 from tfjit.distributed.master.master import Master
+from tfjit.distributed.protocol.interfaces import StepCall
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
@@ -220,7 +221,7 @@ def test_extension(master: Master, graph: Any) -> None:
 def test_unknown_handles(master: Master) -> None:
     lost = "Session abc is not found."
     for call in (
-        lambda: master.run_step(tfjit_call("abc")),
+        lambda: master.run_step(step_of("abc")),
         lambda: master.extend_session("abc", protos.GraphDef(), 0),
         lambda: master.partial_run_setup("abc", [], [], []),
         lambda: master.make_callable("abc", protos.CallableOptions()),
@@ -234,9 +235,7 @@ def test_unknown_handles(master: Master) -> None:
     assert isinstance(error, errors.InvalidArgumentError)
 
 
-def tfjit_call(handle: str) -> Any:
-    from tfjit.distributed.protocol.interfaces import StepCall
-
+def step_of(handle: str) -> Any:
     return StepCall(handle, [], ["y:0"], [])
 
 
@@ -467,7 +466,7 @@ def test_a_session_with_a_cluster_of_its_own(master: Master, graph: Any) -> None
     own, others = master.list_devices(handle)
     assert [device.name for device in own] == ["/job:k/replica:0/task:0/device:CPU:0"]
     assert [device.name for device in others] == ["/job:k/replica:0/task:3/device:CPU:0"]
-    call = tfjit_call(handle)
+    call = step_of(handle)
     call.feeds, call.fetches = [("p:0", np.array(3, np.float32))], [y.name]
     np.testing.assert_array_equal(master.run_step(call)[0], [[3, 6]])
     master.close_session(handle)
@@ -483,7 +482,7 @@ def test_a_session_with_a_cluster_of_its_own(master: Master, graph: Any) -> None
     assert "the same names that were provided when the server booted" in error.message
 
 
-def test_a_task_that_is_not_there_is_waited_for(graph: Any, caplog: Any) -> None:
+def test_a_task_that_is_not_there_is_waited_for(graph: Any) -> None:
     made = Master(
         "/job:w/replica:0/task:0", {**addresses(), "/job:z/replica:0/task:0": free_address()}
     )
@@ -537,7 +536,7 @@ def test_random_graphs_have_the_values_of_a_direct_session(
         with tfjit.Session() as session:
             expected = session.run(names, feeds)
     with tensorflow_master() as made:
-        call = tfjit_call(made.create_session(definition, None)[0])
+        call = step_of(made.create_session(definition, None)[0])
         call.feeds, call.fetches = list(feeds.items()), names
         found, _ = made.run_step(call)
     for mine, other in zip(found, expected, strict=True):

@@ -12,6 +12,7 @@ import pytest
 
 from tests.distributed.master.fake_workers import FakeCluster, devices_of, zeros
 from tfjit import protos
+from tfjit.distributed.master.client_graph import ClientGraph, signature_of
 from tfjit.distributed.master.master_session import MasterSession
 from tfjit.distributed.protocol.interfaces import GraphCall, GraphResult, StepCall
 from tfjit.framework import errors
@@ -294,6 +295,44 @@ def test_options_reach_the_workers_and_reports_are_merged(cluster: FakeCluster) 
     watched.debug_options.debug_tensor_watch_opts.add(node_name="t0")
     error = caught(lambda: cluster.run(handle, 0, options=watched))
     assert isinstance(error, errors.UnimplementedError)
+
+
+def test_a_step_without_nodes_calls_no_worker(cluster: FakeCluster) -> None:
+    handle = cluster.session()
+    session = session_of(cluster, handle)
+    signature = signature_of([], [], ["t0"])
+    session.graphs.hold(signature, lambda: ClientGraph(handle, ()), CancellationManager())
+    assert cluster.master.run_step(StepCall(handle, [], [], ["t0"])) == ([], None)
+    assert "RunGraph" not in cluster.workers[0].log
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [("a", "Identity", ["b"]), ("b", "Identity", ["a"])],
+        [("a", "NoSuchOp", [])],
+        [("a", "Identity", ["lost"])],
+        [("a", "Identity", [])],
+        [("a", "Const", [])],
+        [("a", "NoOp", []), ("a", "NoOp", [])],
+        [("", "NoOp", [])],
+        [("a", "NoOp", ["^a"])],
+    ],
+)
+def test_a_faulty_graph_is_refused(
+    cluster: FakeCluster, nodes: list[tuple[str, str, list[str]]]
+) -> None:
+    faulty = protos.GraphDef()
+    for name, op, inputs in nodes:
+        node = faulty.node.add(name=name, op=op, input=inputs)
+        if op == "Identity":
+            node.attr["T"].type = protos.DataType.Value("DT_FLOAT")
+    assert isinstance(caught(lambda: cluster.master.create_session(faulty, None)), errors.OpError)
+    assert not any(worker.sessions for worker in cluster.workers)
+    handle = cluster.session()
+    caught(lambda: cluster.master.extend_session(handle, faulty, 0))
+    assert cluster.master.extend_session(handle, protos.GraphDef(), 0) == 1
+    assert cluster.run(handle, 0, 1) == [0, 0]
 
 
 def test_idle_sessions_are_collected() -> None:

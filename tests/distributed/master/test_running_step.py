@@ -104,13 +104,18 @@ def test_a_worker_that_dies_in_a_step(server: HangingServer, cluster: RemoteClus
     assert elapsed_s < 5
 
 
-def test_a_worker_that_is_gone_before_a_step(server: HangingServer, cluster: RemoteCluster) -> None:
-    cluster.workers[0].silent = True
+def test_a_worker_that_is_gone_and_comes_back(
+    server: HangingServer, cluster: RemoteCluster
+) -> None:
     handle = cluster.session()
     server.stop()
     with pytest.raises(errors.UnavailableError):
         cluster.run(handle, 0, 1)
     cluster.master.close_session(handle)
+    again = HangingServer(server.port)
+    again.release.set()
+    assert cluster.run(cluster.session(), 0, 1) == [0, 0]
+    again.stop()
 
 
 def test_a_deadline_passes_while_a_worker_hangs(cluster: RemoteCluster) -> None:

@@ -34,6 +34,18 @@ class GraphCache:
         self._closed = False
         self.evictions = 0
 
+    def find(self, signature: Signature) -> ClientGraph | None:
+        """Return the graph of a signature, held for a step, or None."""
+        with self._lock:
+            return self._held(signature)
+
+    def _held(self, signature: Signature) -> ClientGraph | None:
+        found = self._graphs.get(signature)
+        if found is None or not found.hold():
+            return None
+        self._graphs.move_to_end(signature)
+        return found
+
     def hold(
         self,
         signature: Signature,
@@ -48,9 +60,8 @@ class GraphCache:
         """
         while not cancellation.cancelled:
             with self._lock:
-                found = self._graphs.get(signature)
-                if found is not None and found.hold():
-                    self._graphs.move_to_end(signature)
+                found = self._held(signature)
+                if found is not None:
                     return found
                 under_way = self._builds.get(signature)
                 if under_way is None:

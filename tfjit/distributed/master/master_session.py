@@ -221,6 +221,10 @@ class MasterSession:
 
     def hold_graph(self, signature: Signature, step: RunningStep) -> ClientGraph:
         """Return the client graph of a signature, held for a step."""
+        step.check()
+        known = self.graphs.find(signature)
+        if known is not None:
+            return known
 
         def build() -> ClientGraph:
             partitions = build_partitions(
@@ -299,6 +303,8 @@ class MasterSession:
     ) -> list[GraphResult]:
         only = graph.only
         if only is None:
+            if not graph.parts:  # no node is left to run, as of a target that is fed
+                return []
             return run_parts(
                 step, [(part, self.call(part, step, feeds, options)) for part in graph.parts]
             )

@@ -123,11 +123,14 @@ class PartialSteps:
             self._session.clean(found.graph, found.id)
 
     def close(self) -> None:
-        """End all steps, which nobody will continue; no call is under way."""
+        """End all steps, which nobody will continue."""
         with self._lock:
             ended = list(self._steps.values())
             self._steps.clear()
-        for found in ended:
+            for found in ended:
+                found.is_over = True
+            idle = [found for found in ended if found.calls == 0]
+        for found in idle:  # a call that is about to fail ends its step itself
             found.graph.release()
             self._session.clean(found.graph, found.id)
 
