@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from tfjit.distributed.protocol import local_tasks
-from tfjit.distributed.protocol.channels import SCHEME, Channel, address_of, import_grpc
+from tfjit.distributed.protocol.channels import SCHEME, Channel, address_of
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
 from tfjit.distributed.protocol.remote_worker import request_id
 from tfjit.distributed.session.remote_master import RemoteMaster
@@ -329,7 +329,6 @@ def _master_of(target: str, timeout_ms: int) -> tuple[Channel | None, MasterInte
     local = local_tasks.find_master(address)
     if local is not None:
         return None, local
-    import_grpc()
     channel = Channel(address)
     return channel, RemoteMaster(channel, timeout_ms / 1000 if timeout_ms > 0 else None)
 
