@@ -15,6 +15,7 @@ from tfjit.distributed.protocol import status
 from tfjit.distributed.protocol.channels import Channel, address_of
 from tfjit.distributed.protocol.methods import WORKER
 from tfjit.framework import errors
+from tfjit.runtime.host.cancellation import CancellationManager
 
 
 class Server:
@@ -116,6 +117,34 @@ def test_cancelled_call(server: Server, channel: Channel) -> None:
     cancel()
     assert over.wait(10) and isinstance(caught[0], errors.CancelledError)
     waiting.set()
+
+
+def test_a_cancelled_wait(server: Server, channel: Channel) -> None:
+    waiting = threading.Event()
+    server.answer = lambda context: waiting.wait(10)
+    cancellation = CancellationManager()
+    threading.Timer(0.1, cancellation.cancel).start()
+    for _ in range(2):  # the second is cancelled before it starts
+        with pytest.raises(errors.CancelledError, match="GetStatus was cancelled"):
+            channel.call(WORKER, "GetStatus", protos.GetStatusRequest(), cancellation=cancellation)
+    waiting.set()
+
+
+def test_closing_a_channel_cancels_its_calls(server: Server, channel: Channel) -> None:
+    waiting = threading.Event()
+    server.answer = lambda context: waiting.wait(10)
+    threading.Timer(0.1, channel.close).start()
+    for _ in range(2):
+        with pytest.raises(errors.CancelledError):
+            ask(channel)
+    waiting.set()
+
+
+def test_waiting_for_a_task() -> None:
+    channel = Channel("127.0.0.1:1")
+    with pytest.raises(errors.DeadlineExceededError):
+        channel.call(WORKER, "GetStatus", protos.GetStatusRequest(), 0.1, wait_for_ready=True)
+    channel.close()
 
 
 def test_a_task_that_is_not_there() -> None:

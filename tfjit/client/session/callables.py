@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tfjit.client.session.feeds import feed_slot, receiver
@@ -104,7 +105,9 @@ class OptionsCallable:
             and not session._closed
             and session._runtime_session is not None
         ):
-            session._runtime_session.release_callable(self._handle)
+            # a server that is gone has no callables left
+            with suppress(errors.OpError):
+                session._runtime_session.release_callable(self._handle)
 
 
 def _with_slots(options: Message) -> Structure:

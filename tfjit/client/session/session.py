@@ -107,10 +107,11 @@ def _pop(session: BaseSession) -> None:
 class BaseSession(SessionBase):
     """A session over one graph.
 
-    target: '' runs in this process, "grpc://host:port" on a cluster. graph: a tfjit Graph, a `tf.Graph`, a GraphDef or MetaGraphDef
-    message, its bytes, a path to one, or a path to a pack (`tfjit pack`), which brings kernels,
-    variables and tables; None takes the default graph: tfjit's own, or TensorFlow's if that has
-    operations, tfjit's has none and no `as_default` block of a tfjit graph is open.
+    target: '' runs in this process, "grpc://host:port" on a cluster. graph: a tfjit Graph, a
+    `tf.Graph`, a GraphDef or MetaGraphDef message, its bytes, a path to one, or a path to a pack
+    (`tfjit pack`), which brings kernels, variables and tables; None takes the default graph:
+    tfjit's own, or TensorFlow's if that has operations, tfjit's has none and no `as_default` block
+    of a tfjit graph is open.
     config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for
     settings that a config lacks (env, session_resource, custom_kernel_creator); `target` and
     `config` win over its own where they are given. Raises NotFoundError when no session factory
@@ -596,15 +597,17 @@ class BaseSession(SessionBase):
             return
         self._closed = True
         self._entries.clear()
-        failure: errors.OpError | None = None
         try:
             self._runtime_session.close()
-        except errors.OpError as error:  # a server that is gone: the rest is freed all the same
-            failure = error
+        except errors.OpError:  # a server that is gone: the rest is freed all the same
+            self._destroy()
+            raise
+        self._destroy()
+
+    def _destroy(self) -> None:
+        assert self._runtime_session is not None
         self._runtime_session.destroy()
         self._destroyed = True  # an interrupted close can be called again
-        if failure is not None:
-            raise failure
 
     def as_default(self) -> _DefaultSession:
         """Return a context manager that makes this the default session.
@@ -721,7 +724,12 @@ class InteractiveSession(BaseSession):
 
     def close(self) -> None:
         """Leave the default stacks and close."""
-        super().close()
+        try:
+            super().close()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
         if getattr(self, "_stacked", False):
             self._stacked = False
             context, self._graph_context = self._graph_context, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,16 +11,21 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from tfjit.distributed.protocol import local_tasks
-from tfjit.distributed.protocol.channels import SCHEME, Channel, address_of, import_grpc
+from tfjit.distributed.protocol.channels import SCHEME, Channel, address_of
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
 from tfjit.distributed.protocol.remote_worker import request_id
 from tfjit.distributed.session.remote_master import RemoteMaster
 from tfjit.framework import errors
+from tfjit.framework.env import DEFAULT_ENV
 from tfjit.framework.types.dtypes import DType
 from tfjit.runtime.factory import SessionFactory, SessionOptions
+from tfjit.runtime.host import fork_safety
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
+from tfjit.runtime.step.memory_planner import OutputRecycler
 
+_LARGE: Final = 1 << 18
+"""The bytes of a fetched value from which on its memory is kept for later ones."""
 _END_S: Final = 5.0
 """The seconds in which the steps of a closed session are to end, before their calls are cut."""
 
@@ -45,6 +51,9 @@ class GrpcSession(SessionInterface):
         self._running = 0
         self._idle = threading.Condition()
         self._callable_feeds: dict[int, int] = {}
+        self._recycler = OutputRecycler()
+        self._process = os.getpid()
+        fork_safety.watch(self)
         try:
             self.handle, self._version = self._master.create_session(
                 _graph_def(), config, options.target
@@ -89,13 +98,34 @@ class GrpcSession(SessionInterface):
     def _check_open(self) -> None:
         if self._closed:
             raise errors.CancelledError(None, None, "Session has been closed.")
+        if self._process != os.getpid():
+            # gRPC's threads are the parent's, so a call would wait for ever
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                "A session on a cluster does not work in a child that was forked after it was "
+                "made: start the process by 'spawn', and make a session there.",
+            )
 
     def _step(self, call: StepCall, metadata: Any = None) -> list[Any]:
         with self._counted():
             values, found = self._master.run_step(call)
         if metadata is not None and found is not None:
             metadata.CopyFrom(found)
-        return [_owned(value) for value in values]
+        return [self._owned(value) for value in values]
+
+    def _owned(self, value: Any) -> Any:
+        """Return a fetched value as the caller's own: a scalar, or an array to write to."""
+        if not isinstance(value, np.ndarray):
+            return value
+        if not value.ndim:
+            return value[()]
+        if value.nbytes < _LARGE or value.dtype.hasobject:
+            return np.array(value)
+        # the first writes to new memory take longer than the copy itself
+        made = self._recycler.empty(value.shape, value.dtype)
+        made[...] = value
+        return made
 
     def _fed(self, value: Any) -> Any:
         """Return a feed's value: a master of this process gets a copy, which the caller keeps."""
@@ -183,7 +213,7 @@ class GrpcSession(SessionInterface):
             )
         if metadata is not None and about is not None:
             metadata.CopyFrom(about)
-        return [_owned(value) for value in found]
+        return [self._owned(value) for value in found]
 
     def release_callable(self, handle: int) -> None:
         self._callable_feeds.pop(handle, None)
@@ -251,17 +281,25 @@ class GrpcSession(SessionInterface):
             if self._closed:
                 return
             self._closed = True
-        self._master.close_session(self.handle)
+        if self._process == os.getpid():
+            self._master.close_session(self.handle)
 
     def destroy(self) -> None:
         """Disconnect; steps that have not ended by now are given up."""
         with self._idle:
-            if self._channel is not None:
+            if self._channel is not None and self._process == os.getpid():
                 self._idle.wait_for(lambda: not self._running, _END_S)
         self._disconnect()
+        self._recycler.clear()
+
+    def after_fork(self) -> None:
+        """Reset the locks in a forked child, which can only drop the session."""
+        self._idle = threading.Condition()
+        self._graph_lock = threading.Lock()
+        self._recycler.after_fork()
 
     def _disconnect(self) -> None:
-        if self._channel is not None:
+        if self._channel is not None and self._process == os.getpid():
             self._channel.close()
 
 
@@ -291,15 +329,19 @@ def _master_of(target: str, timeout_ms: int) -> tuple[Channel | None, MasterInte
     local = local_tasks.find_master(address)
     if local is not None:
         return None, local
-    import_grpc()
     channel = Channel(address)
     return channel, RemoteMaster(channel, timeout_ms / 1000 if timeout_ms > 0 else None)
 
 
 def _check_options(options: SessionOptions) -> None:
     """Raise UnimplementedError for options that a session in another process cannot have."""
-    for name in ("session_resource", "custom_kernel_creator"):
-        if getattr(options, name) is not None:
+    given = {
+        "session_resource": options.session_resource is not None,
+        "custom_kernel_creator": options.custom_kernel_creator is not None,
+        "env (with files of its own, as a pack's)": options.env.files is not DEFAULT_ENV.files,
+    }
+    for name, is_given in given.items():
+        if is_given:
             raise errors.UnimplementedError(
                 None,
                 None,
@@ -330,13 +372,6 @@ def _with_limit(options: Any, timeout_ms: int) -> Any:
         made.CopyFrom(options)
     made.timeout_in_ms = timeout_ms
     return made
-
-
-def _owned(value: Any) -> Any:
-    """Return a fetched value as the caller's own: a scalar, or an array to write to."""
-    if not isinstance(value, np.ndarray):
-        return value
-    return np.array(value) if value.ndim else value[()]
 
 
 def _repeated(values: list[Any], names: Sequence[str], fetches: Sequence[str]) -> list[Any]:

@@ -23,7 +23,7 @@ from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
 CLOSE_S: Final = 10.0
-"""The seconds that closing a session may take where no other limit is set."""
+"""The seconds that closing a session or callable may take where no other limit is set."""
 
 
 class RemoteMaster(MasterInterface):
@@ -200,10 +200,8 @@ class RemoteMaster(MasterInterface):
         from tfjit.protos import ReleaseCallableRequest
 
         self._callable_limits.pop((session, callable_handle), None)
-        self._call(
-            "ReleaseCallable",
-            ReleaseCallableRequest(session_handle=session, handle=callable_handle),
-        )
+        request = ReleaseCallableRequest(session_handle=session, handle=callable_handle)
+        self.channel.call(MASTER, "ReleaseCallable", request, self._timeout_s or CLOSE_S)
 
 
 def _ordered(names: Sequence[str], values: Sequence[Any], fetches: Sequence[str]) -> list[Any]:
