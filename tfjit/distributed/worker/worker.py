@@ -241,7 +241,17 @@ class Worker(WorkerInterface):
             except errors.OpError as error:
                 partial.run.fail(error)
                 partial.run.finish(None)
-        return partial.part(call, done)
+        number = None
+
+        def over(error: BaseException | None, result: GraphResult | None) -> None:
+            if number is not None:
+                self._deadlines.remove(number)
+            done(error, result)
+
+        if call.deadline_s is not None:
+            run = partial.run
+            number = self._deadlines.add(call.deadline_s, lambda: run.cancel(_too_late()))
+        return partial.part(call, over)
 
     def _new_partial(self, call: GraphCall) -> PartialRun:
         made: list[PartialRun] = []
