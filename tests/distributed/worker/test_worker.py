@@ -224,6 +224,10 @@ def test_a_restarted_master_loses_its_sessions(one: OneWorker) -> None:
         with pytest.raises(errors.AbortedError, match="Session handle is not found"):
             one.register(session=gone)
     one.register(session="d")
+    create("d", "/job:m/task:0", 3)  # the same handle again
+    with pytest.raises(errors.AbortedError, match="Graph handle is not found"):
+        one.run("0000000000000001", 1, {}, [], session="d")
+    assert sorted(one.worker._sessions) == ["", "c", "d", "s"]
 
 
 def _waiting(one: OneWorker) -> str:

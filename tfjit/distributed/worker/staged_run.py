@@ -136,7 +136,9 @@ class StagedRun(GraphRun):
         known, plan = self._known, stage.plan
         gone: frozenset[str] = frozenset()
         if self._dead:
-            plan, gone = stage.without(self._dead)
+            with self._lock:
+                dead = frozenset(self._dead)
+            plan, gone = stage.without(dead)
         results: dict[str, Any] = {}
         if plan is not None:
             with part_of(self.context):
