@@ -342,3 +342,35 @@ def test_random_graphs_on_random_tasks(seed: int) -> None:
                     np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
             assert not (whole and any(staged(cluster)))
             assert not any(len(worker.steps) for worker in cluster.workers)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_steps_cancelled_at_random_moments_leave_nothing(whole: bool) -> None:
+    graph_def, fetches, init = _random_graph(random.Random(5), 3)
+    with Cluster(3, whole=whole) as cluster:
+        cluster.compute(graph_def, {}, [], [init])
+        handles = cluster.register(graph_def, ["x:0"], fetches)
+        feeds = {"x:0": np.array([0.5, -1], np.float32)}
+        unexpected: list[BaseException] = []
+
+        def client(seed: int) -> None:
+            rng = random.Random(seed)
+            for _ in range(20):
+                try:
+                    cluster.run(handles, feeds, fetches, deadline_s=rng.choice([None, 0.001]))
+                except (errors.CancelledError, errors.DeadlineExceededError):
+                    pass
+                except BaseException as error:
+                    unexpected.append(error)
+
+        clients = [threading.Thread(target=client, args=(seed,)) for seed in range(4)]
+        for one in clients:
+            one.start()
+        for one in clients:
+            one.join(60)
+        assert not unexpected and not any(one.is_alive() for one in clients)
+        assert len(cluster.run(handles, feeds, fetches)) == len(fetches)
+        for number, handle in handles.items():
+            worker = cluster.workers[number]
+            assert not len(worker.steps)
+            assert not worker._sessions[cluster.session]._graphs[handle]._runs
