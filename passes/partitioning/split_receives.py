@@ -8,7 +8,7 @@ that very tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,7 +38,7 @@ To start a stage costs more than so few nodes, unless they are heavy.
 _MAX_STAGES: Final = 256
 
 _Key = tuple[int, str]
-"""Receives and blocking nodes as bits, and the blocking node that the stage is, or ""."""
+"""(Receives and blocking nodes as bits, the stage's blocking node or "")."""
 
 
 @dataclass(slots=True)
@@ -68,8 +68,9 @@ def split_by_receives(
     separate stage. Receives of the client count as arrived.
     Needs: a partition, of which every node is wanted. Raises InvalidArgumentError for a cycle.
 
-    A partition stays whole where a receive or send is inside a v1 loop or branch, where a Merge may
-    get a dead tensor of another task, and where a value between stages is no array.
+    A v1 loop or branch is in one stage. A partition stays whole where that makes a send wait for
+    more receives, where a receive or send is inside a loop or branch, where a Merge may get a dead
+    tensor of another task beside a live one, and where a value between stages is no array.
     """
     splitter = _Splitter(graph, waits)
     try:
@@ -120,8 +121,16 @@ class _Splitter:
         for name in self.receives:
             if any(True for _ in self.sources(name)):
                 raise Declined(f"the receive {name} waits for another node")
-        own = self._dependencies()
-        fixed = self._check_control_flow(own)
+        own = self._dependencies({})
+        fixed: set[str] = set()
+        if any(self.nodes[name].has_trait(CONTROL_FLOW) for name in self.order):
+            regions = self._regions()
+            merged = self._dependencies(regions)
+            for name in (*self.sends, *self.blocking):
+                if merged[name] != own[name]:
+                    raise Declined(f"{name} would wait for all receives of a loop or branch")
+            fixed = self._check_dead(own, merged) | set(regions)
+            own = merged
         labels = self._labels(own, fixed)
         keys = {
             name: (labels[name], name if name in self.blocking else "")
@@ -130,34 +139,62 @@ class _Splitter:
         }
         return self._connected(keys, own)
 
-    def _dependencies(self) -> dict[str, int]:
-        """Return the receives and blocking nodes before each node, as bits."""
-        own: dict[str, int] = {}
-        for name in self.order:
-            found = 0
-            for source, _ in self.sources(name):
-                if source in own:  # all but the back edges of loops
+    def _dependencies(self, region_of: Mapping[str, int]) -> dict[str, int]:
+        """Return the receives and blocking nodes before each node, as bits.
+
+        region_of: the nodes of a region depend on all that one of them depends on.
+        """
+        own = dict.fromkeys(self.order, 0)
+        regions: dict[int, int] = {}
+        loops = any(self.nodes[name].has_trait(NEXT_ITERATION) for name in self.order)
+        changed = True
+        while changed:
+            changed = False
+            for name in self.order:
+                found = 0
+                for source, _ in self.sources(name):
                     found |= own[source] | self.bits.get(source, 0)
-            own[name] = found
+                region = region_of.get(name)
+                if region is not None:
+                    found |= regions.get(region, 0)
+                    regions[region] = found
+                if found != own[name]:
+                    own[name] = found
+                    changed = loops or bool(region_of)
         return own
 
-    def _check_control_flow(self, own: dict[str, int]) -> set[str]:
-        """Return the nodes inside loops and branches.
+    def _regions(self) -> dict[str, int]:
+        """Return the numbers of nodes in, and between, loops and branches.
 
-        Raises Declined where these nodes cannot be in one stage, or meet other tasks.
+        Raises Declined where a loop or branch meets other tasks or blocks.
         """
         flow = {name for name in self.order if self.nodes[name].has_trait(CONTROL_FLOW)}
-        if not flow:
-            return set()
         inside = flow | (self._reached(flow, True) & self._reached(flow, False))
-        for name in inside:
-            if name in self.sends or name in self.receives or name in self.blocking:
-                raise Declined(f"{name} is inside a loop or branch")
-            if name in self.plain:
+        region_of: dict[str, int] = {}
+        number = 0
+        for start in self.order:
+            if start not in inside or start in region_of:
                 continue
-            for user in self.users(name):
-                if user in inside and own[user] != own[name] and user not in self.plain:
-                    raise Declined(f"a branch or loop has a receive beside {user}")
+            number += 1
+            stack = [start]
+            while stack:
+                name = stack.pop()
+                if name in region_of:
+                    continue
+                if name in self.sends or name in self.blocking:
+                    raise Declined(f"{name} is inside a loop or branch")
+                region_of[name] = number
+                stack += [user for user in self.users(name) if user in inside]
+                stack += [source for source, _ in self.sources(name) if source in inside]
+        return region_of
+
+    def _check_dead(self, own: dict[str, int], merged: dict[str, int]) -> set[str]:
+        """Return the nodes that may be dead without a dead receive.
+
+        own: dependencies. merged: with those of whole regions. Raises Declined where one of them
+        is not in the stage of its branch or loop, and where a Merge may get a dead tensor of
+        another task beside a live one.
+        """
         depth: dict[str, int] = {}
         for name in self.order:
             node = self.nodes[name]
@@ -166,22 +203,19 @@ class _Splitter:
                 inner += 1
             elif node.has_trait(EXIT):
                 inner -= 2
-            elif node.has_trait(MERGE) and not any(
-                self.nodes[source].has_trait(NEXT_ITERATION) for source, _ in self.sources(name)
-            ):
-                inner -= 1
+            elif node.has_trait(MERGE):
+                sources = [source for source, output in self.sources(name) if output != CONTROL]
+                if not any(self.nodes[source].has_trait(NEXT_ITERATION) for source in sources):
+                    inner -= 1
+                    if len({own[s] | self.bits.get(s, 0) for s in sources}) > 1:
+                        raise Declined(f"{name} may get a dead tensor of another task")
             depth[name] = inner
             if inner and (name in self.sends or name in self.blocking):
                 raise Declined(f"{name} may get a dead tensor")
-            if node.has_trait(MERGE) and own[name] & self.all_receives:
-                raise Declined(f"{name} may get a dead tensor of another task")
-        for name in self.order:  # an end of a branch without a Merge, or behind one
-            if depth[name] and name not in inside and name not in self.plain:
-                users = [user for user in self.users(name) if own[user] != own[name]]
-                if users:
-                    raise Declined(f"{name} may give a dead tensor to another stage")
-                inside.add(name)
-        return inside
+            for source, _ in self.sources(name):
+                if depth.get(source) and merged[source] != merged[name]:
+                    raise Declined(f"{name} may get a dead tensor of another stage")
+        return {name for name, inner in depth.items() if inner}
 
     def _reached(self, starts: set[str], forward: bool) -> set[str]:
         seen: set[str] = set()

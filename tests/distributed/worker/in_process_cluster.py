@@ -99,9 +99,12 @@ class Cluster:
         feeds: Mapping[str, Any],
         fetches: Sequence[str],
         limit_s: float = LIMIT_S,
-        cleans: bool = True,
+        deadline_s: float | None = None,
     ) -> list[Any]:
-        """Run one step of registered partitions; raise the first error."""
+        """Run one step of registered partitions; raise the first error.
+
+        limit_s: of the test. deadline_s: of each call.
+        """
         step = next(self.steps)
         over = threading.Semaphore(0)
         outcome: dict[int, Any] = {}
@@ -127,6 +130,7 @@ class Cluster:
                 step,
                 sent if number == 0 else {},
                 [self.key(name) for name in fetches if self.key(name) in mine],
+                deadline_s=deadline_s,
             )
             cancels[number] = self.workers[number].start_graph(call, answered(number))
         for _ in handles:
@@ -137,9 +141,8 @@ class Cluster:
             if failures:
                 for cancel in cancels.values():
                     cancel()
-        if cleans:
-            for number in handles:
-                self.workers[number].cleanup_graph(step)
+        for number in handles:
+            self.workers[number].cleanup_graph(step)
         if failures:
             raise failures[0]
         values = {key: v for result in outcome.values() for key, v in result.fetches.items()}

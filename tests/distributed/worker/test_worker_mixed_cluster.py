@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -124,7 +125,8 @@ def test_errors_name_their_node_and_task(session: Any) -> None:
     s, (x, z, y) = session(build)
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         s.run(y, {x: [1.0, 2.0, 3.0], z: [1.0, 2.0]})
-    assert "From /job:worker/replica:0/task:" in str(caught.value)  # either may be the first
+    # task 0 waits for the tensor, and may report the error first
+    assert re.search("From /job:worker/replica:0/task:[01]:", str(caught.value))
     assert "Incompatible shapes: [3] vs. [2]" in str(caught.value)
     assert caught.value.node_def.name == "bad"
     np.testing.assert_array_equal(s.run(y, {x: [1.0], z: [2.0]}), [3])
@@ -218,7 +220,9 @@ def test_a_restarted_worker_is_noticed(session: Any, cluster: MixedCluster) -> N
     before = cluster.worker
     cluster.served.worker = cluster.fresh_worker()
     before.close()
-    with pytest.raises((tf.errors.AbortedError, tf.errors.UnavailableError)):
+    # the master may report the receive of task 0, which it cancels, with the cause below it
+    expected = (tf.errors.AbortedError, tf.errors.CancelledError)
+    with pytest.raises(expected, match="just restarted"):
         for _ in range(3):
             s.run(y, {x: 2.0})
     fresh, (x, y) = session(_there_and_back)

@@ -170,6 +170,49 @@ def test_a_branch_on_one_task_is_a_stage() -> None:
     assert [members for members, *_ in found] == [{"c", "f", "n", "m"}]
 
 
+LOOP = """
+    a = recv(a)
+    w = recv(w)
+    e = Enter(a, frame_name=b'loop')
+    k = Enter(w, frame_name=b'loop', is_constant=True)
+    m = Merge(e, n)
+    l = Less(m, k)
+    c = LoopCond(l)
+    s = Switch(m, c)
+    t = AddV2(s:1, k)
+    n = NextIteration(t)
+    o = Exit(s)
+    y = send(o)
+"""
+
+
+def test_a_loop_is_a_stage() -> None:
+    ((members, feeds, sends, _),) = stages(LOOP)
+    assert members == set("ekmlcstno") and feeds == ("a:0", "w:0") and sends == ["y"]
+
+
+def test_no_send_waits_for_more_because_of_a_loop() -> None:
+    graph = graph_of(LOOP + "z = Neg(e)")
+    assert split_by_receives(graph, lambda node: False)[0]
+    two = """
+        p = feed(p)
+        c = Cast(p, DstT=bool)
+        a = recv(a)
+        b = recv(b)
+        f = Switch(a, c)
+        n = Neg(f:1)
+        m = Merge(f, n)
+        g = AddV2(m, b)
+        h = Switch(g, c)
+        i = Neg(h:1)
+        j = Merge(h, i)
+        s = send(j)
+    """
+    assert len(split_by_receives(graph_of(two), lambda node: False)[0]) == 1
+    found, why = split_by_receives(graph_of(two + "t = send(m)"), lambda node: False)
+    assert not found and "t would wait for all receives" in why
+
+
 def test_a_cycle_is_an_error() -> None:
     graph = graph_of("a = feed(a)\nx = Neg(a)\ny = Neg(x)")
     graph.replace_input("x", 0, "y", 0)

@@ -99,13 +99,15 @@ class Channel:
             return found
         if not self._may_be_local:
             return None
-        now = time.monotonic()
-        if found is None and now - self._looked_s < _LOOK_AGAIN_S:
+        if found is None and time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
             return None
         with self._lock:
-            if self._closed:
-                return None
-            self._looked_s = now
+            found = self._local
+            if self._closed or (found is not None and not found.broken):
+                return found
+            if found is None and time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
+                return None  # another thread has just looked
+            self._looked_s = time.monotonic()
             try:
                 self._local = LocalChannel(self.address)
             except NotLocal:

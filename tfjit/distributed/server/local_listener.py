@@ -41,6 +41,7 @@ from tfjit.distributed.server.calls import (
     parsed,
     public,
 )
+from tfjit.distributed.server.requests import value_of
 from tfjit.distributed.server.thread_pool import ThreadPool
 
 _HELLO_S: Final = 2.0
@@ -262,7 +263,7 @@ class LocalCall(Call):
 
     def value(self, proto: Any) -> Any:
         """Return the value of a TensorProto of the request."""
-        return self._request.value(proto)
+        return self._request.value(proto) if proto.version_number else value_of(proto)
 
     def fill(self, proto: Any, value: Any) -> None:
         """Write a value into a TensorProto of the answer."""

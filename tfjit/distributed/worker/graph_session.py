@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from tfjit.framework import errors
 from tfjit.runtime.factory import SessionOptions
@@ -19,6 +19,7 @@ from tfjit.runtime.session.direct_session import DirectSession
 from tfjit.runtime.session.running_step import RunningStep
 
 _CURRENT = threading.local()
+_PLACE: Final = b"loc:@"
 
 
 @contextmanager
@@ -45,7 +46,7 @@ class GraphSession(DirectSession):
     ) -> None:
         self._shared = devices, state
         super().__init__(SessionOptions(config=config))
-        self.create(graph_def)
+        self.create(_without_strangers(graph_def))
         assert self.graph is not None
         with self.graph_lock:
             for reason in self.graph.unplaced.values():
@@ -62,6 +63,35 @@ class GraphSession(DirectSession):
 
     def step_context(self) -> RunningStep:
         return RunningStep(self, getattr(_CURRENT, "step", None))
+
+
+def _without_strangers(graph_def: Any) -> Any:
+    """Return a partition whose nodes are colocated with nodes of it alone.
+
+    The master has placed them beside nodes that are in other partitions now.
+    """
+    names = {node.name.encode() for node in graph_def.node}
+
+    def strange(place: bytes) -> bool:
+        return place.startswith(_PLACE) and place.removeprefix(_PLACE) not in names
+
+    found = [
+        index
+        for index, node in enumerate(graph_def.node)
+        if "_class" in node.attr and any(map(strange, node.attr["_class"].list.s))
+    ]
+    if not found:
+        return graph_def
+    made = type(graph_def)()
+    made.CopyFrom(graph_def)
+    for index in found:
+        places = made.node[index].attr["_class"].list
+        kept = [place for place in places.s if not strange(place)]
+        del places.s[:]
+        places.s.extend(kept)
+        if not kept:
+            del made.node[index].attr["_class"]
+    return made
 
 
 class WholePlan(Plan):

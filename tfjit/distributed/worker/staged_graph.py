@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -70,7 +70,7 @@ class GraphStage:
             f"stage {self.number + 1} of a partition{note}",
         )
 
-    def without(self, dead: Iterable[str]) -> tuple[StagePlan | None, frozenset[str]]:
+    def without(self, dead: frozenset[str]) -> tuple[StagePlan | None, frozenset[str]]:
         """Return (the plan of the nodes that still run, all dead nodes).
 
         dead: receives and nodes before the stage that have no value in this step.
@@ -80,8 +80,7 @@ class GraphStage:
         stage = self.of.stage
         members = stage.members if stage is not None else set()
         sends = {name for name, _ in self.of.sends}
-        before = frozenset(dead)
-        stack = list(before)
+        stack = list(dead)
         found: set[str] = set()
         while stack:
             for edge in graph.edges_out_of(stack.pop()):

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.distributed.protocol.interfaces import GraphResult
-from tfjit.distributed.worker.graph_run import GraphRun, cancelled, fetched, sent
+from tfjit.distributed.protocol.interfaces import GraphCall, GraphDone, GraphResult
+from tfjit.distributed.worker.graph_run import GraphRun, Submit, cancelled, fetched, sent
 from tfjit.distributed.worker.graph_session import part_of
+from tfjit.distributed.worker.registered_graph import RegisteredGraph
 from tfjit.distributed.worker.staged_graph import GraphStage, Receive, StagedGraph
+from tfjit.distributed.worker.step_rendezvous import StepRendezvous
 from tfjit.framework import errors
+from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.kernel_api.op_kernel import DEAD
 
 
@@ -21,6 +24,21 @@ class StagedRun(GraphRun):
     All receives are asked for at once. A thread runs stages as long as one is ready; that which
     completes the last one ends the run.
     """
+
+    def __init__(
+        self,
+        graph: RegisteredGraph,
+        call: GraphCall,
+        step: StepRendezvous,
+        parent: CancellationManager,
+        done: GraphDone,
+        submit: Submit,
+    ) -> None:
+        super().__init__(graph, call, step, parent, done, submit)
+        self._running = 1  # threads, from now on that which calls `start` and `work`
+        self._left = 0
+        self._token: int | None = None
+        self._dead: set[str] = set()
 
     def start(self) -> None:
         """Ask for the tensors of other tasks. Call `work` behind it.
@@ -35,8 +53,6 @@ class StagedRun(GraphRun):
         self._staged: StagedGraph = staged
         self._pending = [stage.pending for stage in staged.stages]
         self._left = len(staged.stages)
-        self._running = 1  # `work`, which comes next
-        self._dead: set[str] = set()
         self._ready = list(reversed(staged.starts))
         self._starts = True  # the stages that are ready wait for `work`
         self._token = self.cancellation.register(self._stopped)
@@ -120,7 +136,9 @@ class StagedRun(GraphRun):
         known, plan = self._known, stage.plan
         gone: frozenset[str] = frozenset()
         if self._dead:
-            plan, gone = stage.without(self._dead)
+            with self._lock:
+                dead = frozenset(self._dead)
+            plan, gone = stage.without(dead)
         results: dict[str, Any] = {}
         if plan is not None:
             with part_of(self.context):

@@ -96,19 +96,16 @@ class Worker(WorkerInterface):
                 ]
                 for session in stale:
                     del self._sessions[session.handle]
-            if call.session in self._sessions:
-                return
-            if len(self._sessions) >= MAX_SESSIONS:
-                full: errors.OpError | None = errors.ResourceExhaustedError(
-                    None, None, f"The worker {self.task} has {len(self._sessions)} open sessions."
-                )
-            else:
-                full = None
+            is_full = len(self._sessions) >= MAX_SESSIONS
+            if call.session not in self._sessions and not is_full:
                 self._sessions[call.session] = self._new_session(call)
+            is_open = call.session in self._sessions
         for session in stale:
             self._close(session)
-        if full is not None:
-            raise full
+        if not is_open:
+            raise errors.ResourceExhaustedError(
+                None, None, f"The worker {self.task} has {MAX_SESSIONS} open sessions."
+            )
 
     def delete_worker_session(self, session: str) -> None:
         with self._lock:
@@ -241,7 +238,17 @@ class Worker(WorkerInterface):
             except errors.OpError as error:
                 partial.run.fail(error)
                 partial.run.finish(None)
-        return partial.part(call, done)
+        number = None
+
+        def over(error: BaseException | None, result: GraphResult | None) -> None:
+            if number is not None:
+                self._deadlines.remove(number)
+            done(error, result)
+
+        if call.deadline_s is not None:
+            run = partial.run
+            number = self._deadlines.add(call.deadline_s, lambda: run.cancel(_too_late()))
+        return partial.part(call, over)
 
     def _new_partial(self, call: GraphCall) -> PartialRun:
         made: list[PartialRun] = []
