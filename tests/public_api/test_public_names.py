@@ -52,7 +52,7 @@ EXTRA = {
     "convert_to_tensor": {"as_ref"},
     "einsum": {"name"},  # hidden in its **kwargs
     "get_seed": {"graph"},
-    "import_graph_def": {"graph", "scopes_take_names"},
+    "import_graph_def": {"graph", "internal_names", "scopes_take_names"},
     "is_variable_initialized": {"name"},
     "reduce_euclidean_norm": {"reduction_indices", "keep_dims"},
 }

@@ -107,11 +107,11 @@ class Channel:
                 return found
             if found is None and time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
                 return None  # another thread has just looked
-            self._looked_s = time.monotonic()
             try:
                 self._local = LocalChannel(self.address)
             except NotLocal:
                 self._local = None
+            self._looked_s = time.monotonic()  # behind it: others wait for what is found
             return self._local
 
     def _method(self, service: str, method: str) -> Any:

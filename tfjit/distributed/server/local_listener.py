@@ -235,7 +235,7 @@ class LocalCall(Call):
         self._client, self._number = client, frame.call
         self._request = Parcel(None, list(frame.arrays))
         self._end_s = None if frame.limit_s is None else time.monotonic() + frame.limit_s
-        self._answer = Parcel(None)
+        self._parcel = Parcel(None)
         self._functions: list[Callable[[], None]] = []
         self._gone = False
         self.is_over = False
@@ -267,7 +267,7 @@ class LocalCall(Call):
 
     def fill(self, proto: Any, value: Any) -> None:
         """Write a value into a TensorProto of the answer."""
-        self._answer.fill(proto, value)
+        self._parcel.fill(proto, value)
 
     def received(self, value: Any, is_dead: bool) -> Any:
         """Return the answer to RecvTensor."""
@@ -301,7 +301,7 @@ class LocalCall(Call):
         data = as_bytes(answer)
         self._end()
         with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.connection.send(ANSWER, 0, self._number, data, self._answer.arrays)
+            self._client.connection.send(ANSWER, 0, self._number, data, self._parcel.arrays)
 
     def refuse(self, raised: BaseException) -> None:
         """Send an error."""

@@ -71,7 +71,13 @@ class RemoteMaster(MasterInterface):
         except errors.DeadlineExceededError as error:
             raise error.restated("Operation timed out.") from None
 
-    def create_session(self, graph_def: Any, config: Any, target: str = "") -> tuple[str, int]:
+    def create_session(
+        self,
+        graph_def: Any,
+        config: Any,
+        target: str = "",
+        cancellation: CancellationManager | None = None,
+    ) -> tuple[str, int]:
         from tfjit.protos import CreateSessionRequest
 
         request = CreateSessionRequest(graph_def=graph_def, target=target)
@@ -79,7 +85,8 @@ class RemoteMaster(MasterInterface):
             request.config.CopyFrom(config)
         try:
             answer = self.channel.call(
-                MASTER, "CreateSession", request, self._timeout_s or self._patience_s, None, True
+                *(MASTER, "CreateSession", request, self._timeout_s or self._patience_s),
+                *(cancellation, True),
             )
         except errors.DeadlineExceededError:
             if self._timeout_s:
@@ -150,10 +157,13 @@ class RemoteMaster(MasterInterface):
         request = CloseSessionRequest(session_handle=session)
         self.channel.call(MASTER, "CloseSession", request, self._timeout_s or CLOSE_S)
 
-    def list_devices(self, session: str = "") -> tuple[list[Any], list[Any]]:
+    def list_devices(
+        self, session: str = "", cancellation: CancellationManager | None = None
+    ) -> tuple[list[Any], list[Any]]:
         from tfjit.protos import ListDevicesRequest
 
-        answer = self._call("ListDevices", ListDevicesRequest(session_handle=session))
+        request = ListDevicesRequest(session_handle=session)
+        answer = self.channel.call(MASTER, "ListDevices", request, self._timeout_s, cancellation)
         return list(answer.local_device), list(answer.remote_device)
 
     def reset(self, containers: Sequence[str], device_filters: Sequence[str]) -> None:

@@ -472,7 +472,7 @@ class StepText:
         source.line(f"return [{', '.join(results)}]")
 
     def _copied(self, value: Value, text: str) -> str:
-        """Return the expression of a copy, in recycled memory if it is large."""
+        """Return the expression of a copy; recycled memory holds large ones."""
         if value.spec.nbytes < RECYCLE_BYTES or value.dtype.as_numpy_dtype is np.object_:
             return f"{text}.copy()"
         self._layout.scope["copied"] = self._layout.env.recycler.copy
