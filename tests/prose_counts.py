@@ -25,9 +25,10 @@ LAYERS = {
     "runtime": ROOT / "tfjit" / "runtime",
     "ops": ROOT / "tfjit" / "ops",
     "client": ROOT / "tfjit" / "client",
+    "distributed": ROOT / "tfjit" / "distributed",
     "top": ROOT / "tfjit",
 }
-DOCUMENTS = ("ARCHITECTURE.md", "README.md", "CHANGELOG.md")
+DOCUMENTS = ("ARCHITECTURE.md", "README.md", "CHANGELOG.md", "docs/cluster.md")
 
 MAX_COLUMNS = 100
 MAX_FIRST_LINE_WORDS = 12

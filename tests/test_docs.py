@@ -1,0 +1,51 @@
+"""The examples of docs/ run as they stand there, and print what is written below them."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+PORTS = ("22322", "22323")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\nIt prints(.*?)\n\n(?=\S)", TEXT, re.M | re.S)
+
+
+def free_ports(count: int) -> list[str]:
+    sockets = [socket.socket() for _ in range(count)]
+    for made in sockets:
+        made.bind(("localhost", 0))
+    found = [str(made.getsockname()[1]) for made in sockets]
+    for made in sockets:
+        made.close()
+    return found
+
+
+def printed(text: str) -> list[str]:
+    """Return the lines that a text says an example prints."""
+    once = re.match(r" `(.*)` twice\.$", text)
+    return [once[1]] * 2 if once else [line.strip() for line in text.strip().splitlines()]
+
+
+def test_each_example_is_looked_at() -> None:
+    assert len(EXAMPLES) == TEXT.count("```python") == 3
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_example(index: int, tmp_path: Path) -> None:
+    example, said = EXAMPLES[index]
+    ports = dict(zip(PORTS, free_ports(len(PORTS))))
+    for old, new in ports.items():
+        example, said = example.replace(old, new), said.replace(old, new)
+    script = tmp_path / "example.py"
+    script.write_text(example)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == printed(said)
