@@ -23,6 +23,7 @@ MIN_BYTES: Final = 1 << 18
 _PAGE: Final = mmap.PAGESIZE
 _ADD_SEALS, _GET_SEALS, _SEAL_SHRINK = 1033, 1034, 2  # of Linux's fcntl, which Python 3.10 lacks
 _IDLE_BYTES: Final = 512 << 20
+"""The most that all exporters of a process keep for later arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,11 @@ class _Block:
 class Exporter:
     """Own the blocks that one other process reads. Thread-safe.
 
-    Idle blocks of more than 512 MB in all are freed, the oldest first.
+    Above a limit of the process, idle blocks are freed, the oldest first.
     """
+
+    _idle_bytes = 0  # of all exporters
+    _counting = threading.Lock()
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -89,6 +93,7 @@ class Exporter:
             if fitting:
                 block = min(fitting, key=lambda b: b.name.capacity)
                 self._idle.remove(block)
+                self._count(-block.name.capacity)
             else:
                 self._number += 1
                 block = _Block(self._number, max(_PAGE, -(-size // _PAGE) * _PAGE))
@@ -103,19 +108,26 @@ class Exporter:
                 block = self._lent.pop(number, None)
                 if block is not None:
                     self._idle.append(block)
-            total = sum(block.name.capacity for block in self._idle)
-            while total > _IDLE_BYTES:
-                block = self._idle.pop(0)
-                total -= block.name.capacity
-                freed.append(block)
+                    total = self._count(block.name.capacity)
+                    while total > _IDLE_BYTES and self._idle:
+                        freed.append(self._idle.pop(0))
+                        total = self._count(-freed[-1].name.capacity)
         for block in freed:
             block.close()
         return [block.name.number for block in freed]
+
+    @classmethod
+    def _count(cls, change: int) -> int:
+        """Return the bytes of all idle blocks of the process after a change."""
+        with cls._counting:
+            cls._idle_bytes += change
+            return cls._idle_bytes
 
     def close(self) -> None:
         """Free all blocks; the other process keeps those that it has mapped."""
         with self._lock:
             self._closed = True
+            self._count(-sum(block.name.capacity for block in self._idle))
             blocks = [*self._idle, *self._lent.values()]
             self._idle, self._lent = [], {}
         for block in blocks:
