@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tfjit.arguments import UsageError
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tfjit.distributed.protocol.credentials import Credentials
 
 _Parsed = TypeVar("_Parsed")
+
+
+_LOOK_S: Final = 0.2
+"""The seconds between looks for a signal."""
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -110,7 +114,9 @@ def _serve(grace_s: float, place: tuple[Any, ...], options: dict[str, Any]) -> i
     try:
         server = Server(*place, **options)
         print(f"{server.task} serves {server.target}", flush=True)
-        over.wait()
+        # a signal that another thread gets does not end a wait of this one
+        while not over.wait(_LOOK_S):
+            pass
         server.stop(grace_s)
     finally:
         for number, handler in before.items():

@@ -118,7 +118,7 @@ class Exporter:
 
     @classmethod
     def _count(cls, change: int) -> int:
-        """Return the bytes of all idle blocks of the process after a change."""
+        """Return the bytes of the process's idle blocks after a change."""
         with cls._counting:
             cls._idle_bytes += change
             return cls._idle_bytes

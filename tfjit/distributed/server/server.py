@@ -166,7 +166,9 @@ class Server:
     def join(self) -> None:
         """Wait until the server is stopped."""
         self._check_process()
-        self._over.wait()
+        # Ctrl-C that another thread gets does not end a wait of this one
+        while not self._over.wait(_LOOK_S):
+            pass
 
     def stop(self, grace_s: float = 0.0) -> None:
         """Stop serving; a second call waits for the first.
@@ -213,6 +215,7 @@ class Server:
                     os.close(number)
 
 
+_LOOK_S: Final = 0.5
 _SERVERS: Final[set[Server]] = set()
 
 
