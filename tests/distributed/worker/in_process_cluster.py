@@ -14,6 +14,7 @@ from tfjit.distributed.protocol.interfaces import (
     MasterInterface,
     WorkerSessionCall,
 )
+from tfjit.distributed.server.services import Services
 from tfjit.distributed.worker.worker import Worker
 from tfjit.framework import errors
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
@@ -30,16 +31,24 @@ LIMIT_S = 20.0
 class Cluster:
     """Workers "/job:worker/replica:0/task:<n>" and one session on all of them.
 
-    whole: no graph runs in stages.
+    whole: no graph runs in stages. connected: the workers call each other through channels.
     """
 
-    def __init__(self, count: int, config: Any = None, whole: bool = False) -> None:
+    def __init__(
+        self, count: int, config: Any = None, whole: bool = False, connected: bool = False
+    ) -> None:
         number = next(_NUMBERS)
         tasks = [f"/job:worker/replica:0/task:{i}" for i in range(count)]
-        self.addresses = {task: f"test-{number}-{i}:1" for i, task in enumerate(tasks)}
+        self.services = [Services("127.0.0.1", 0) for _ in tasks] if connected else []
+        names = [f"127.0.0.1:{made.port}" for made in self.services]
+        names = names or [f"test-{number}-{i}:1" for i in range(count)]
+        self.addresses = dict(zip(tasks, names))
         self.workers = [Worker(task, config, self.addresses) for task in tasks]
-        for worker in self.workers:
-            local_tasks.add(self.addresses[worker.task], _NoMaster(), worker)  # type: ignore[type-abstract,abstract]
+        master = _NoMaster()  # type: ignore[type-abstract,abstract]
+        for made, worker in zip(self.services, self.workers):
+            made.start(master, worker)
+        for worker in () if connected else self.workers:
+            local_tasks.add(self.addresses[worker.task], master, worker)
         self.whole = whole
         self.session = f"session-{number}"
         for worker in self.workers:
@@ -54,6 +63,8 @@ class Cluster:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        for made in self.services:
+            made.stop(0)
         for worker in self.workers:
             local_tasks.remove(self.addresses[worker.task])
             worker.close()

@@ -21,9 +21,24 @@ from tfjit.framework import errors
 TASKS = [f"/job:worker/task:{i}" for i in range(3)]
 
 
-@pytest.fixture(params=["staged", "whole"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with Cluster(2, whole=request.param == "whole") as made:
+WAYS = {
+    "staged": {},
+    "whole": {"whole": True},
+    "local channels": {"connected": True},
+    "gRPC": {"connected": True},
+}
+
+
+def way(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """Return the arguments of clusters of that kind."""
+    if name == "gRPC":
+        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    return WAYS[name]
+
+
+@pytest.fixture(params=WAYS)
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with Cluster(2, **way(request.param, monkeypatch)) as made:
         yield made
 
 
@@ -325,29 +340,40 @@ def _random_op(
     return made
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(st.integers(0, 1 << 30))
-def test_random_graphs_on_random_tasks(seed: int) -> None:
+@pytest.mark.parametrize("name", WAYS)
+def test_random_graphs_on_random_tasks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = way(name, monkeypatch)
+
+    @settings(max_examples=10, deadline=None, derandomize=True)
+    @given(st.integers(0, 1 << 30))
+    def check(seed: int) -> None:
+        check_random_graph(seed, arguments)
+
+    check()
+
+
+def check_random_graph(seed: int, arguments: dict[str, bool]) -> None:
     rng = random.Random(seed)
     tasks = rng.choice([2, 3])
     graph_def, fetches, init = _random_graph(rng, tasks)
     feeds = [{"x:0": np.array(x, np.float32)} for x in ([0.5, -1], [2, 3])]
     expected = in_one_session(graph_def, init, [(feed, fetches, []) for feed in feeds])
-    for whole in True, False:
-        with Cluster(tasks, whole=whole) as cluster:
-            cluster.compute(graph_def, {}, [], [init])
-            for feed, values in zip(feeds, expected, strict=True):
-                results = cluster.compute(graph_def, feed, fetches)
-                for result, value in zip(results, values, strict=True):
-                    np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
-            assert not (whole and any(staged(cluster)))
-            assert not any(len(worker.steps) for worker in cluster.workers)
+    with Cluster(tasks, **arguments) as cluster:
+        cluster.compute(graph_def, {}, [], [init])
+        for feed, values in zip(feeds, expected, strict=True):
+            results = cluster.compute(graph_def, feed, fetches)
+            for result, value in zip(results, values, strict=True):
+                np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
+        assert not (cluster.whole and any(staged(cluster)))
+        assert not any(len(worker.steps) for worker in cluster.workers)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_steps_cancelled_at_random_moments_leave_nothing(whole: bool) -> None:
+@pytest.mark.parametrize("name", WAYS)
+def test_steps_cancelled_at_random_moments_leave_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph_def, fetches, init = _random_graph(random.Random(5), 3)
-    with Cluster(3, whole=whole) as cluster:
+    with Cluster(3, **way(name, monkeypatch)) as cluster:
         cluster.compute(graph_def, {}, [], [init])
         handles = cluster.register(graph_def, ["x:0"], fetches)
         feeds = {"x:0": np.array([0.5, -1], np.float32)}
