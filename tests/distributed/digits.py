@@ -27,8 +27,8 @@ def placed_meta_graph(tasks: bool = True) -> bytes:
     variables = {node.name for node in meta.graph_def.node if node.op == "VariableV2"}
     for node in meta.graph_def.node:
         beside = [of.removeprefix(b"loc:@").decode() for of in node.attr["_class"].list.s]
-        if not beside:
-            del node.attr["_class"]
+        if not beside or beside == [node.name]:
+            del node.attr["_class"]  # an import drops the device of a node that is beside others
         there = variables.intersection([node.name, *beside]) or node.name.startswith("save/")
         node.device = VARIABLES if there else COMPUTATION
     return meta.SerializeToString()
@@ -59,6 +59,17 @@ def imported(library: Any, tasks: bool = True) -> tuple[Any, Any]:
         meta = library.MetaGraphDef.FromString(placed_meta_graph(tasks))
         saver = library.train.import_meta_graph(meta)
     return graph, saver
+
+
+def tasks_of(session: Any, library: Any) -> dict[str, str]:
+    """Return the task that each node of a step of the training runs on."""
+    options, metadata = library.RunOptions(output_partition_graphs=True), library.RunMetadata()
+    session.run("loss:0", batch(0), options=options, run_metadata=metadata)
+    return {
+        node.name: node.device.partition("/device:")[0].replace("/replica:0", "")
+        for part in metadata.partition_graphs
+        for node in part.node
+    }
 
 
 def undisturbed(library: Any, steps: int) -> list[float]:

@@ -13,9 +13,8 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.distributed.digits import imported, train, undisturbed
-from tests.distributed.session.servers import free_ports
-from tests.distributed.task_processes import Kind, TaskProcess
+from tests.distributed.digits import COMPUTATION, VARIABLES, imported, tasks_of, train, undisturbed
+from tests.distributed.task_processes import Kind, TaskProcess, free_ports
 
 tf1 = tf.compat.v1
 LIBRARIES: Final[dict[Kind, Any]] = {"tfjit": tfjit, "tensorflow": tf1}
@@ -67,6 +66,8 @@ def test_losses_are_those_of_one_session(
     config = library.ConfigProto(operation_timeout_in_ms=30_000)
     with library.Session(target(master, worker), graph=graph, config=config) as session:
         session.run("init")
+        where = tasks_of(session, library)
+        assert (where["conv1/w"], where["loss"]) == (VARIABLES, COMPUTATION)
         losses = train(session, range(STEPS))
     assert losses[-1] < losses[0] - 0.25
     for kind in LIBRARIES:
