@@ -136,5 +136,7 @@ def test_strings_in_the_content_as_tensorflow_answers(
     assert from_proto(message).tolist() == expected
     for wrong in (content[:-1], content + b"x", b"\x01"):
         message.tensor_content = wrong
-        with pytest.raises(errors.InvalidArgumentError, match="a content of other lengths"):
+        with pytest.raises(
+            errors.InvalidArgumentError, match="does not have the lengths and bytes"
+        ):
             from_proto(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tests.distributed.task_processes import free_ports
+
 tf1 = tf.compat.v1
 
 
@@ -20,17 +21,6 @@ tf1 = tf.compat.v1
 def local_server() -> Any:
     """Return a server with one task, which lives as long as the process."""
     return tf1.train.Server.create_local_server()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that no socket is bound to."""
-    sockets = [socket.socket() for _ in range(count)]
-    for made in sockets:
-        made.bind(("localhost", 0))
-    ports = [made.getsockname()[1] for made in sockets]
-    for made in sockets:
-        made.close()
-    return ports
 
 
 @functools.cache

@@ -179,7 +179,19 @@ BAD = {
     "no dtype": ("tensor_shape {dim {size: 2}}", "unknown dtype 0"),
     "strings in content": (
         "dtype: DT_STRING tensor_shape {dim {size: 2}} tensor_content: 'ab'",
-        "string tensors can't have tensor_content",
+        "does not have the lengths and bytes of 2 strings",
+    ),
+    "a string beyond the content": (
+        r"dtype: DT_STRING tensor_shape {dim {size: 2}} tensor_content: '\001\002ab'",
+        "does not have the lengths and bytes of 2 strings",
+    ),
+    "a length without an end": (
+        r"dtype: DT_STRING tensor_shape {dim {size: 1}} tensor_content: '" + r"\377" * 30 + "'",
+        "does not have the lengths and bytes of 1 strings",
+    ),
+    "fewer lengths than strings": (
+        r"dtype: DT_STRING tensor_shape {dim {size: 1000000000000}} tensor_content: '\000'",
+        "does not have the lengths and bytes",
     ),
 }
 
@@ -189,6 +201,14 @@ def test_bad_messages(case: str) -> None:
     text, message = BAD[case]
     with pytest.raises(InvalidArgumentError, match=message):
         tensors.from_proto(text_format.Parse(text, tensor_pb2.TensorProto()))
+
+
+def test_strings_in_a_content() -> None:
+    """TensorFlow's client on a cluster sends large constants so."""
+    proto = tensor_pb2.TensorProto(dtype=7)  # type: ignore[arg-type]  # the stub wants the enum
+    proto.tensor_shape.dim.add(size=3)
+    proto.tensor_content = b"\x02\x00\xc8\x01" + b"ab" + b"x" * 200
+    assert tensors.from_proto(proto).tolist() == [b"ab", b"", b"x" * 200]
 
 
 def test_content_is_not_copied_again() -> None:

@@ -55,36 +55,7 @@ def from_proto(proto: Any) -> Any:
 
     Raises InvalidArgumentError for contents that do not fit the shape.
     """
-    if proto.dtype == dtypes.string.as_datatype_enum and proto.tensor_content:
-        from tfjit.protos import TensorProto
-
-        described = TensorProto(dtype=proto.dtype, tensor_shape=proto.tensor_shape)
-        return from_content(described, proto.tensor_content, 0, len(proto.tensor_content))
     return tensors.from_proto(proto)
-
-
-def _strings(data: bytes, first: int, end: int, count: int) -> list[bytes]:
-    """Return the strings of a content: their lengths, then their bytes, as TensorFlow packs them.
-
-    Raises InvalidArgumentError for other bytes.
-    """
-    lengths, at = [], first
-    try:
-        # each length takes a byte or more: a shape of more strings ends with the data
-        for _ in range(count):
-            length, at = read_varint(data, at)
-            lengths.append(length)
-    except IndexError:
-        lengths, at = [end], end
-    if at + sum(lengths) != end:
-        raise errors.InvalidArgumentError(
-            None, None, f"A received tensor of {count} strings has a content of other lengths."
-        )
-    found = []
-    for length in lengths:
-        found.append(data[at : at + length])
-        at += length
-    return found
 
 
 @functools.lru_cache(maxsize=4096)
@@ -192,7 +163,7 @@ def from_content(described: Any, data: bytes, first: int, end: int) -> Any:
     """
     if described.dtype == dtypes.string.as_datatype_enum:
         count = math.prod(dim.size for dim in described.tensor_shape.dim)
-        described.string_val.extend(_strings(data, first, end, count))
+        described.string_val.extend(tensors.packed_strings(data, first, end, count))
         return from_proto(described)
     if described.dtype not in CONTENT_TYPES:
         described.tensor_content = data[first:end]

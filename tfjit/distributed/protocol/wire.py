@@ -16,7 +16,10 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return (number, position behind it). Raises IndexError at the end of the data."""
+    """Return (number, position behind it).
+
+    Raises IndexError at the end of the data, and for a number of more than 64 bits.
+    """
     number = shift = 0
     while True:
         byte = data[at]
@@ -25,6 +28,8 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, at
         shift += 7
+        if shift > 63:  # a flood of such bytes would take the square of their count
+            raise IndexError("a number of more than 64 bits")
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -239,11 +239,11 @@ def _physical_memory() -> int:
 
 
 def _strings_from_proto(proto: Any, shape: tuple[int, ...], size: int) -> np.ndarray:
-    if proto.tensor_content:
-        raise InvalidArgumentError(
-            None, None, "Cannot parse tensor from proto: string tensors can't have tensor_content"
-        )
-    values = list(proto.string_val)
+    content = proto.tensor_content
+    if content:
+        values = packed_strings(content, 0, len(content), size)
+    else:
+        values = list(proto.string_val)
     _check_memory(size * 8, dtypes.string, shape)
     out = np.empty(size, dtype=object)
     given = min(len(values), size)
@@ -253,6 +253,40 @@ def _strings_from_proto(proto: Any, shape: tuple[int, ...], size: int) -> np.nda
     out = out.reshape(shape)
     out.setflags(write=False)
     return out
+
+
+def packed_strings(data: bytes, first: int, end: int, count: int) -> list[bytes]:
+    """Return the strings of a content: all lengths, then all bytes.
+
+    TensorFlow's servers and clients send strings so, constants of more than 64 bytes among them.
+    Raises InvalidArgumentError for other bytes.
+    """
+    lengths, at = [], first
+    # each length takes a byte or more: a shape of more strings ends with the data
+    while len(lengths) < count and at < end:
+        length = shift = 0
+        while at < end and shift < 63:
+            byte = data[at]
+            at += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                lengths.append(length)
+                break
+        else:
+            break
+    if len(lengths) < count or at + sum(lengths) != end:
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"Cannot parse tensor from proto: a content of {end - first} bytes does not have the "
+            f"lengths and bytes of {count} strings",
+        )
+    found = []
+    for length in lengths:
+        found.append(data[at : at + length])
+        at += length
+    return found
 
 
 def to_proto(array: Any) -> Any:
