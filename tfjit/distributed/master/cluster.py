@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tfjit.distributed.protocol import local_tasks
@@ -62,7 +62,8 @@ class Cluster:
     """The tasks that one task reaches, itself included.
 
     task: the own task. addresses: "host:port" by task. local: the worker of the own task, None to
-    reach it by its address. credentials: gRPC's, for encrypted connections.
+    reach it by its address. credentials: gRPC's, for encrypted connections. channels: returns the
+    channel to an address, None to make own ones; whoever gives them closes them.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Cluster:
         addresses: Mapping[str, str],
         local: WorkerInterface | None = None,
         credentials: Any = None,
+        channels: Callable[[str], Channel] | None = None,
     ) -> None:
         self.task = task
+        self._shared = channels
         self.addresses = dict(addresses)
         self.local = local
         self.credentials = credentials
@@ -115,6 +118,8 @@ class Cluster:
         return found if found is not None else RemoteWorker(self._channel(address), timeout_s)
 
     def _channel(self, address: str) -> Channel:
+        if self._shared is not None:
+            return self._shared(address)
         with self._lock:
             found = self._channels.get(address)
             if found is None:

@@ -20,7 +20,7 @@ from tfjit.distributed.master.cluster_devices import find_devices
 from tfjit.distributed.master.concurrent_calls import GivenUp, call_all
 from tfjit.distributed.master.master_session import MasterSession, signature_of
 from tfjit.distributed.master.step_cleaner import StepCleaner
-from tfjit.distributed.protocol.channels import SCHEME
+from tfjit.distributed.protocol.channels import SCHEME, Channel
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall, WorkerInterface
 from tfjit.distributed.protocol.recent_requests import RecentRequests
 from tfjit.framework import errors
@@ -40,6 +40,8 @@ class Master(MasterInterface):
     ClusterDef. local_worker: the worker of the task, None to reach it by its address.
     default_config: what the ConfigProto of a client is merged into. session_gc_s: sessions that
     have been idle for longer are closed; 0 keeps them. credentials: gRPC's, for other tasks.
+    channels: returns the channel to an address, which the worker has too: then one thread reads the
+    answers for both.
     """
 
     def __init__(
@@ -50,10 +52,11 @@ class Master(MasterInterface):
         default_config: Any = None,
         session_gc_s: float = 0,
         credentials: Any = None,
+        channels: Callable[[str], Channel] | None = None,
     ) -> None:
         if not isinstance(addresses, Mapping):
             addresses = addresses_of(addresses)
-        self.cluster = Cluster(task, addresses, local_worker, credentials)
+        self.cluster = Cluster(task, addresses, local_worker, credentials, channels)
         self._default_config = default_config
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}

@@ -110,6 +110,65 @@ class Connection:
         limit_s: float | None = None,
     ) -> None:
         """Send a frame; arrays are contiguous. Raises BrokenConnection."""
+        buffers = self._frame(kind, method, call, message, arrays, limit_s)
+        with self._writing:
+            self._write(buffers)
+        if self._notices:
+            self._send_notices()
+
+    def send_soon(
+        self,
+        kind: int,
+        method: int,
+        call: int,
+        message: bytes = b"",
+        arrays: Sequence[np.ndarray] = (),
+        limit_s: float | None = None,
+    ) -> None:
+        """Send a frame, on another thread where that would have to wait.
+
+        For threads that read: two processes whose reading threads wait for the other one to read
+        would wait for ever. Raises BrokenConnection if the connection is known to be broken.
+        """
+        left = self._frame(kind, method, call, message, arrays, limit_s)
+        if not self._writing.acquire(blocking=False):
+            threading.Thread(target=self._send_later, args=(left,), daemon=True).start()
+            return
+        try:
+            left = self._write(left, socket.MSG_DONTWAIT)
+        except BaseException:
+            self._writing.release()
+            raise
+        if left:
+            threading.Thread(target=self._send_rest, args=(left,), daemon=True).start()
+            return
+        self._writing.release()
+        if self._notices:
+            self._send_notices()
+
+    def _send_later(self, frame: list[bytes | memoryview]) -> None:
+        self._writing.acquire()
+        self._send_rest(frame)
+
+    def _send_rest(self, left: list[bytes | memoryview]) -> None:
+        """Send what is left of a frame, and release the lock, which is held."""
+        try:
+            self._write(left)
+        except BrokenConnection:
+            self.interrupt()  # the reading thread tells those that wait
+        finally:
+            self._writing.release()
+        self._send_notices()
+
+    def _frame(
+        self,
+        kind: int,
+        method: int,
+        call: int,
+        message: bytes,
+        arrays: Sequence[np.ndarray],
+        limit_s: float | None,
+    ) -> list[bytes | memoryview]:
         buffers: list[bytes | memoryview] = []
         described = []
         for array in arrays:
@@ -122,10 +181,7 @@ class Connection:
                 described.append(_ARRAY.pack(flat.nbytes, name.number, name.file, name.capacity))
         limit = 0 if limit_s is None else min(max(1, int(limit_s * 1e6)), _MAX_LIMIT_US)
         header = _HEADER.pack(_MAGIC, kind, method, len(described), call, len(message), limit)
-        with self._writing:
-            self._write([b"".join((header, *described, message)), *buffers])
-        if self._notices:
-            self._send_notices()
+        return [b"".join((header, *described, message)), *buffers]
 
     def _share(self, flat: np.ndarray) -> BlockName | None:
         """Return the block with a copy of the bytes, or None to send them."""
@@ -136,17 +192,22 @@ class Connection:
         except (OSError, ValueError):  # no memory for one more block
             return None
 
-    def _write(self, buffers: list[bytes | memoryview]) -> None:
+    def _write(self, buffers: list[bytes | memoryview], flags: int = 0) -> list[bytes | memoryview]:
+        """Send buffers; return what would have to wait, which only flags allow."""
         left = [memoryview(b) for b in buffers if len(b)]
         try:
             while left:
-                sent = self._socket.sendmsg(left[:_MAX_BUFFERS])
+                sent = self._socket.sendmsg(left[:_MAX_BUFFERS], (), flags)
                 while left and sent >= len(left[0]):
                     sent -= len(left.pop(0))
                 if sent:
                     left[0] = left[0][sent:]
+        except BlockingIOError:
+            if not flags:  # the time limit of a socket
+                raise BrokenConnection("the other end does not read") from None
         except OSError as error:
             raise BrokenConnection(str(error)) from None
+        return list(left)
 
     def _release(self, number: int) -> None:
         """Tell the owner of a block that it may write it again."""

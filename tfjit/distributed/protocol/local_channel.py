@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol.deadlines import Deadlines
 from tfjit.distributed.protocol.frames import (
     ANSWER,
     CANCEL,
@@ -133,6 +134,7 @@ class LocalChannel:
         self._idle: list[Connection] = []
         self._shared: _SharedConnection | None = None
         self._calls = itertools.count(1)
+        self._deadlines = Deadlines()
         self._closed = False
         self.broken = False
         try:
@@ -241,7 +243,7 @@ class LocalChannel:
             shared.cancel(number, call)
             answered(errors.CancelledError(None, None, f"{method} was cancelled."), None)
 
-        answered.when_late(lambda: shared.cancel(number, call))
+        answered.when_late(self._deadlines, lambda: shared.cancel(number, call))
         return cancel
 
     def _share(self) -> _SharedConnection:
@@ -321,17 +323,18 @@ class _Once:
         self._lock = threading.Lock()
         self.method = method
         self._timeout_s = timeout_s
-        self._timer: threading.Timer | None = None
+        self._deadlines: Deadlines | None = None
+        self._deadline: int | None = None
 
     def __call__(self, error: errors.OpError | None, answer: Any) -> None:
         with self._lock:
             done, self._done = self._done, None
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadlines is not None and self._deadline is not None:
+            self._deadlines.remove(self._deadline)
         if done is not None:
             done(error, answer)
 
-    def when_late(self, cancel: Cancel) -> None:
+    def when_late(self, deadlines: Deadlines, cancel: Cancel) -> None:
         """Call `cancel` at the deadline, if there is one."""
         if self._timeout_s is None or self._done is None:
             return
@@ -340,9 +343,11 @@ class _Once:
             cancel()
             self(errors.DeadlineExceededError(None, None, "Deadline Exceeded"), None)
 
-        self._timer = threading.Timer(self._timeout_s, late)
-        self._timer.daemon = True
-        self._timer.start()
+        def expired() -> None:  # to send the cancellation may take a while
+            threading.Thread(target=late, name="tfjit-late-call", daemon=True).start()
+
+        self._deadline = deadlines.add(self._timeout_s, expired)
+        self._deadlines = deadlines
 
 
 class _SharedConnection:
@@ -373,7 +378,7 @@ class _SharedConnection:
                 raise BrokenConnection("the task has gone")
             self._waiting[call] = answered
         try:
-            self._connection.send(REQUEST, number, call, data, request.arrays, timeout_s)
+            self._connection.send_soon(REQUEST, number, call, data, request.arrays, timeout_s)
         except BrokenConnection:
             with self._lock:
                 self._waiting.pop(call, None)
@@ -385,7 +390,7 @@ class _SharedConnection:
             if self._waiting.pop(call, None) is None or self.broken:
                 return
         try:
-            self._connection.send(CANCEL, number, call)
+            self._connection.send_soon(CANCEL, number, call)
         except BrokenConnection:
             return  # the reading thread sees it, too
 
@@ -396,17 +401,20 @@ class _SharedConnection:
             except BrokenConnection as error:
                 self._end(error)
                 return
-            with self._lock:
-                answered = self._waiting.pop(frame.call, None)
-            if answered is None:
-                continue
-            try:
-                answer = _answer(answered.method, frame)
-            except errors.OpError as error:
-                answered(error, None)
-            else:
-                answered(None, answer)
-            del frame, answered
+            self._pass_on(frame)
+            del frame  # and its arrays, while this thread waits
+
+    def _pass_on(self, frame: Frame) -> None:
+        with self._lock:
+            answered = self._waiting.pop(frame.call, None)
+        if answered is None:
+            return
+        try:
+            answer = _answer(answered.method, frame)
+        except errors.OpError as error:
+            answered(error, None)
+        else:
+            answered(None, answer)
 
     def _end(self, error: BaseException) -> None:
         with self._lock:

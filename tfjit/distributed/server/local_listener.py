@@ -301,14 +301,14 @@ class LocalCall(Call):
         data = as_bytes(answer)
         self._end()
         with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.connection.send(ANSWER, 0, self._number, data, self._parcel.arrays)
+            self._client.connection.send_soon(ANSWER, 0, self._number, data, self._parcel.arrays)
 
     def refuse(self, raised: BaseException) -> None:
         """Send an error."""
         self._end()
         error = public(raised)
         with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.connection.send(
+            self._client.connection.send_soon(
                 FAILURE, error.error_code & 0xFF, self._number, failure_message(error)
             )
 

@@ -52,7 +52,8 @@ def make_task(setup: TaskSetup) -> tuple[MasterInterface, WorkerInterface]:
     from tfjit.distributed.worker.worker import Worker
 
     worker = Worker(setup.task, setup.config, setup.peers)
-    return Master(setup.task, setup.peers, worker, setup.config), worker
+    master = Master(setup.task, setup.peers, worker, setup.config, channels=worker.channel)
+    return master, worker
 
 
 class Server:

@@ -34,7 +34,6 @@ class WorkerService:
             "DeleteWorkerSession": self.delete_worker_session,
             "RegisterGraph": self.register_graph,
             "DeregisterGraph": self.deregister_graph,
-            "CleanupGraph": self.cleanup_graph,
             "CleanupAll": self.cleanup_all,
             "MarkRecvFinished": self.mark_recv_finished,
             "Logging": lambda request, call: self._worker.logging(request),
@@ -44,7 +43,11 @@ class WorkerService:
 
     def waiting_methods(self) -> Mapping[str, WaitingMethod]:
         """Return the methods that hold no thread while they wait, by name."""
-        return {"RunGraph": self.run_graph, "RecvTensor": self.receive_tensor}
+        return {
+            "RunGraph": self.run_graph,
+            "RecvTensor": self.receive_tensor,
+            "CleanupGraph": self.cleanup_graph,
+        }
 
     def get_status(self, request: Any, call: Call) -> Any:
         """Return the devices of the task."""
@@ -95,12 +98,13 @@ class WorkerService:
         self._worker.deregister_graph(request.session_handle, request.graph_handle)
         return DeregisterGraphResponse()
 
-    def cleanup_graph(self, request: Any, call: Call) -> Any:
-        """Drop the values of a step."""
+    def cleanup_graph(self, request: Any, reply: Reply) -> Cancel:
+        """Drop the values of a step, which takes less time than the change to another thread."""
         from tfjit.protos import CleanupGraphResponse
 
         self._worker.cleanup_graph(request.step_id)
-        return CleanupGraphResponse()
+        reply.give(CleanupGraphResponse)
+        return _nothing
 
     def cleanup_all(self, request: Any, call: Call) -> Any:
         """Clear containers."""

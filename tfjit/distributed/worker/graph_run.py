@@ -42,6 +42,11 @@ class GraphRun(ABC):
         self._done: GraphDone | None = done
         self._lock = threading.Lock()
 
+    @property
+    def is_short(self) -> bool:
+        """Whether its work never waits, and takes less time than the change of threads."""
+        return False
+
     @abstractmethod
     def start(self) -> None:
         """Prepare the run. Raises the errors of faulty feeds and fetches."""

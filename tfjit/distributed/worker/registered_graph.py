@@ -72,10 +72,10 @@ class RegisteredGraph:
             for node in graph.op_nodes()
             if all(edge.dst == SINK for edge in graph.edges_out_of(node.name))
         )
-        stages, why = split(self.session)
+        stages, why, may_wait = split(self.session)
         self.staged: StagedGraph | None = None
         if stages and self.session.straight_line and self.session.stages:
-            self.staged = StagedGraph(self.session, stages, remote, send_keys)
+            self.staged = StagedGraph(self.session, stages, remote, send_keys, may_wait)
         elif self.targets:
             settings.say("executor", "graph %s: not in stages: %s", self.handle, why)
         self.whole = WholePlan(self.session, (), (), self.targets, ())

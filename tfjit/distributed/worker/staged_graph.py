@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tfjit.distributed.worker.graph_session import GraphSession
-from tfjit.framework.op_defs.op_traits import RUNS_FUNCTIONS
+from tfjit.framework.op_defs.op_traits import RECV, RUNS_FUNCTIONS
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.run_spec import parse_tensor_name
@@ -17,6 +18,8 @@ from tfjit.runtime.kernel_api.op_kernel import starts_stage
 from tfjit.runtime.plan.pipelined_plan import StagePlan
 
 _MAX_LIVE_PLANS: Final = 16
+_SHORT_S: Final = 3e-4
+_MAX_SHORT_STAGES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class GraphStage:
         self._session = session
         self.plan = None if of.stage is None else self._make_plan(of.stage, "")
         self.copies = of.stage is not None and of.stage.by_node
+        self.estimate_s = math.inf
         self._live: dict[frozenset[str], tuple[StagePlan | None, frozenset[str]]] = {}
 
     def _make_plan(self, stage: Stage, note: str) -> StagePlan:
@@ -117,6 +121,13 @@ class GraphStage:
         )
         return self._make_plan(part, ", some of its nodes dead")
 
+    def took(self, elapsed_s: float) -> None:
+        """Note the time of a run.
+
+        The thread may have waited for the interpreter, so one long run does not count in full.
+        """
+        self.estimate_s = min(elapsed_s, 2 * self.estimate_s)
+
     def plans(self) -> list[StagePlan]:
         """Return all plans of the stage."""
         made = [plan for plan, _ in list(self._live.values()) if plan is not None]
@@ -126,7 +137,7 @@ class GraphStage:
 class StagedGraph:
     """The stages of a registered graph.
 
-    starts: numbers of those that wait for nothing.
+    starts: numbers of those that wait for nothing. may_wait: some node may, for another step.
     """
 
     def __init__(
@@ -135,6 +146,7 @@ class StagedGraph:
         stages: Sequence[ReceiveStage],
         receives: Sequence[Receive],
         send_keys: Mapping[str, str],
+        may_wait: bool,
     ) -> None:
         remote = {receive.tensor: receive for receive in receives}
         self.stages = [
@@ -149,6 +161,13 @@ class StagedGraph:
                 self.waiting.setdefault(tensor, []).append(stage.number)
         self.receives = [receive for receive in receives if receive.tensor in self.waiting]
         self.starts = [stage.number for stage in self.stages if not stage.pending]
+        # few: where tasks share a process, stages may run within the sends of others
+        self._may_be_short = not may_wait and len(self.stages) <= _MAX_SHORT_STAGES
+
+    @property
+    def is_short(self) -> bool:
+        """Whether no stage ever waits, and all took little time lately."""
+        return self._may_be_short and sum(stage.estimate_s for stage in self.stages) < _SHORT_S
 
     def drop_plans(self) -> None:
         """Drop all compiled code; it is made again when it is used."""
@@ -157,8 +176,8 @@ class StagedGraph:
                 plan.drop_all()
 
 
-def split(session: GraphSession) -> tuple[list[ReceiveStage], str]:
-    """Return (stages of a session's graph, ""), or ([], the reason)."""
+def split(session: GraphSession) -> tuple[list[ReceiveStage], str, bool]:
+    """Return (stages of a session's graph, or none and the reason; whether a node may wait)."""
     graph = session.graph
     assert graph is not None
     functions = graph.functions
@@ -172,7 +191,9 @@ def split(session: GraphSession) -> tuple[list[ReceiveStage], str]:
             node.has_trait(RUNS_FUNCTIONS) or functions.called(node) is not None
         )
 
-    return split_by_receives(graph, waits)
+    stages, why = split_by_receives(graph, waits)
+    may_wait = any(waits(node) for node in graph.op_nodes() if not node.has_trait(RECV))
+    return stages, why, may_wait
 
 
 __all__ = ["GraphStage", "Receive", "StagedGraph", "split"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Any
 
@@ -39,6 +40,11 @@ class StagedRun(GraphRun):
         self._left = 0
         self._token: int | None = None
         self._dead: set[str] = set()
+
+    @property
+    def is_short(self) -> bool:
+        staged = self.graph.staged
+        return staged is not None and staged.is_short
 
     def start(self) -> None:
         """Ask for the tensors of other tasks. Call `work` behind it.
@@ -122,8 +128,10 @@ class StagedRun(GraphRun):
             if others:
                 self._hand_over()
             stage = self._staged.stages[number]
+            began_s = time.perf_counter()
             try:
                 self._run_stage(stage)
+                stage.took(time.perf_counter() - began_s)
             except BaseException as error:  # the caller gets it, by `done`
                 self.fail(error)
                 break

@@ -50,19 +50,22 @@ class StepThreads:
                     None, None, f"The worker already runs {self._count} steps at one time."
                 )
             self._count += 1
-        threading.Thread(target=self._work, args=(job,), name=self._name, daemon=True).start()
+            self._jobs.put(job)  # not an argument: a thread keeps its arguments as long as it lives
+        threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
     @property
     def count(self) -> int:
         """Return the number of threads."""
         return self._count
 
-    def _work(self, job: Callable[[], None] | None) -> None:
+    def _work(self) -> None:
+        job: Callable[[], None] | None = self._jobs.get()
         while job is not None:
             try:
                 job()
             except BaseException:  # a job reports its own errors: this is a fault in it
                 log.exception("a job of a worker failed")
+            job = None  # and the values of its step, while this thread waits
             with self._lock:
                 if self._closed:
                     break
@@ -89,3 +92,58 @@ class StepThreads:
             for _ in range(self._idle):
                 self._jobs.put(None)
             self._idle = 0
+
+
+class WaitingThread:
+    """The thread that waits for a run, and does the jobs of it meanwhile.
+
+    That saves the run the change to a thread of the pool and back. others: runs the jobs that come
+    while the thread is busy.
+    """
+
+    def __init__(self, others: Callable[[Callable[[], None]], None]) -> None:
+        self._others = others
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._waits = False
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run a job on the thread if it waits, else on another one."""
+        with self._lock:
+            waits, self._waits = self._waits, False
+            if waits:
+                self._jobs.put(job)
+        if not waits:
+            self._others(job)
+
+    def end(self) -> None:
+        """Let the thread go."""
+        self._jobs.put(None)
+
+    def work(self) -> None:
+        """Do jobs until `end` is called.
+
+        An interrupt leaves the jobs to other threads.
+        """
+        try:
+            while True:
+                with self._lock:
+                    self._waits = True
+                job = self._jobs.get()
+                if job is None:
+                    return
+                job()
+                del job
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._waits = False
+            left = []
+            while not self._jobs.empty():
+                left.append(self._jobs.get())
+        for job in left:
+            if job is not None:
+                self._others(job)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.protocol.deadlines import Deadlines
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
@@ -14,15 +16,14 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerInterface,
     WorkerSessionCall,
 )
-from tfjit.distributed.worker.deadlines import Deadlines
-from tfjit.distributed.worker.graph_run import GraphRun, given_up
+from tfjit.distributed.worker.graph_run import GraphRun, Submit, given_up
 from tfjit.distributed.worker.graph_session import graph_config
 from tfjit.distributed.worker.peers import Channels, Peers, addresses_of
 from tfjit.distributed.worker.request_ids import RequestIds
 from tfjit.distributed.worker.staged_run import StagedRun
 from tfjit.distributed.worker.step_log import StepLog
 from tfjit.distributed.worker.step_rendezvous import Steps
-from tfjit.distributed.worker.threads import StepThreads
+from tfjit.distributed.worker.threads import StepThreads, WaitingThread
 from tfjit.distributed.worker.whole_run import PartialRun, WholeRun
 from tfjit.distributed.worker.worker_session import WorkerSession
 from tfjit.framework import errors, settings
@@ -63,6 +64,10 @@ class Worker(WorkerInterface):
 
     def get_status(self) -> list[Any]:
         return self.devices.attributes()
+
+    def channel(self, address: str) -> Channel:
+        """Return the channel to a task, which lives as long as the worker."""
+        return self._channels.worker(address).channel
 
     # sessions
 
@@ -151,6 +156,10 @@ class Worker(WorkerInterface):
         except errors.OpError as error:
             done(error, None)
             return _nothing
+        if run.is_short:
+            run.submit = _at_once  # takes less time than the change of threads
+            _start(run)
+            return lambda: run.cancel(given_up())
         try:
             self._threads.submit(lambda: _start(run))
         except errors.OpError as error:
@@ -162,18 +171,17 @@ class Worker(WorkerInterface):
         if call.is_partial:
             return super().run_graph(call)
         self._check_run(call)
-        over = threading.Lock()
-        over.acquire()
+        here = WaitingThread(self._threads.submit)
         outcome: list[Any] = []
 
         def done(error: BaseException | None, result: GraphResult | None) -> None:
             outcome[:] = error, result
-            over.release()
+            here.end()
 
-        run = self._new_run(call, done)
+        run = self._new_run(call, done, here.submit)
         try:
             _start(run)
-            over.acquire()
+            here.work()
         except BaseException:  # an interrupt
             run.cancel(given_up())
             raise
@@ -193,8 +201,11 @@ class Worker(WorkerInterface):
             f'graph_handle: "{call.graph}" step_id: {call.step_id} request_id: {call.request_id}',
         )
 
-    def _new_run(self, call: GraphCall, done: GraphDone) -> GraphRun:
-        """Return a run that is counted in its step and graph."""
+    def _new_run(self, call: GraphCall, done: GraphDone, submit: Submit | None = None) -> GraphRun:
+        """Return a run that is counted in its step and graph.
+
+        submit: runs its later parts, by default the worker's threads.
+        """
         session = self._session(call.session)
         graph = session.graph(call.graph)
         try:
@@ -220,7 +231,7 @@ class Worker(WorkerInterface):
             or options.report_tensor_allocations_upon_oom
         )
         kind = WholeRun if graph.staged is None or observed or call.is_partial else StagedRun
-        run = kind(graph, call, step, session.cancellation, over, self._threads.submit)
+        run = kind(graph, call, step, session.cancellation, over, submit or self._threads.submit)
         if call.deadline_s is not None:
             number = self._deadlines.add(call.deadline_s, lambda: run.cancel(_too_late()))
         return run
@@ -344,6 +355,10 @@ def _start(run: GraphRun) -> None:
         run.finish(None)
         return
     run.work()
+
+
+def _at_once(job: Callable[[], None]) -> None:
+    job()
 
 
 def _nothing() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
-from tfjit.distributed.worker.deadlines import Deadlines
+import pytest
+
+from tfjit.distributed.protocol import deadlines as deadlines_module
+from tfjit.distributed.protocol.deadlines import Deadlines
 
 
 def test_the_earliest_comes_first_and_removed_ones_do_not_come() -> None:
@@ -19,7 +22,8 @@ def test_the_earliest_comes_first_and_removed_ones_do_not_come() -> None:
     deadlines.remove(gone)
 
 
-def test_the_thread_ends_and_starts_again() -> None:
+def test_the_thread_ends_and_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines_module, "_IDLE_S", 0.01)
     deadlines = Deadlines()
     for _ in range(2):
         number = deadlines.add(60, lambda: None)

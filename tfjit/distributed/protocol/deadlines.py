@@ -7,6 +7,10 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
+
+_IDLE_S: Final = 10.0
+_MAX_GONE: Final = 100
 
 Expired = Callable[[], None]
 
@@ -14,7 +18,7 @@ Expired = Callable[[], None]
 class Deadlines:
     """Functions that are called at a time, on one thread.
 
-    The thread lives while there are any. Functions must not wait.
+    The thread ends when there has been none for a while. Functions must not wait.
     """
 
     def __init__(self) -> None:
@@ -42,7 +46,10 @@ class Deadlines:
         with self._changed:
             self._live.pop(number, None)
             if not self._live:
-                self._changed.notify()
+                self._entries.clear()
+            elif len(self._entries) > 2 * len(self._live) + _MAX_GONE:
+                self._entries = [entry for entry in self._entries if entry[1] in self._live]
+                heapq.heapify(self._entries)
 
     def _work(self) -> None:
         while True:
@@ -50,9 +57,11 @@ class Deadlines:
                 while self._live and self._entries[0][1] not in self._live:
                     heapq.heappop(self._entries)
                 if not self._live:
-                    self._entries.clear()
-                    self._runs = False
-                    return
+                    self._changed.wait(_IDLE_S)
+                    if not self._live:
+                        self._runs = False
+                        return
+                    continue
                 at, number = self._entries[0]
                 left = at - time.monotonic()
                 if left > 0:
