@@ -26,7 +26,7 @@ log: Final = logging.getLogger("tfjit.distributed")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a client graph is made for.
+    """The signature and options of a client graph.
 
     feeds, fetches, targets: names, sorted. connections: of a callable.
     """

@@ -110,7 +110,10 @@ class RunningStep:
             raise self._error.restated(self._error.message)
 
     def _stop(self, error: errors.OpError) -> None:
-        """Cancel the parts from outside; a step that has failed keeps its error."""
+        """Cancel the parts from outside.
+
+        A step that has failed keeps its error.
+        """
         with self._lock:
             if self._error is None:
                 self._error, self._rank = error, _FROM_OUTSIDE

@@ -90,7 +90,9 @@ class Channel:
         self._calls: dict[tuple[str, str], Any] = {}
 
     def local(self) -> LocalChannel | None:
-        """Return the channel to the task if it is on this host, None to go through gRPC.
+        """Return the channel to a task of this host.
+
+        None: calls go through gRPC.
 
         A task that is not found is looked for again after a second.
         """
@@ -190,7 +192,9 @@ class Channel:
         done: Answered,
         timeout_s: float | None = None,
     ) -> Cancel:
-        """Send a request; `done` gets the answer on a thread of the channel.
+        """Send a request.
+
+        `done` gets the answer on a thread of the channel.
 
         Returns a function that gives the call up: `done` then gets CancelledError.
         """

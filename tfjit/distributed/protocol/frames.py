@@ -81,7 +81,7 @@ class Connection:
     # the probe of shared memory, in both directions
 
     def offer_block(self) -> BlockName | None:
-        """Return a block by which the other end finds out whether it can read blocks."""
+        """Return a block for the other end to try, or None."""
         if not is_supported():
             return None
         try:
@@ -151,7 +151,7 @@ class Connection:
         self._send_rest(frame)
 
     def _send_rest(self, left: list[bytes | memoryview]) -> None:
-        """Send what is left of a frame, and release the lock, which is held."""
+        """Send the rest of a frame, and release the held lock."""
         try:
             self._write(left)
         except BrokenConnection:
@@ -184,7 +184,7 @@ class Connection:
         return [b"".join((header, *described, message)), *buffers]
 
     def _share(self, flat: np.ndarray) -> BlockName | None:
-        """Return the block with a copy of the bytes, or None to send them."""
+        """Return a block with the bytes; None to send them."""
         if not self.shares_memory or flat.nbytes < MIN_BYTES or self._exporter is None:
             return None
         try:
@@ -215,7 +215,9 @@ class Connection:
         self._send_notices()
 
     def _send_notices(self) -> None:
-        """Send what is due on blocks, unless another thread sends; that one goes on with it.
+        """Send what is due on blocks.
+
+        A thread that sends already does it.
 
         Runs wherever an array dies, in a thread that may hold the lock, so it never waits.
         """

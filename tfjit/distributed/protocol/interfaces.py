@@ -24,7 +24,7 @@ Cancel = Callable[[], None]
 
 @dataclass(slots=True)
 class StepCall:
-    """A step, or a part of one, that a client asks a master for.
+    """A client's request for a step, or a part of one.
 
     feeds: (tensor name, value). options: RunOptions or None. partial_run: the handle of a step that
     is fed and fetched in parts, or "". request_id: 0, or unique among the calls of all clients.
@@ -77,7 +77,7 @@ class MasterInterface(ABC):
         targets: Sequence[str],
         request_id: int = 0,
     ) -> str:
-        """Return the handle of a step that is fed and fetched in parts."""
+        """Return the handle of a step in parts."""
 
     @abstractmethod
     def close_session(self, session: str) -> None:
@@ -122,7 +122,7 @@ class MasterInterface(ABC):
 
 @dataclass(slots=True)
 class GraphCall:
-    """A run of a registered graph, which a master asks a worker for.
+    """A master's request to run a registered graph.
 
     feeds: the client's, by rendezvous key. fetches: keys of the client's fetches. options:
     ExecutorOpts or None. is_partial: feeds and fetches are a part of the step's;
@@ -249,7 +249,7 @@ class WorkerInterface(ABC):
 
     @abstractmethod
     def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
-        """Ask for a tensor that the task sends in a step; never waits."""
+        """Ask for a tensor of a step; never waits."""
 
     def logging(self, request: Any) -> Any:
         """Keep or return the record of steps: LoggingRequest to LoggingResponse.

@@ -2,8 +2,8 @@
 
 A task that listens at a port also listens at an abstract Unix socket named after the port. A caller
 of the same user that finds it there need not go through gRPC. `call` takes a connection for itself,
-so that the answer arrives on the caller's thread; calls that are started share one connection with a
-thread that reads. Arrays travel beside the messages (`parcels.py`, `frames.py`).
+so that the answer arrives on the caller's thread; calls that are started share one connection with
+a thread that reads. Arrays travel beside the messages (`parcels.py`, `frames.py`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NUMBERS: Final = method_numbers()
 
 
 def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]:
-    """Exchange what both ends say of themselves; find out whether they share memory.
+    """Exchange greetings; find out whether the ends share memory.
 
     Raises BrokenConnection where the other end is none of tfjit's of this version and user.
     """
@@ -94,7 +94,7 @@ def _read_hello(connection: Connection) -> dict[str, Any]:
 
 
 def is_local(host: str, bound: str) -> bool:
-    """Return whether a host's name leads to a server that is bound to an address of this host.
+    """Return whether a host's name leads to a server here.
 
     bound: the address of the server's interface, or "" or "0.0.0.0" for all.
     """
@@ -229,7 +229,10 @@ class LocalChannel:
         done: Answered,
         timeout_s: float | None = None,
     ) -> Cancel:
-        """Send a request; `done` gets the answer on a thread of the channel."""
+        """Send a request.
+
+        `done` gets the answer on a thread of the channel.
+        """
         number, call = _NUMBERS[service, method], next(self._calls)
         answered = _Once(done, method, timeout_s)
         try:
@@ -316,7 +319,7 @@ def failure_message(error: errors.OpError) -> bytes:
 
 
 class _Once:
-    """Pass the first answer on; answer with an error when the time is over."""
+    """Pass the first answer on, or an error at the deadline."""
 
     def __init__(self, done: Answered, method: str, timeout_s: float | None) -> None:
         self._done: Answered | None = done
@@ -351,7 +354,7 @@ class _Once:
 
 
 class _SharedConnection:
-    """A connection of many calls at once, and the thread that reads its answers."""
+    """A connection of many calls, and its reading thread."""
 
     def __init__(
         self, connection: Connection, unavailable: Callable[[BaseException], errors.OpError]

@@ -28,7 +28,7 @@ _IDLE_BYTES: Final = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class BlockName:
-    """A block as its owner names it: open file, number and size in bytes."""
+    """A block's open file, number and size in bytes."""
 
     file: int
     number: int
@@ -76,7 +76,7 @@ class Exporter:
         self._closed = False
 
     def put(self, array: np.ndarray) -> BlockName:
-        """Copy an array into a block that the other process may read until it releases it.
+        """Copy an array into a block for the other process.
 
         Raises OSError without memory, ValueError when the exporter is closed.
         """
@@ -147,7 +147,7 @@ class Importer:
         self._maps: dict[int, mmap.mmap] = {}
 
     def get(self, name: BlockName, size: int) -> np.ndarray:
-        """Return the first bytes of a block as an array, which may be written.
+        """Return the first bytes of a block as a writable array.
 
         Raises OSError where the block cannot be mapped, ValueError for a size beyond it.
         """

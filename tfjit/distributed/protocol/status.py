@@ -27,7 +27,7 @@ def of_exception(error: BaseException) -> errors.OpError:
 
 
 def short_message(error: errors.OpError) -> str:
-    """Return the message of an error in a length that a status can carry."""
+    """Return an error's message, cut to the length of a status."""
     encoded = error.message.encode(errors="replace")  # a name may have lone surrogates
     if len(encoded) * 3 > MAX_MESSAGE:
         length = 0

@@ -46,12 +46,14 @@ def fill(proto: Any, value: Any) -> None:
 
 
 def _array(value: Any) -> np.ndarray:
-    """Return a scalar in the form of a run's results as an array."""
+    """Return a scalar of a run's results as an array."""
     return np.array(value, object if isinstance(value, (bytes, str)) else None)
 
 
 def from_proto(proto: Any) -> Any:
-    """Return the value of a TensorProto; an array may be a read-only view of its bytes.
+    """Return the value of a TensorProto.
+
+    An array may be a read-only view of its bytes.
 
     Raises InvalidArgumentError for contents that do not fit the shape.
     """
@@ -71,7 +73,10 @@ def _about(number: int, shape: tuple[int, ...]) -> bytes:
 
 
 def tensor_parts(value: Any) -> list[Any]:
-    """Return the bytes of a value's TensorProto in parts; an array's elements are a view of it."""
+    """Return the bytes of a value's TensorProto in parts.
+
+    An array's elements are a view of it.
+    """
     if isinstance(value, np.ndarray) and value.size and value.dtype.isnative:
         number = dtypes.as_dtype(value.dtype).as_datatype_enum
         if number in CONTENT_TYPES:
@@ -156,7 +161,7 @@ def decode_received(data: bytes) -> tuple[Any, bool]:
 
 
 def from_content(described: Any, data: bytes, first: int, end: int) -> Any:
-    """Return the value of a TensorProto whose content is a part of the data.
+    """Return the value of a TensorProto with content in the data.
 
     An array is a read-only view of the data. Raises InvalidArgumentError for a content that does
     not fit the shape.

@@ -33,7 +33,9 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (field and wire type, start, start and end of the value) of a message's fields.
+    """Yield the fields of a message.
+
+    Each is (number and wire type, start, start and end of the value).
 
     A value of a fixed size or variable length is its bytes. Raises IndexError for bytes that are no
     message.

@@ -1,4 +1,4 @@
-"""Answer the calls of other processes on this host through a Unix socket.
+"""Answer calls of this host's processes through a Unix socket.
 
 The client's end is `protocol/local_channel.py`.
 """
@@ -81,7 +81,10 @@ class LocalListener:
         blocking: Mapping[str, Mapping[str, Method]],
         waiting: Mapping[str, Mapping[str, WaitingMethod]],
     ) -> None:
-        """Answer calls from now on. blocking, waiting: the methods by service and name."""
+        """Answer calls from now on.
+
+        blocking, waiting: the methods by service and name.
+        """
         numbers = method_numbers()
         for service, found in blocking.items():
             for name, method in found.items():
@@ -250,7 +253,7 @@ class LocalCall(Call):
         return not self._gone
 
     def when_gone(self, function: Callable[[], None]) -> None:
-        """Run a function once the client has gone, unless the call is over by then."""
+        """Run a function once the client has gone during the call."""
         client = self._client
         with client.lock:
             gone = self._gone
@@ -314,14 +317,14 @@ class LocalCall(Call):
 
 
 class LocalReply(LocalCall, Reply):
-    """The answer to a call of a client on this host, given once, from any thread."""
+    """The answer to a local call, given once, from any thread."""
 
     def __init__(self, client: _Client, frame: Frame) -> None:
         LocalCall.__init__(self, client, frame)
         self._given = threading.Lock()
 
     def give(self, encode: Callable[[], Any]) -> None:
-        """Send the message that a function returns, or the error that it raises."""
+        """Send a function's message, or the error that it raises."""
         with self._given:
             if self.is_over:
                 return

@@ -32,7 +32,7 @@ log = logging.getLogger("tfjit.server")
 
 @dataclass(frozen=True, slots=True)
 class TaskSetup:
-    """What a task's master and worker start with.
+    """The arguments of a task's master and worker.
 
     task: "/job:worker/replica:0/task:1". peers: task -> "host:port" of the whole cluster. config:
     ConfigProto, the default of sessions and the task's devices.

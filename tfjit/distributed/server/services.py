@@ -77,7 +77,7 @@ class Services:
         self._local = None if credentials is not None else self._listen_beside(host)
 
     def _listen_beside(self, host: str) -> LocalListener | None:
-        """Return the listener for clients on this host, None where there can be none.
+        """Return the listener for clients on this host, or None.
 
         With TLS there is none: its clients are to show their certificates.
         """

@@ -99,7 +99,10 @@ class WorkerService:
         return DeregisterGraphResponse()
 
     def cleanup_graph(self, request: Any, reply: Reply) -> Cancel:
-        """Drop the values of a step, which takes less time than the change to another thread."""
+        """Drop the values of a step.
+
+        It takes less time than the change to another thread.
+        """
         from tfjit.protos import CleanupGraphResponse
 
         self._worker.cleanup_graph(request.step_id)
@@ -190,6 +193,6 @@ def _graph_answer(reply: Reply, error: BaseException | None, result: GraphResult
         answer.partition_graph.extend(result.partition_graphs)
     else:
         failed = of_exception(error or errors.InternalError(None, None, "RunGraph gave nothing."))
-        answer.status_code = failed.error_code  # type: ignore[assignment]  # the stub wants the enum
+        answer.status_code = failed.error_code  # type: ignore[assignment]
         answer.status_error_message = failed.message
     return answer

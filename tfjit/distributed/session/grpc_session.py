@@ -1,4 +1,7 @@
-"""The session on a cluster: it keeps a graph at a master, which plans and runs it."""
+"""The session on a cluster.
+
+It keeps a graph at a master, which plans and runs it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ _END_S: Final = 5.0
 
 
 class GrpcSession(SessionInterface):
-    """A session whose graph is planned and run by the master at a target "grpc://host:port".
+    """A session whose graph a master plans and runs.
+
+    Its target is "grpc://host:port".
 
     A master of this process is called without gRPC. Raises InvalidArgumentError for a target that
     names no host and port, UnavailableError for one that cannot be reached, UnimplementedError
@@ -115,7 +120,10 @@ class GrpcSession(SessionInterface):
         return [self._owned(value) for value in values]
 
     def _owned(self, value: Any) -> Any:
-        """Return a fetched value as the caller's own: a scalar, or an array to write to."""
+        """Return a fetched value as the caller's own.
+
+        It is a scalar, or an array that may be written.
+        """
         if not isinstance(value, np.ndarray):
             return value
         if not value.ndim:
@@ -128,7 +136,7 @@ class GrpcSession(SessionInterface):
         return made
 
     def _fed(self, value: Any) -> Any:
-        """Return a feed's value: a master of this process gets a copy, which the caller keeps."""
+        """Return a feed's value; a master of this process gets a copy."""
         if isinstance(value, DeviceTensor):
             return value.numpy()
         if self._channel is None and isinstance(value, np.ndarray):
@@ -272,7 +280,9 @@ class GrpcSession(SessionInterface):
         return [*local, *remote]
 
     def close(self) -> None:
-        """End the session at the master, which cancels its steps; closing twice is fine.
+        """End the session at the master, which cancels its steps.
+
+        Closing twice is fine.
 
         Raises AbortedError where the master does not know the session any more, UnavailableError
         where it cannot be reached.
@@ -293,7 +303,10 @@ class GrpcSession(SessionInterface):
         self._recycler.clear()
 
     def after_fork(self) -> None:
-        """Reset the locks in a forked child, which can only drop the session."""
+        """Reset the locks in a forked child.
+
+        It can only drop the session.
+        """
         self._idle = threading.Condition()
         self._graph_lock = threading.Lock()
         self._recycler.after_fork()
@@ -324,7 +337,10 @@ class GrpcSessionFactory(SessionFactory):
 
 
 def _master_of(target: str, timeout_ms: int) -> tuple[Channel | None, MasterInterface]:
-    """Return (channel, master) of a target; None for a master of this process."""
+    """Return (channel or None, master) of a target.
+
+    A master of this process has no channel.
+    """
     address = address_of(target)
     local = local_tasks.find_master(address)
     if local is not None:
@@ -351,7 +367,7 @@ def _check_options(options: SessionOptions) -> None:
 
 
 def _graph_def(graph_def: Any = None) -> Any:
-    """Return a GraphDef of tfjit or TensorFlow as tfjit's; an empty one for None."""
+    """Return a GraphDef as tfjit's; an empty one for None."""
     from tfjit.protos import GraphDef
 
     if graph_def is None:
@@ -362,7 +378,7 @@ def _graph_def(graph_def: Any = None) -> Any:
 
 
 def _with_limit(options: Any, timeout_ms: int) -> Any:
-    """Return RunOptions with the session's time limit where they have none of their own."""
+    """Return RunOptions, with the session's time limit by default."""
     if timeout_ms <= 0 or (options is not None and options.timeout_in_ms):
         return options
     from tfjit.protos import RunOptions
@@ -375,7 +391,7 @@ def _with_limit(options: Any, timeout_ms: int) -> Any:
 
 
 def _repeated(values: list[Any], names: Sequence[str], fetches: Sequence[str]) -> list[Any]:
-    """Return the values of unique names for fetches that may name one twice."""
+    """Return the values for fetches that may name one twice."""
     if len(names) == len(fetches):
         return values
     found = dict(zip(names, values, strict=True))

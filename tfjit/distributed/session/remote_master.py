@@ -49,7 +49,10 @@ class RemoteMaster(MasterInterface):
     def _run(
         self, method: str, request: bytes, timeout_ms: int, cancellation: CancellationManager | None
     ) -> bytes:
-        """Return the answer to a request for a step, which has a time limit of its own or none."""
+        """Return the answer to a request for a step.
+
+        timeout_ms: the step's limit; 0 for the session's.
+        """
         limit = timeout_ms / 1000 if timeout_ms > 0 else self._timeout_s
         try:
             return bytes(self.channel.call(MASTER, method, request, limit, cancellation))
@@ -64,7 +67,7 @@ class RemoteMaster(MasterInterface):
         timeout_ms: int,
         cancellation: CancellationManager | None,
     ) -> Parcel:
-        """Return the answer to a request for a step, as `_run` does, with arrays beside both."""
+        """Return the answer to a step's request with arrays beside both."""
         limit = timeout_ms / 1000 if timeout_ms > 0 else self._timeout_s
         try:
             return local.call(MASTER, method, request, limit, cancellation)

@@ -1,4 +1,4 @@
-"""The bytes of requests that feed, and the values in the answers to them.
+"""Requests that feed and their answers, as bytes and values.
 
 A large feed is copied once, into the request. A large fetched value is a view of the answer.
 """
@@ -34,7 +34,7 @@ _LARGE: Final = 1 << 16
 def _head(
     session: str, fetches: tuple[str, ...], targets: tuple[str, ...], options: bytes, handle: str
 ) -> bytes:
-    """Return the bytes of all of a RunStepRequest that the runs of a signature share."""
+    """Return the bytes that a signature's RunStepRequests share."""
     from tfjit.protos import RunOptions, RunStepRequest
 
     return RunStepRequest(

@@ -44,7 +44,7 @@ class GraphRun(ABC):
 
     @property
     def is_short(self) -> bool:
-        """Whether its work never waits, and takes less time than the change of threads."""
+        """Return whether its work is short and never waits."""
         return False
 
     @abstractmethod

@@ -166,7 +166,7 @@ class StagedGraph:
 
     @property
     def is_short(self) -> bool:
-        """Whether no stage ever waits, and all took little time lately."""
+        """Return whether no stage ever waits, and all took little time lately."""
         return self._may_be_short and sum(stage.estimate_s for stage in self.stages) < _SHORT_S
 
     def drop_plans(self) -> None:
@@ -177,7 +177,10 @@ class StagedGraph:
 
 
 def split(session: GraphSession) -> tuple[list[ReceiveStage], str, bool]:
-    """Return (stages of a session's graph, or none and the reason; whether a node may wait)."""
+    """Return a session graph's stages.
+
+    The result is (stages, or none and the reason; whether a node may wait).
+    """
     graph = session.graph
     assert graph is not None
     functions = graph.functions

@@ -95,7 +95,7 @@ class StepThreads:
 
 
 class WaitingThread:
-    """The thread that waits for a run, and does the jobs of it meanwhile.
+    """The thread that waits for a run and does its jobs.
 
     That saves the run the change to a thread of the pool and back. others: runs the jobs that come
     while the thread is busy.
@@ -108,7 +108,7 @@ class WaitingThread:
         self._waits = False
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run a job on the thread if it waits, else on another one."""
+        """Run a job on the thread if it waits, or another."""
         with self._lock:
             waits, self._waits = self._waits, False
             if waits:

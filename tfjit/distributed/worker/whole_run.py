@@ -132,7 +132,8 @@ class PartialRun:
     def part(self, call: GraphCall, done: GraphDone) -> Cancel:
         """Feed and fetch a part.
 
-        `done` gets the fetches, or the error of the step. Returns a function that cancels the step unless the part is over.
+        `done` gets the fetches, or the error of the step. Returns a function that cancels the step
+        unless the part is over.
         """
         waits = True
 

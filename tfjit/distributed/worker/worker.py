@@ -66,7 +66,7 @@ class Worker(WorkerInterface):
         return self.devices.attributes()
 
     def channel(self, address: str) -> Channel:
-        """Return the channel to a task, which lives as long as the worker."""
+        """Return the channel to a task; the worker keeps it."""
         return self._channels.worker(address).channel
 
     # sessions
