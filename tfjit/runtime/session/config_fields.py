@@ -42,7 +42,9 @@ def _toggle(field: str) -> Effect:
 
 _PARTS: Final = _none("a message; see its own fields")
 _GPU: Final = _none("sessions have no GPU devices yet")
-_REMOTE: Final = _none("sessions run in this process; remote ones are not there yet")
+_CHANNELS: Final = _none("tfjit chooses its channels: one a task, and a local one on the same host")
+_COORDINATION: Final = _none("there is no coordination service")
+_CLUSTER: Final = _acts("of cluster_def: the tasks of a cluster and their addresses")
 _COLLECTIVE: Final = _none("there are no collective operations")
 _XLA: Final = _none("Numba compiles, not XLA")
 _MLIR: Final = _none("the passes are tfjit's own, not MLIR's")
@@ -66,7 +68,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "not pay; moves are logged (tfjit.placement)"
         ),
         "device_filters": _acts(
-            "must be device names; local devices are never hidden, and there are no others"
+            "must be device names; on a cluster, tasks that none admits are left out; the devices of "
+            "this process are never hidden"
         ),
         "inter_op_parallelism_threads": _acts(
             "threads of the process's pool (the first session's number counts) or of the "
@@ -90,13 +93,15 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "of threads of its runs together, callers' among them"
         ),
         "rpc_options": _PARTS,
-        "cluster_def": _REMOTE,
+        "cluster_def": _acts("on a cluster: its tasks take the place of the server's own"),
         "isolate_session_state": _acts(
             "the session has separate variables and queues even where it is given a "
-            "session_resource"
+            "session_resource, or on the workers of a cluster"
         ),
         "experimental": _PARTS,
-        "share_cluster_devices_in_session": _REMOTE,
+        "share_cluster_devices_in_session": _acts(
+            "on a cluster: workers are told the devices of all tasks"
+        ),
         "pluggable_device_options": _none("there are no pluggable devices"),
         "session_handle": _acts(
             "tfjit's own (200): the client names its session: in thread names and timelines, and "
@@ -126,16 +131,20 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "alone, control flow and reference variables included; any other is NotFoundError at "
             "the first run"
         ),
-        "recv_buf_max_chunk": _REMOTE,
+        "recv_buf_max_chunk": _COLLECTIVE,
         "use_numa_affinity": _none("memory and threads are placed by the operating system"),
         "collective_deterministic_sequential_execution": _COLLECTIVE,
         "collective_nccl": _COLLECTIVE,
-        "share_session_state_in_clusterspec_propagation": _REMOTE,
+        "share_session_state_in_clusterspec_propagation": _acts(
+            "on a cluster with cluster_def: the session shares the workers' variables and queues"
+        ),
         "disable_thread_spinning": _acts(
             "helpers that share a kernel's work sleep at once when there is no work, instead of "
             "looking for more"
         ),
-        "share_cluster_devices_in_session": _REMOTE,
+        "share_cluster_devices_in_session": _acts(
+            "on a cluster: workers are told the devices of all tasks"
+        ),
         "session_metadata": _acts(
             "name and version of the session, in RunMetadata; a version below 0, or one that an "
             "open session of the name has, is InvalidArgumentError"
@@ -190,9 +199,9 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "poll_for_error_from_service_at_startup",
             "cluster_register_with_barrier",
         ),
-        _REMOTE,
+        _COORDINATION,
     ),
-    "CoordinatedJob": {"name": _REMOTE, "num_tasks": _REMOTE},
+    "CoordinatedJob": {"name": _COORDINATION, "num_tasks": _COORDINATION},
     "ThreadPoolOptionProto": {
         "num_threads": _acts("threads of the pool; 0: the number of inter_op_parallelism_threads"),
         "global_name": _acts(
@@ -209,10 +218,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "disable_session_connection_sharing",
             "num_channels_per_target",
         ),
-        _REMOTE,
+        _CHANNELS,
     ),
-    "ClusterDef": {"job": _REMOTE},
-    "JobDef": {"name": _REMOTE, "tasks": _REMOTE},
+    "ClusterDef": {"job": _CLUSTER},
+    "JobDef": {"name": _CLUSTER, "tasks": _CLUSTER},
     "JobDef.TasksEntry": {"key": _MAP, "value": _MAP},
     "GPUOptions": dict.fromkeys(
         (
