@@ -24,6 +24,7 @@ from tests.distributed.master.tensorflow_cluster import (
     tensorflow_master,
     tf1,
 )
+from tests.runtime.covering import covers
 from tfjit import protos
 from tfjit.distributed.master.master import Master
 from tfjit.distributed.protocol.interfaces import StepCall
@@ -454,6 +455,7 @@ def test_concurrent_steps_of_one_session(master: Master, graph: Any) -> None:
         np.testing.assert_array_equal(found[number], [2 * number + 2, 2 * number + 4])
 
 
+@covers("ConfigProto.cluster_def", "ClusterDef.job", "JobDef.name", "JobDef.tasks")
 def test_a_session_with_a_cluster_of_its_own(master: Master, graph: Any) -> None:
     listed = list(addresses().values())
     cluster = protos.ClusterDef(job=[protos.JobDef(name="k", tasks={0: listed[0], 3: listed[1]})])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.distributed.master.fake_workers import FakeCluster, devices_of, zeros
+from tests.runtime.covering import covers
 from tfjit import protos
 from tfjit.distributed.master.client_graph import ClientGraph, signature_of
 from tfjit.distributed.master.master_session import MasterSession
@@ -90,6 +91,10 @@ def test_partitions_of_a_step_on_two_tasks(cluster: FakeCluster) -> None:
     settle(lambda: other.log[-1] == "CleanupGraph")
 
 
+@covers(
+    "ConfigProto.share_cluster_devices_in_session",
+    "ConfigProto.Experimental.share_cluster_devices_in_session",
+)
 def test_worker_sessions(cluster: FakeCluster) -> None:
     config = protos.ConfigProto(isolate_session_state=True, share_cluster_devices_in_session=True)
     handle = cluster.session(config)

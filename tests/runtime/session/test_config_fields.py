@@ -5,6 +5,7 @@ TensorFlow where it acts too.
 from __future__ import annotations
 
 import gc
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ def walk(*messages: Any) -> list[Any]:
 
 def test_every_field_that_acts_has_a_test(root: Path) -> None:
     shown: set[str] = set()
-    for path in (root / "tests" / "runtime").rglob("test_*.py"):
+    paths = [(root / "tests" / layer).rglob("test_*.py") for layer in ("runtime", "distributed")]
+    for path in itertools.chain.from_iterable(paths):
         for call in re.findall(
             r"^@covers\((.*?)\)$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
         ):

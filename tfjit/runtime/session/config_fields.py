@@ -109,9 +109,9 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "AlreadyExistsError"
         ),
         "tensor_fuse": _none(
-            "tfjit's own (201): for sessions on a cluster, which are not there yet, to pack small "
-            "tensors into one transfer; the transfers between local devices hand over an address "
-            "and have nothing to pack"
+            "tfjit's own (201): to pack small tensors into one transfer between tasks, which is "
+            "not there; the transfers between local devices hand over an address and have nothing "
+            "to pack"
         ),
         "global_io_parallelism_threads": _acts(
             "tfjit's own (202): threads of the pool for work on files (checkpoints written, read "
