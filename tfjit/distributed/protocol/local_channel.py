@@ -146,6 +146,7 @@ class LocalChannel:
         shares_calls: it will have several calls at once.
         """
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = None
         try:
             made.settimeout(_HELLO_S)
             made.connect(socket_name(self._port))
@@ -156,6 +157,8 @@ class LocalChannel:
             made.settimeout(None)
         except (OSError, BrokenConnection) as error:
             made.close()
+            if connection is not None:
+                connection.close()  # with its block
             raise BrokenConnection(str(error)) from None
         return connection
 
@@ -260,16 +263,27 @@ class LocalChannel:
             None, None, f"{error}\nThe task at {self.address} cannot be reached."
         )
 
+    def retire(self) -> None:
+        """Disconnect when the calls that wait are over: another channel takes the place."""
+        shared = self._end()
+        if shared is not None:
+            shared.retire()
+
     def close(self) -> None:
         """Cancel all calls and disconnect."""
+        shared = self._end()
+        if shared is not None:
+            shared.close()
+
+    def _end(self) -> _SharedConnection | None:
+        """Close idle connections, take no more calls; return the connection of many calls."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
             shared = self._shared
         for connection in idle:
             connection.close()
-        if shared is not None:
-            shared.close()
+        return shared
 
 
 def _nothing() -> None:
@@ -355,6 +369,7 @@ class _SharedConnection:
         self._unavailable = unavailable
         self._lock = threading.Lock()
         self._waiting: dict[int, _Once] = {}
+        self._retired = False
         self.broken = False
         threading.Thread(target=self._read, name="tfjit-answers", daemon=True).start()
 
@@ -398,6 +413,9 @@ class _SharedConnection:
                 return
             with self._lock:
                 answered = self._waiting.pop(frame.call, None)
+                is_last = self._retired and not self._waiting
+            if is_last:
+                self._connection.close()
             if answered is None:
                 continue
             try:
@@ -415,6 +433,14 @@ class _SharedConnection:
         self._connection.close()
         for answered in waiting:
             answered(self._unavailable(error), None)
+
+    def retire(self) -> None:
+        """End the connection behind the last answer."""
+        with self._lock:
+            self._retired = True
+            is_over = not self._waiting
+        if is_over:
+            self._connection.close()
 
     def close(self) -> None:
         """End the connection; waiting calls get an error."""
