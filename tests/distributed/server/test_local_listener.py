@@ -249,6 +249,23 @@ def test_strangers_leave_no_descriptors(served: Task) -> None:
     until(lambda: descriptors() <= before)
 
 
+def test_closed_channels_leave_no_descriptors(served: Task) -> None:
+    """At once: an idle server has no garbage collections."""
+    local(served)
+    time.sleep(0.05)
+    before = descriptors()
+    gc.disable()
+    try:
+        for _ in range(5):
+            channel = Channel(served.channel.address)
+            channel.call(WORKER, "GetStatus", protos.GetStatusRequest())
+            channel.close()
+            del channel
+        until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    finally:
+        gc.enable()
+
+
 def test_nothing_listens() -> None:
     with pytest.raises(NotLocal):
         LocalChannel("localhost:1")
