@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import os
 import socket
 import threading
 import time
@@ -201,6 +203,67 @@ def test_a_server_that_goes_and_comes_again() -> None:
     finally:
         again.close()
         channel.close()
+
+
+def descriptors() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_lost_tasks_leave_no_descriptors() -> None:
+    """Neither connections nor blocks of memory, at either end."""
+    served = Task()
+    channel = Channel(served.channel.address)
+    try:
+        counts = []
+        for _ in range(4):
+            assert len(channel.call(WORKER, "GetStatus", protos.GetStatusRequest()).ListFields())
+            done = threading.Event()
+            channel.start(
+                WORKER, "CleanupAll", protos.CleanupAllRequest(), lambda *_, done=done: done.set()
+            )
+            assert done.wait(10)
+            local_one = channel.local()
+            assert local_one is not None
+            local_one.broken = True  # as after a call that did not reach the task
+            time.sleep(0.05)
+            counts.append(descriptors())
+        assert counts[-1] <= counts[1], counts
+    finally:
+        channel.close()
+        served.close()
+
+
+def test_strangers_leave_no_descriptors(served: Task) -> None:
+    """A client that does not greet leaves no block behind."""
+    local(served)
+    port = int(served.channel.address.rpartition(":")[2])
+    time.sleep(0.05)
+    before = descriptors()
+    for _ in range(20):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+            made.connect(socket_name(port))
+            made.sendall(bytes(100))
+            while made.recv(4096):  # its greeting, then the end
+                pass
+    until(lambda: descriptors() <= before)
+
+
+def test_closed_channels_leave_no_descriptors(served: Task) -> None:
+    """At once: an idle server has no garbage collections."""
+    local(served)
+    time.sleep(0.05)
+    before = descriptors()
+    gc.disable()
+    try:
+        for _ in range(5):
+            channel = Channel(served.channel.address)
+            channel.call(WORKER, "GetStatus", protos.GetStatusRequest())
+            channel.close()
+            del channel
+        until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    finally:
+        gc.enable()
 
 
 def test_nothing_listens() -> None:

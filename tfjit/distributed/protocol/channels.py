@@ -109,6 +109,8 @@ class Channel:
                 return found
             if found is None and time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
                 return None  # another thread has just looked
+            if found is not None:
+                found.retire()
             try:
                 self._local = LocalChannel(self.address)
             except NotLocal:

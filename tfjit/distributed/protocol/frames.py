@@ -335,6 +335,7 @@ class Connection:
         self._socket.close()
         if self._exporter is not None:
             self._exporter.close()
+        self._importer.close()  # its maps have open files, and it is part of a reference cycle
 
 
 __all__ = [

@@ -148,6 +148,7 @@ class LocalChannel:
         shares_calls: it will have several calls at once.
         """
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = None
         try:
             made.settimeout(_HELLO_S)
             made.connect(socket_name(self._port))
@@ -158,6 +159,8 @@ class LocalChannel:
             made.settimeout(None)
         except (OSError, BrokenConnection) as error:
             made.close()
+            if connection is not None:
+                connection.close()  # with its block
             raise BrokenConnection(str(error)) from None
         return connection
 
@@ -265,16 +268,27 @@ class LocalChannel:
             None, None, f"{error}\nThe task at {self.address} cannot be reached."
         )
 
+    def retire(self) -> None:
+        """Disconnect when the calls that wait are over: another channel takes the place."""
+        shared = self._end()
+        if shared is not None:
+            shared.retire()
+
     def close(self) -> None:
         """Cancel all calls and disconnect."""
+        shared = self._end()
+        if shared is not None:
+            shared.close()
+
+    def _end(self) -> _SharedConnection | None:
+        """Close idle connections, take no more calls; return the connection of many calls."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
             shared = self._shared
         for connection in idle:
             connection.close()
-        if shared is not None:
-            shared.close()
+        return shared
 
 
 def _nothing() -> None:
@@ -363,6 +377,7 @@ class _SharedConnection:
         self._unavailable = unavailable
         self._lock = threading.Lock()
         self._waiting: dict[int, _Once] = {}
+        self._retired = False
         self.broken = False
         threading.Thread(target=self._read, name="tfjit-answers", daemon=True).start()
 
@@ -410,6 +425,9 @@ class _SharedConnection:
     def _pass_on(self, frame: Frame) -> None:
         with self._lock:
             answered = self._waiting.pop(frame.call, None)
+            is_last = self._retired and not self._waiting
+        if is_last:
+            self._connection.close()
         if answered is None:
             return
         try:
@@ -426,6 +444,14 @@ class _SharedConnection:
         self._connection.close()
         for answered in waiting:
             answered(self._unavailable(error), None)
+
+    def retire(self) -> None:
+        """End the connection behind the last answer."""
+        with self._lock:
+            self._retired = True
+            is_over = not self._waiting
+        if is_over:
+            self._connection.close()
 
     def close(self) -> None:
         """End the connection; waiting calls get an error."""

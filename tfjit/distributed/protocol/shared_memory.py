@@ -145,15 +145,19 @@ class Importer:
         self._release = release
         self._lock = threading.Lock()
         self._maps: dict[int, mmap.mmap] = {}
+        self._closed = False
 
     def get(self, name: BlockName, size: int) -> np.ndarray:
         """Return the first bytes of a block as a writable array.
 
-        Raises OSError where the block cannot be mapped, ValueError for a size beyond it.
+        Raises OSError where the block cannot be mapped, ValueError for a size beyond it and when the
+        importer is closed.
         """
         if not 0 <= size <= name.capacity:
             raise ValueError(f"{size} bytes in a block of {name.capacity}")
         with self._lock:
+            if self._closed:
+                raise ValueError("the connection is closed")
             memory = self._maps.get(name.number)
             if memory is None:
                 file = os.open(f"/proc/{self._pid}/fd/{name.file}", os.O_RDWR | os.O_CLOEXEC)
@@ -175,6 +179,12 @@ class Importer:
         with self._lock:
             for number in numbers:
                 self._maps.pop(number, None)
+
+    def close(self) -> None:
+        """Unmap all blocks, each once its arrays are gone."""
+        with self._lock:
+            self._closed = True
+            self._maps.clear()
 
 
 __all__ = ["MIN_BYTES", "BlockName", "Exporter", "Importer", "is_supported"]

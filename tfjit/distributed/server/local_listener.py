@@ -46,6 +46,7 @@ from tfjit.distributed.server.thread_pool import ThreadPool
 
 _HELLO_S: Final = 2.0
 _BACKLOG: Final = 128
+_NO_FILE_S: Final = 0.05
 
 
 class LocalListener:
@@ -98,9 +99,10 @@ class LocalListener:
         while True:
             try:
                 made, _ = self._socket.accept()
-            except OSError:  # closed; or no file is left for one more client
+            except OSError:
                 if self._closed:
                     return
+                time.sleep(_NO_FILE_S)  # no file is left for one more client
                 continue
             threading.Thread(
                 target=self._serve, args=(made,), name="tfjit-local-client", daemon=True
@@ -108,6 +110,7 @@ class LocalListener:
 
     def _serve(self, made: socket.socket) -> None:
         """Greet a client and answer its calls until it goes."""
+        connection = None
         try:
             made.settimeout(_HELLO_S)
             connection = Connection(made)
@@ -115,6 +118,8 @@ class LocalListener:
             made.settimeout(None)
         except (OSError, BrokenConnection):
             made.close()
+            if connection is not None:
+                connection.close()  # with its block
             return
         client = _Client(self, connection, made, about.get("shares_calls") is True)
         with self._lock:
