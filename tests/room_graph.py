@@ -75,7 +75,17 @@ ROOMS = {
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
     "distributed": ("protocol", "worker", "master", "server", "session", ""),
-    "client": ("session", "variables", "data", "rnn", "training", "saving", "packing", ""),
+    "client": (
+        "session",
+        "variables",
+        "data",
+        "rnn",
+        "training",
+        "saving",
+        "monitored",
+        "packing",
+        "",
+    ),
 }
 
 

@@ -158,8 +158,7 @@ def test_dtypes() -> None:
     ("expression", "feature"),
     [
         ("tf.train.SyncReplicasOptimizer", "optimizers of several workers are not supported yet"),
-        ("tf.train.MonitoredSession", "monitored sessions are not supported yet"),
-        ("tf.train.MonitoredTrainingSession", "monitored sessions are not supported yet"),
+        ("tf.train.ProfilerHook", "timelines by a hook are not supported yet"),
         ("tf.layers", "layers, losses and metrics are not supported yet"),
         ("tf.summary.audio", "summaries of sounds are not supported yet"),
         ("tf.data", "input pipelines are not supported yet"),

@@ -1,6 +1,7 @@
 """The namespace `tfjit.train`.
 
-It holds savers, checkpoints, coordinators, queue runners, input queues, the global step, messages.
+It holds savers, checkpoints, coordinators, queue runners, input queues, monitored sessions and
+their hooks, the global step, messages.
 """
 
 from __future__ import annotations
@@ -55,9 +56,25 @@ _HOMES: Final = {
     "saving.meta_graph": "export_meta_graph",
     "training.optimizer": "Optimizer",
     "training.optimizers": " ".join(_OPTIMIZERS),
+    "monitored.checkpoint_hooks": "CheckpointSaverHook CheckpointSaverListener",
+    "monitored.event_hooks": "StepCounterHook SummarySaverHook",
+    "monitored.hooks": (
+        "FeedFnHook FinalOpsHook GlobalStepWaiterHook LoggingTensorHook "
+        "NanLossDuringTrainingError NanTensorHook StopAtStepHook"
+    ),
+    "monitored.monitored_session": "MonitoredSession SingularMonitoredSession",
+    "monitored.monitored_training_session": "MonitoredTrainingSession",
+    "monitored.scaffold": "Scaffold",
+    "monitored.session_creators": "ChiefSessionCreator SessionCreator WorkerSessionCreator",
+    "monitored.session_manager": "SessionManager",
+    "monitored.timers": "SecondOrStepTimer",
+    "training.session_run_hook": (
+        "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
+    ),
     "training.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
     "training.replica_device_setter": "replica_device_setter",
     "saving.saver": "Saver import_meta_graph",
+    "saving.write_graph": "write_graph",
 }
 _NAMES: Final = {
     **{name: f"tfjit.client.{home}" for home, names in _HOMES.items() for name in names.split()},
@@ -83,9 +100,8 @@ _MISSING: Final = (
     ("Optimizer", "optimizers of several workers"),
     ("Checkpoint", "object-based checkpoints"),
     ("checkpoint", "object-based checkpoints"),
-    ("Hook", "monitored sessions"),
-    ("Session", "monitored sessions"),
-    ("Scaffold", "monitored sessions"),
+    ("ProfilerHook", "timelines by a hook"),
+    ("Supervisor", "supervisors"),
     ("batch", "some input queues"),
     ("decay", "learning rate schedules"),
     ("ExponentialMovingAverage", "moving averages"),

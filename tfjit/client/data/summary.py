@@ -187,11 +187,13 @@ def __getattr__(name: str) -> Any:
             importlib.import_module("tfjit.client.data.summary_ops"), name
         )
         return value
-    if name in ("Event", "SummaryDescription"):
+    if name in ("Event", "SessionLog", "SummaryDescription"):
         return getattr(importlib.import_module("tfjit.protos"), name)
+    if name == "FileWriterCache":
+        return getattr(importlib.import_module("tfjit.client.data.file_writer_cache"), name)
     reason = ": summaries of sounds are not supported yet" if name == "audio" else ""
     raise AttributeError(f"module 'tfjit.summary' has no attribute {name!r}{reason}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OPERATIONS})
+    return sorted({*globals(), *_OPERATIONS, "FileWriterCache"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.client.variables.initializers import Zeros
 from tfjit.client.variables.variable_scope import get_variable
@@ -16,6 +16,8 @@ from tfjit.framework.types import dtypes
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import SessionLike
+
+_READ_KEY: Final = "global_step_read_op_cache"
 
 
 def get_global_step(graph: Graph | None = None) -> Any:
@@ -81,6 +83,35 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     graph = graph or get_default_graph()
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
+
+
+def global_step_read(graph: Graph | None = None) -> Tensor | None:
+    """Return a copy of the global step, or None.
+
+    It is made once a graph, and not ordered with updates in the same run. Raises RuntimeError for several.
+    """
+    graph = graph or get_default_graph()
+    made = graph.get_collection(_READ_KEY)
+    if len(made) > 1:
+        raise RuntimeError(
+            f"There are multiple items in collection {_READ_KEY}. There should be only one."
+        )
+    if made:
+        found: Tensor = made[0]
+        return found
+    step = get_global_step(graph)
+    if step is None:
+        return None
+    with ExitStack() as stack:
+        if graph is not get_default_graph():
+            stack.enter_context(graph.as_default())
+        stack.enter_context(graph.name_scope(None))
+        stack.enter_context(graph.name_scope(f"{step.op.name}/"))
+        stack.enter_context(graph.control_dependencies(None))
+        value = step.read_value() if isinstance(step, Variable) else step
+        read: Tensor = value + 0
+    graph.add_to_collection(_READ_KEY, read)
+    return read
 
 
 def global_step(sess: SessionLike, global_step_tensor: object) -> int:
