@@ -83,12 +83,10 @@ class StepRendezvous(LocalRendezvous):
 
         cancel = worker.receive_tensor(self.step_id, key, answered, request_id())
         with self._lock:
-            waits = number in self._calls
-            if waits and self._error is None:
+            if number in self._calls:
                 self._calls[number] = cancel
                 return
-        if waits:  # aborted while the call was made
-            cancel()
+        cancel()  # aborted while the call was made; or answered, which leaves nothing to cancel
 
     def receive_here(self, key: str, done: Received) -> None:
         """Wait for a value of this task's nodes."""
