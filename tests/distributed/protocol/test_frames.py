@@ -107,6 +107,38 @@ def test_idle_blocks_are_freed(
     assert len(sharing[1]._importer._maps) == 0
 
 
+def test_frames_that_wait_keep_their_order(ends: tuple[Connection, Connection]) -> None:
+    """More than the socket holds, from a thread that never waits, beside one that does."""
+    for number in range(2000):
+        ends[0].send_soon(REQUEST, 1, number, b"m" * (number % 3000))
+    other = threading.Thread(target=ends[0].send, args=(ANSWER, 0, 5000))
+    other.start()
+    got = [ends[1].receive() for _ in range(2001)]
+    other.join()
+    assert [frame.call for frame in got if frame.kind == REQUEST] == list(range(2000))
+    ends[0].send_soon(REQUEST, 1, 7)
+    assert ends[1].receive().call == 7
+
+
+def test_threads_that_send_at_once(ends: tuple[Connection, Connection]) -> None:
+    def work(sender: int) -> None:
+        for number in range(200):
+            send = ends[0].send if (sender + number) % 3 == 0 else ends[0].send_soon
+            send(REQUEST, sender, number, b"x" * number, [np.full(number * 20, sender, np.uint8)])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    seen: dict[int, list[int]] = {n: [] for n in range(6)}
+    for _ in range(1200):
+        frame = ends[1].receive()
+        assert (frame.arrays[0] == frame.method).all()
+        seen[frame.method].append(frame.call)
+    assert all(calls == list(range(200)) for calls in seen.values())
+    for thread in threads:
+        thread.join()
+
+
 def test_the_other_end_goes(ends: tuple[Connection, Connection]) -> None:
     ends[0].close()
     with pytest.raises(BrokenConnection):

@@ -74,6 +74,8 @@ class Connection:
         self.shares_memory = False
         self._exporter: Exporter | None = None
         self._importer = Importer(self.peer_pid, self._release)
+        self._queued: deque[list[bytes | memoryview]] = deque()
+        self._broken = False
         self._notices: deque[tuple[int, int]] = deque()  # (RELEASE or FREED, number of a block)
         self._buffer = bytearray(1 << 16)
         self._begin = self._end = 0
@@ -112,9 +114,9 @@ class Connection:
         """Send a frame; arrays are contiguous. Raises BrokenConnection."""
         buffers = self._frame(kind, method, call, message, arrays, limit_s)
         with self._writing:
+            self._write_queued()
             self._write(buffers)
-        if self._notices:
-            self._send_notices()
+        self._send_queued()
 
     def send_soon(
         self,
@@ -125,40 +127,58 @@ class Connection:
         arrays: Sequence[np.ndarray] = (),
         limit_s: float | None = None,
     ) -> None:
-        """Send a frame, on another thread where that would have to wait.
+        """Send a frame behind those before it, and never wait.
 
         For threads that read: two processes whose reading threads wait for the other one to read
         would wait for ever. Raises BrokenConnection if the connection is known to be broken.
         """
-        left = self._frame(kind, method, call, message, arrays, limit_s)
-        if not self._writing.acquire(blocking=False):
-            threading.Thread(target=self._send_later, args=(left,), daemon=True).start()
-            return
-        try:
-            left = self._write(left, socket.MSG_DONTWAIT)
-        except BaseException:
-            self._writing.release()
-            raise
-        if left:
-            threading.Thread(target=self._send_rest, args=(left,), daemon=True).start()
-            return
-        self._writing.release()
+        if self._broken:
+            raise BrokenConnection("the connection is broken")
+        self._queued.append(self._frame(kind, method, call, message, arrays, limit_s))
+        self._send_queued()
+
+    def _write_queued(self) -> None:
+        """Send the queued frames, with the lock held."""
+        while self._queued:
+            self._write(self._queued.popleft())
+
+    def _send_queued(self) -> None:
+        """Send queued frames and notices unless another thread sends, which then does it.
+
+        A frame that would have to wait goes to a thread, and the lock with it.
+        """
+        while self._queued and self._writing.acquire(blocking=False):
+            left: list[bytes | memoryview] = []
+            try:
+                while self._queued and not left:
+                    left = self._write(self._queued.popleft(), socket.MSG_DONTWAIT)
+            except BrokenConnection:
+                self._break()
+            finally:
+                if not left:
+                    self._writing.release()
+            if left:
+                threading.Thread(target=self._send_rest, args=(left,), daemon=True).start()
+                return
         if self._notices:
             self._send_notices()
 
-    def _send_later(self, frame: list[bytes | memoryview]) -> None:
-        self._writing.acquire()
-        self._send_rest(frame)
-
     def _send_rest(self, left: list[bytes | memoryview]) -> None:
-        """Send the rest of a frame, and release the held lock."""
+        """Send the rest of a frame and the queue, and release the held lock."""
         try:
             self._write(left)
+            self._write_queued()
         except BrokenConnection:
-            self.interrupt()  # the reading thread tells those that wait
+            self._break()
         finally:
             self._writing.release()
-        self._send_notices()
+        self._send_queued()
+
+    def _break(self) -> None:
+        """Give the queue up; the reading thread tells those that wait."""
+        self._broken = True
+        self._queued.clear()
+        self.interrupt()
 
     def _frame(
         self,
@@ -230,12 +250,13 @@ class Connection:
                         raise BrokenConnection("a frame was cut")
                     self._notices.popleft()
             except BlockingIOError:
-                return  # the next frame is followed by them
+                break  # the next frame is followed by them
             except (OSError, BrokenConnection):
                 self._notices.clear()
-                return
             finally:
                 self._writing.release()
+        if self._queued:  # a frame that came while this thread had the lock
+            self._send_queued()
 
     # receiving
 
