@@ -27,6 +27,8 @@ LAYERS = {
 # Tests of a room as a whole, which no one module stands for.
 OF_A_ROOM = {
     "distributed/test_all_pairs.py": "client, master and worker of both libraries, combined",
+    "distributed/test_kills.py": "training while a task or the client is killed",
+    "distributed/test_many_sessions.py": "the footprint of clients and servers",
     "kernels/cpu/conv/test_random_windows.py": "one drawn window through every kernel of the room",
     "kernels/cpu/test_templates_against_tensorflow.py": "the same special values, every template",
     "kernels/cpu/test_vector_code_of_templates.py": "the machine code of every template",

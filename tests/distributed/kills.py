@@ -35,6 +35,8 @@ Role = Literal["client", "master", "worker"]
 
 LIMIT_S: Final = 20.0
 """The time limit of a call."""
+GC_S: Final = 5
+"""The seconds after which the session of a killed client is closed."""
 _SAVE_EVERY: Final = 5
 _RIGHT: Final = (tfjit.errors.UnavailableError, tfjit.errors.AbortedError)
 _LATE_S: Final = 1.0
@@ -228,7 +230,8 @@ def killed(
 ) -> Iterator[Outcome]:
     """Yield the outcome of a run with kills, while its tasks still run."""
     rng = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder, tasks(*kinds) as made:
+    variables = {"TFJIT_SESSION_GC_S": str(GC_S)}
+    with tempfile.TemporaryDirectory() as folder, tasks(*kinds, variables=variables) as made:
         if role == "client":
             found = kill_the_client(made, kills, folder, rng)
         else:

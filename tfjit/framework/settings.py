@@ -153,6 +153,13 @@ SETTINGS: Final = (
         "address of the interface that servers of a cluster listen at, 0.0.0.0 for all (default: "
         "loopback); a server runs what it is sent",
     ),
+    Setting(
+        "TFJIT_SESSION_GC_S",
+        "int",
+        "0",
+        "seconds without a call after which a master closes a session, whose client may have been "
+        "killed (default: never, as in TensorFlow)",
+    ),
     Setting("TFJIT_PROGRESS", "flag", "0", "a line on stderr tells how many kernels are compiled"),
     Setting(
         "TFJIT_FULL_TRACEBACK", "flag", "0", "the command line prints the traceback of an error"

@@ -22,7 +22,7 @@ from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.credentials import Credentials
 from tfjit.distributed.protocol.interfaces import StepCall
 from tfjit.distributed.protocol.methods import MASTER, WORKER
-from tfjit.distributed.server.server import Server, TaskSetup
+from tfjit.distributed.server.server import Server, TaskSetup, make_task
 from tfjit.framework import errors
 
 LOCAL = {"worker": ["localhost:0"]}
@@ -316,3 +316,17 @@ def test_tls(fakes: Fakes, tmp_path: Path) -> None:
     server.stop()
     with pytest.raises(errors.InvalidArgumentError, match="needs a key"):
         Server(LOCAL, factory=fakes, credentials=Credentials())
+
+
+def test_the_collection_of_idle_sessions_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def collectors() -> int:
+        return sum(one.name == "tfjit-session-gc" for one in threading.enumerate())
+
+    before = collectors()
+    for seconds, expected in (("", before), ("60", before + 1)):
+        monkeypatch.setenv("TFJIT_SESSION_GC_S", seconds)
+        task = "/job:local/replica:0/task:0"
+        master, worker = make_task(TaskSetup(task, {task: "localhost:1"}, None))
+        assert collectors() == expected
+        master.close()
+        worker.close()

@@ -52,7 +52,8 @@ def make_task(setup: TaskSetup) -> tuple[MasterInterface, WorkerInterface]:
     from tfjit.distributed.worker.worker import Worker
 
     worker = Worker(setup.task, setup.config, setup.peers)
-    master = Master(setup.task, setup.peers, worker, setup.config, channels=worker.channel)
+    gc_s = settings.integer("TFJIT_SESSION_GC_S")
+    master = Master(setup.task, setup.peers, worker, setup.config, gc_s, channels=worker.channel)
     return master, worker
 
 
