@@ -1,7 +1,8 @@
 """Run benchmark scripts: `python -m benchmarks [name ...]`.
 
 Prints a table, writes JSON and (with matplotlib) a picture. `python -m benchmarks programs` runs
-whole programs instead, `python -m benchmarks gpu` graphs on a GPU.
+whole programs instead, `python -m benchmarks gpu` graphs on a GPU, `python -m benchmarks cluster`
+the servers of a cluster.
 """
 
 from __future__ import annotations
@@ -95,6 +96,10 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks.gpu import command as gpu_command
 
         return gpu_command.main(argv[1:])
+    if argv[:1] == ["cluster"]:
+        from benchmarks.cluster import command as cluster_command
+
+        return cluster_command.main(argv[1:])
     parser = _parser()
     args = parser.parse_args(argv)
     known = scripts()

@@ -78,6 +78,7 @@ _HOMES = {
     "tfjit.client.user_ops": "register_op unregister_op",
     "tfjit.client.session.tensor_handles": "delete_session_tensor get_session_handle "
     "get_session_tensor",
+    "tfjit.distributed.local_cluster": "LocalCluster local_cluster",
     "tfjit.framework.env": "Clock Env FileSystem",
     "tfjit.runtime.factory": "SessionFactory SessionOptions new_session try_new_session",
     "tfjit.runtime.session.compile_status": "compile_status",

@@ -1,0 +1,1 @@
+"""Sessions on a cluster, beside TensorFlow's servers."""
