@@ -51,6 +51,9 @@ _HOMES = {
         "disable_v2_tensorshape "
         "enable_v2_tensorshape executing_eagerly is_tensor"
     ),
+    "tfjit.client.data.accumulators": (
+        "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
+    ),
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
     "tfjit.client.data.parsing": (

@@ -157,7 +157,6 @@ def test_dtypes() -> None:
 @pytest.mark.parametrize(
     ("expression", "feature"),
     [
-        ("tf.train.SyncReplicasOptimizer", "optimizers of several workers are not supported yet"),
         ("tf.train.ProfilerHook", "timelines by a hook are not supported yet"),
         ("tf.layers", "layers, losses and metrics are not supported yet"),
         ("tf.summary.audio", "summaries of sounds are not supported yet"),

@@ -72,6 +72,7 @@ _HOMES: Final = {
         "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
     ),
     "training.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
+    "training.sync_replicas_optimizer": "SyncReplicasOptimizer",
     "training.replica_device_setter": "replica_device_setter",
     "saving.saver": "Saver import_meta_graph",
     "saving.write_graph": "write_graph",
@@ -97,7 +98,6 @@ _MESSAGES: Final = (
 )
 # The end or beginning of a name in TensorFlow's tf.train, and the feature that it needs.
 _MISSING: Final = (
-    ("Optimizer", "optimizers of several workers"),
     ("Checkpoint", "object-based checkpoints"),
     ("checkpoint", "object-based checkpoints"),
     ("ProfilerHook", "timelines by a hook"),

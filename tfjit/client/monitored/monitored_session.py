@@ -247,7 +247,8 @@ class _MonitoredSession:
         try:
             if call_end:
                 for hook in self._hooks:
-                    hook.end(None if live is None else live.session)
+                    session: Any = None if live is None else live.session
+                    hook.end(session)
         finally:
             try:
                 if live is not None:
