@@ -166,6 +166,8 @@ class _Client:
         self.shares_calls = shares_calls
         self.lock = threading.Lock()
         self.running: dict[int, LocalCall] = {}
+        # the client of a single call reads until it has the answer
+        self.send = connection.send_soon if shares_calls else connection.send
 
     def serve(self) -> None:
         """Answer calls until the client goes."""
@@ -303,14 +305,14 @@ class LocalCall(Call):
         self._parcel = self._request = Parcel(None)
         self._end()
         with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.connection.send_soon(ANSWER, 0, self._number, data, arrays)
+            self._client.send(ANSWER, 0, self._number, data, arrays)
 
     def refuse(self, raised: BaseException) -> None:
         """Send an error."""
         self._end()
         error = public(raised)
         with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.connection.send_soon(
+            self._client.send(
                 FAILURE, error.error_code & 0xFF, self._number, failure_message(error)
             )
 
