@@ -128,9 +128,7 @@ def measure(row: Row, candidates: Sequence[Candidate], rounds: int, quick: bool)
 
 
 def _prepare(candidate: Candidate, row: Row) -> list[float]:
-    return (
-        candidate.prepare_replicas() if row.workers else candidate.prepare(row.what, row.size)
-    )
+    return candidate.prepare_replicas() if row.workers else candidate.prepare(row.what, row.size)
 
 
 def _equal(found: Sequence[float], expected: Sequence[float], tolerance: float) -> bool:

@@ -38,7 +38,7 @@ class _Process:
         if candidate == OVER_GRPC:
             environment["TFJIT_DISABLE"] = "local_channel"
         library = TENSORFLOW if candidate == TENSORFLOW else OURS
-        self._said = tempfile.TemporaryFile("w+", errors="replace")
+        self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  closed by `close`
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "benchmarks.cluster.task", library),

@@ -182,3 +182,22 @@ def test_blocks_that_may_shrink_are_refused() -> None:
     with pytest.raises(ValueError, match="bytes in a block"):
         reader.get(shared_memory.BlockName(file, 1, 8192), 8193)
     os.close(file)
+
+
+def test_a_reading_thread_never_waits_to_send(apart: tuple[Connection, Connection]) -> None:
+    """The other end does not read yet; the frames arrive once it does, each whole."""
+    arrays = [np.full(300_000, n, np.uint8) for n in range(5)]
+    for n, array in enumerate(arrays):
+        apart[0].send_soon(ANSWER, 0, n, b"soon", [array])
+    found = {}
+    for _ in arrays:
+        frame = apart[1].receive()
+        assert frame.message == b"soon"
+        found[frame.call] = frame.arrays[0]
+    for n, array in enumerate(arrays):
+        assert np.array_equal(found[n], array)
+    apart[1].close()
+    with contextlib.suppress(BrokenConnection):  # the first may still be taken
+        apart[0].send_soon(ANSWER, 0, 1)
+    with pytest.raises(BrokenConnection):
+        apart[0].send_soon(ANSWER, 0, 2)

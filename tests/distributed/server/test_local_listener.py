@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -108,6 +109,24 @@ def test_waiting_tensors_hold_no_thread(served: Task) -> None:
     until(lambda: len(arrived) == 200)
     got = sorted(int(a.value(a.message.tensor)[0]) for error, a in arrived if error is None)
     assert got == list(range(200))
+
+
+def test_an_answered_call_leaves_its_array_at_once(served: Task) -> None:
+    request = protos.RecvTensorRequest(step_id=1, rendezvous_key="key")
+    arrived: list[Any] = []
+    gc.collect()
+    gc.disable()
+    try:
+        local(served).start(WORKER, "RecvTensor", Parcel(request), lambda *a: arrived.append(a))
+        until(lambda: "key" in served.worker.waiting)
+        value = np.zeros(1000)
+        known = weakref.ref(value)
+        served.worker.waiting.pop("key")(None, value, False)
+        del value
+        until(lambda: arrived)
+        until(lambda: known() is None)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("how", ["cancellation", "deadline", "client goes"])

@@ -404,3 +404,55 @@ def test_steps_cancelled_at_random_moments_leave_nothing(
                 time.sleep(0.01)  # a request that was on its way is cancelled behind it
             assert not len(worker.steps)
             assert not worker._sessions[cluster.session]._graphs[handle]._runs
+
+
+def threads_of_runs(cluster: Cluster, y: Any, feeds: dict[str, Any], count: int) -> list[int]:
+    """Return the threads on which runs that were started here have ended."""
+    handles = cluster.register(y.graph.as_graph_def(), list(feeds), [y.name])
+    found: list[int] = []
+    over = threading.Semaphore(0)
+
+    def done(error: BaseException | None, result: Any) -> None:
+        assert error is None, error
+        found.append(threading.get_ident())
+        over.release()
+
+    for _ in range(count):
+        call = GraphCall(cluster.session, handles[0], next(cluster.steps))
+        call.feeds = {cluster.key(name): value for name, value in feeds.items()}
+        call.fetches = [cluster.key(y.name)]
+        cluster.workers[0].start_graph(call, done)
+        assert over.acquire(timeout=20)
+        cluster.workers[0].cleanup_graph(call.step_id)
+    return found
+
+
+def test_short_graphs_run_where_their_call_arrives() -> None:
+    with Cluster(2) as cluster, tf.Graph().as_default():
+        y = tf.negative(tf.placeholder(tf.float32, [], name="x"))
+        threads = threads_of_runs(cluster, y, {"x:0": np.float32(1)}, 100)
+        assert threads[0] != threading.get_ident()  # it may have to be compiled
+        assert threading.get_ident() in threads
+
+
+def test_graphs_that_may_wait_run_on_other_threads() -> None:
+    with Cluster(2) as cluster, tf.Graph().as_default():
+        queue = tf.FIFOQueue(10, tf.float32, [[]])
+        with tf.control_dependencies([queue.enqueue(2.0)]):
+            y = queue.dequeue()
+        assert threading.get_ident() not in threads_of_runs(cluster, y, {}, 20)
+
+
+def test_an_estimate_follows_longer_runs() -> None:
+    with Cluster(2) as cluster, tf.Graph().as_default():
+        y = tf.negative(tf.placeholder(tf.float32, [], name="x"))
+        threads_of_runs(cluster, y, {"x:0": np.float32(1)}, 1)
+        (graph,) = cluster.workers[0]._sessions[cluster.session]._graphs.values()
+        assert graph.staged is not None
+        (stage,) = graph.staged.stages
+        stage.took(1e-4)
+        assert graph.staged.is_short
+        stage.took(1.0)  # once, as of a thread that waited for the interpreter
+        assert graph.staged.is_short
+        stage.took(1.0)
+        assert not graph.staged.is_short

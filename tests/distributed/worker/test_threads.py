@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from tfjit.distributed.worker.threads import StepThreads
+from tfjit.distributed.worker.threads import StepThreads, WaitingThread
 from tfjit.framework import errors
 
 
@@ -53,3 +57,58 @@ def test_a_job_that_raises_leaves_the_pool_usable() -> None:
     threads.submit(over.set)
     assert over.wait(10)
     threads.close()
+
+
+class Value:
+    """What a job holds."""
+
+
+def test_idle_threads_keep_no_values() -> None:
+    threads = StepThreads("test")
+    for _ in range(2):  # the first job of a thread, and a later one
+        value = Value()
+        known = weakref.ref(value)
+        threads.submit(partial(id, value))
+        del value
+        until_s = time.monotonic() + 10
+        while known() is not None and time.monotonic() < until_s:
+            time.sleep(0.002)
+        assert known() is None and threads.count == 1
+        time.sleep(0.01)  # the thread becomes idle
+    threads.close()
+
+
+def test_a_waiting_thread_does_jobs_until_the_end() -> None:
+    others: list[Callable[[], None]] = []
+    waiting = WaitingThread(others.append)
+    here = threading.get_ident()
+    done: list[int] = []
+
+    def last() -> None:
+        done.append(threading.get_ident())
+        waiting.submit(lambda: None)  # it is busy
+        waiting.end()
+
+    threading.Timer(0.02, waiting.submit, (last,)).start()
+    waiting.work()
+    assert done == [here] and len(others) == 1
+    waiting.submit(lambda: None)
+    assert len(others) == 2  # it does not wait any more
+
+
+def test_an_interrupted_thread_leaves_its_jobs_to_others() -> None:
+    others: list[Callable[[], None]] = []
+    waiting = WaitingThread(others.append)
+
+    def interrupt() -> None:
+        with waiting._lock:
+            waiting._jobs.put(after)
+        raise KeyboardInterrupt
+
+    def after() -> None:
+        """Do nothing."""
+
+    threading.Timer(0.02, waiting.submit, (interrupt,)).start()
+    with pytest.raises(KeyboardInterrupt):
+        waiting.work()
+    assert others == [after]

@@ -174,6 +174,8 @@ class _Client:
         self.shares_calls = shares_calls
         self.lock = threading.Lock()
         self.running: dict[int, LocalCall] = {}
+        # the client of a single call reads until it has the answer
+        self.send = connection.send_soon if shares_calls else connection.send
 
     def serve(self) -> None:
         """Answer calls until the client goes."""
@@ -262,11 +264,11 @@ class LocalCall(Call):
         client = self._client
         with client.lock:
             gone = self._gone
-            if not gone:
+            if not gone and not self.is_over:
                 self._functions.append(function)
         if gone:
             client.listener.pool.submit(function)
-        elif not client.shares_calls:  # its thread is busy with this call
+        elif not (client.shares_calls or self.is_over):  # its thread is busy with this call
             client.listener.watcher.add(client.socket, self.leave)
 
     def value(self, proto: Any) -> Any:
@@ -301,22 +303,24 @@ class LocalCall(Call):
         with client.lock:
             client.running.pop(self._number, None)
             watched = bool(self._functions) and not client.shares_calls
+            self._functions = []  # they know this call: arrays would live until a collection
         if watched:
             client.listener.watcher.remove(client.socket)
 
     def finish(self, answer: Any) -> None:
         """Send the answer's message."""
-        data = as_bytes(answer)
+        data, arrays = as_bytes(answer), self._parcel.arrays
+        self._parcel = self._request = Parcel(None)
         self._end()
         with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.connection.send_soon(ANSWER, 0, self._number, data, self._parcel.arrays)
+            self._client.send(ANSWER, 0, self._number, data, arrays)
 
     def refuse(self, raised: BaseException) -> None:
         """Send an error."""
         self._end()
         error = public(raised)
         with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.connection.send_soon(
+            self._client.send(
                 FAILURE, error.error_code & 0xFF, self._number, failure_message(error)
             )
 

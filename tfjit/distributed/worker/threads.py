@@ -134,9 +134,8 @@ class WaitingThread:
                     return
                 job()
                 del job
-        except BaseException:
+        finally:
             self._leave()
-            raise
 
     def _leave(self) -> None:
         with self._lock:
