@@ -30,6 +30,17 @@ def rows_of(task: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
     return FEATURES[task::workers], LABELS[task::workers]
 
 
+class PrintsSessions(tf.train.SessionRunHook):
+    """Prints the global step at the beginning of each session."""
+
+    def __init__(self, step: Any) -> None:
+        self._step = step
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Print it."""
+        print(json.dumps(["session", int(session.run(self._step))]), flush=True)
+
+
 def main(task: int, cluster: dict[str, list[str]], sync: bool, **arguments: Any) -> None:
     """Train as this worker."""
     server = tf.train.Server(cluster, "worker", task)
@@ -46,6 +57,7 @@ def main(task: int, cluster: dict[str, list[str]], sync: bool, **arguments: Any)
         if sync:
             optimizer = tf.train.SyncReplicasOptimizer(optimizer, workers)
         train = optimizer.minimize(loss, global_step=step)
+    hooks.append(PrintsSessions(step))
     if sync:
         hooks.append(optimizer.make_session_run_hook(chief, 0))
     with tf.train.MonitoredTrainingSession(

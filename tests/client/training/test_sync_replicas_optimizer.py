@@ -119,4 +119,4 @@ def test_variable_averages_follow_each_update() -> None:
             with m.train.MonitoredSession(hooks=[hook], stop_grace_period_secs=GRACE) as session:
                 for _ in range(3):
                     session.run(train)
-                assert session.run_step_fn(lambda step_context: step_context.session.run(step)) >= 2
+                assert session.run([train, step])[1] >= 2
