@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow
@@ -21,10 +19,16 @@ def test_dense_gradients(reduction: str) -> None:
         with m.Graph().as_default():
             made = m.ConditionalAccumulator(m.float32, (2,), "mine", "acc", reduction)
             same = m.ConditionalAccumulator(m.float32, (2,), "mine", "other", reduction)
-            add = [made.apply_grad([1.0, 2.0]), same.apply_grad([5, 2], local_step=1)]
+            add = [made.apply_grad([1.0, 2.0], 1), same.apply_grad([5, 2], local_step=1)]
             late, taken = made.set_global_step(m.constant(3)), made.take_grad(2)
             count = same.num_accumulated()
-            names = [made.name, made.dtype.name, taken.shape.as_list(), taken.op.type, count.op.name]
+            names = [
+                made.name,
+                made.dtype.name,
+                taken.shape.as_list(),
+                taken.op.type,
+                count.op.name,
+            ]
             with pytest.raises(ValueError):
                 made.apply_grad([1.0])
             with m.Session() as session:
@@ -44,9 +48,9 @@ def test_sparse_gradients() -> None:
         with m.Graph().as_default():
             made = m.SparseConditionalAccumulator(m.float32, (None, 2))
             add = [
-                made.apply_grad([0, 2], np.ones((2, 2), np.float32), [3, 2]),
+                made.apply_grad([0, 2], np.ones((2, 2), np.float32), [3, 2], local_step=9),
                 made.apply_indexed_slices_grad(
-                    m.IndexedSlices(m.constant([[4.0, 6.0]]), m.constant([2]))
+                    m.IndexedSlices(m.constant([[4.0, 6.0]]), m.constant([2])), local_step=9
                 ),
             ]
             taken, count = made.take_indexed_slices_grad(2), made.num_accumulated()

@@ -82,7 +82,7 @@ def test_logged_tensors() -> None:
             logger.setLevel(level)
         lines[m] = [line for line in found if " = " in line and "all_hooks" not in line]
     assert lines[tfjit] == lines[tf1] and len(lines[tfjit]) == 5
-    assert lines[tfjit][3] == "a = [0. 0.], b = 2.0479999 (_ sec)"
+    assert lines[tfjit][2] == "a = [0. 0.], b = 2.0479999 (_ sec)"
 
 
 def test_final_operations() -> None:

@@ -101,7 +101,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return operation
 
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> Tensor:
-        """Return the mean or sum, once there are so many gradients as required."""
+        """Return the mean or sum, once there are enough gradients."""
         taken: Tensor = raw.ResourceAccumulatorTakeGradient(
             handle=self._accumulator_ref, num_required=num_required, dtype=self._dtype, name=name
         )

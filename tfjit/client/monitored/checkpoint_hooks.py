@@ -51,7 +51,8 @@ class CheckpointSaverListener:
 class CheckpointSaverHook(SessionRunHook):
     """Writes checkpoints at intervals of steps or seconds.
 
-    One is written at the beginning of each session and one at the end. save_secs, save_steps: exactly
+    One is written at the beginning of each session and one at the end. save_secs, save_steps:
+    exactly
     one. saver, scaffold: at most one; else the Saver that the graph lists. listeners: called around
     each checkpoint. save_graph_def: also write graph.pbtxt, and a MetaGraphDef with each
     checkpoint.

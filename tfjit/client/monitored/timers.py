@@ -8,7 +8,8 @@ import time
 class SecondOrStepTimer:
     """Says at which steps an action is due.
 
-    every_secs, every_steps: the interval. The first step asked about is due. Raises ValueError unless exactly one of the two is given.
+    every_secs, every_steps: the interval. The first step asked about is due. Raises ValueError
+    unless exactly one of the two is given.
     """
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:

@@ -48,7 +48,7 @@ class SessionRunContext:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether a hook asked for the end of the training."""
+        """True once a hook asked for the end of the training."""
         return self._stop_requested
 
     def request_stop(self) -> None:
@@ -106,7 +106,8 @@ def with_hooks(
 ) -> tuple[Any, bool]:
     """Run once, with the fetches and feeds of the hooks.
 
-    Returns the values, and whether a hook asked for the end. Raises RuntimeError for a tensor that is fed twice.
+    Returns the values, and whether a hook asked for the end. Raises RuntimeError for a tensor that
+    is fed twice.
     """
     from tfjit.protos import RunMetadata, RunOptions
 

@@ -88,7 +88,8 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
 def global_step_read(graph: Graph | None = None) -> Tensor | None:
     """Return a copy of the global step, or None.
 
-    It is made once a graph, and not ordered with updates in the same run. Raises RuntimeError for several.
+    It is made once a graph, and not ordered with updates in the same run. Raises RuntimeError for
+    several.
     """
     graph = graph or get_default_graph()
     made = graph.get_collection(_READ_KEY)
