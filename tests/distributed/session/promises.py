@@ -50,6 +50,7 @@ class World:
         """Close what the promise left open."""
         for session in self._sessions:
             outcome(session.close)
+        self.reset([])
 
 
 def _promise(function: Promise) -> Promise:

@@ -171,12 +171,20 @@ class Worker(WorkerInterface):
             over.release()
 
         run = self._new_run(call, done)
+        cancellation, token = call.cancellation, None
         try:
+            if cancellation is not None:
+                token = cancellation.register(lambda: run.cancel(given_up()))
+                if token is None:
+                    run.cancel(given_up())
             _start(run)
             over.acquire()
         except BaseException:  # an interrupt
             run.cancel(given_up())
             raise
+        finally:
+            if cancellation is not None:
+                cancellation.deregister(token)
         error, result = outcome
         outcome.clear()
         if error is None:
