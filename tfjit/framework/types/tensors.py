@@ -261,7 +261,8 @@ def packed_strings(data: bytes, first: int, end: int, count: int) -> list[bytes]
     TensorFlow's servers and clients send strings so, constants of more than 64 bytes among them.
     Raises InvalidArgumentError for other bytes.
     """
-    lengths, at = [], first
+    lengths: list[int] = []
+    at = first
     # each length takes a byte or more: a shape of more strings ends with the data
     while len(lengths) < count and at < end:
         length = shift = 0
