@@ -27,6 +27,7 @@ LAYERS = {
 # Tests of a room as a whole, which no one module stands for.
 OF_A_ROOM = {
     "distributed/test_all_pairs.py": "client, master and worker of both libraries, combined",
+    "distributed/test_hostile_peers.py": "a whole server and what any peer may send it",
     "distributed/test_kills.py": "training while a task or the client is killed",
     "distributed/test_many_sessions.py": "the footprint of clients and servers",
     "kernels/cpu/conv/test_random_windows.py": "one drawn window through every kernel of the room",

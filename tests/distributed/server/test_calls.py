@@ -85,7 +85,7 @@ def test_an_error_of_a_wait(task: Task) -> None:
     sent.experimental_payloads["p"] = b"1"
     task.worker.waiting["k"](sent, None, False)
     error, _, _ = outcome.wait()
-    assert type(error) is errors.AbortedError and error.message == sent.message
+    assert isinstance(error, errors.AbortedError) and error.message == sent.message
     assert error.experimental_payloads == {"p": b"1"}
 
 

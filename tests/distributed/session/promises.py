@@ -50,6 +50,7 @@ class World:
         """Close what the promise left open."""
         for session in self._sessions:
             outcome(session.close)
+        self.reset([])
 
 
 def _promise(function: Promise) -> Promise:
@@ -320,7 +321,7 @@ def a_failure_cancels_what_waits_in_the_step(w: World) -> Any:
     with tf1.device(w.far):
         got = tf1.FIFOQueue(1, [tf.float32], [[]], shared_name="failing").dequeue()
     bad = tf1.add(x, [1.0, 2.0], name="bad")
-    session = w.session()
+    session = w.session(operation_timeout_in_ms=1000)
     found = outcome(lambda: session.run([got, bad], {x: [1.0, 2.0, 3.0]}))
     return found[0], session.run(bad, {x: [1.0, 2.0]})
 
@@ -346,9 +347,10 @@ def time_limits_end_steps(w: World) -> Any:
 @_promise
 def errors_of_kernels(w: World) -> Any:
     x = tf1.placeholder(tf.float32, name="x")
+    y = tf1.placeholder(tf.float32, name="y")
     i = tf1.placeholder(tf.int32, name="i")
     faulty = [
-        tf1.add(x, [1.0, 2.0], name="sum"),
+        tf1.add(x, y, name="sum"),
         tf1.gather([1.0, 2.0], i, name="rows"),
         tf1.check_numerics(x / 0.0, "not finite", name="finite"),
         tf1.read_file("/no such file", name="file"),
@@ -356,8 +358,10 @@ def errors_of_kernels(w: World) -> Any:
         tf1.reshape(x, [2, 2], name="reshaped"),
     ]
     session = w.session()
-    found = [outcome(lambda y=y: session.run(y, {x: [1, 2, 3], i: 9})) for y in faulty]
-    return [*found, outcome(lambda: session.run("sum:0")), session.run("sum:0", {x: [1, 2]})]
+    fed = {x: [1, 2, 3], y: [1, 2], i: 9}
+    found = [outcome(lambda one=one: session.run(one, fed)) for one in faulty]
+    found.append(outcome(lambda: session.run("sum:0", {y: [1, 2]})))
+    return [*found, session.run("sum:0", {x: [1, 2], y: [3, 4]})]
 
 
 @_promise

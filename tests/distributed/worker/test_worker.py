@@ -15,6 +15,7 @@ from tfjit.distributed.protocol.interfaces import WorkerSessionCall
 from tfjit.distributed.worker.worker import Worker
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes
+from tfjit.runtime.host.cancellation import CancellationManager
 
 F = np.float32
 
@@ -399,3 +400,18 @@ def test_strings(one: OneWorker) -> None:
 def _int32(node: Any) -> Any:
     node.attr["T"].type = dtypes.int32.as_datatype_enum
     return node
+
+
+def test_a_run_on_the_callers_thread_is_cancelled(one: OneWorker) -> None:
+    """As a step of a master in this process, whose client has closed the session."""
+    graph = one.register(one.receive("x"), one.node("y", "Square", "x"), one.send("out", "y"))
+    cancellation = CancellationManager()
+    cancellation.cancel()
+    call = one.call(graph, 1, {"x:0": F(3)}, ["y:0"])
+    call.cancellation = cancellation
+    with pytest.raises(errors.CancelledError, match="RunGraph was cancelled"):
+        one.worker.run_graph(call)
+    call = one.call(graph, 2, {"x:0": F(3)}, ["y:0"])
+    call.cancellation = CancellationManager()
+    assert list(one.worker.run_graph(call).fetches.values()) == [9]
+    assert not call.cancellation._callbacks

@@ -179,12 +179,20 @@ class Worker(WorkerInterface):
             here.end()
 
         run = self._new_run(call, done, here.submit)
+        cancellation, token = call.cancellation, None
         try:
+            if cancellation is not None:
+                token = cancellation.register(lambda: run.cancel(given_up()))
+                if token is None:
+                    run.cancel(given_up())
             _start(run)
             here.work()
         except BaseException:  # an interrupt
             run.cancel(given_up())
             raise
+        finally:
+            if cancellation is not None:
+                cancellation.deregister(token)
         error, result = outcome
         outcome.clear()
         if error is None:
