@@ -52,7 +52,10 @@ class LocalCluster:
 
     @property
     def target(self) -> str:
-        """The target of sessions with the first worker, whose master all towers may share."""
+        """The target of sessions with the first worker.
+
+        All towers may share its master.
+        """
         return self.targets[0]
 
     @property
@@ -61,7 +64,10 @@ class LocalCluster:
         return tuple(child.process.pid for child in self._children)
 
     def close(self) -> None:
-        """End all processes; steps that still run fail. A second call does nothing."""
+        """End all processes; steps that still run fail.
+
+        A second call does nothing.
+        """
         self._end()
 
     def __enter__(self) -> LocalCluster:
@@ -159,7 +165,7 @@ class _Child:
             self.process.stdin.flush()
 
     def _relay(self) -> None:
-        """Keep the last lines of the errors, and show them once the task serves."""
+        """Keep the last errors, and show them once the task serves."""
         assert self.process.stderr is not None
         for data in self.process.stderr:
             line = data.decode(errors="replace")

@@ -18,7 +18,7 @@ _STOP_S = 3.0
 
 
 def main() -> int:
-    """Serve until the input ends, or the process that started this one has ended."""
+    """Serve until the input or the parent process ends."""
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the parent decides
     over = threading.Event()

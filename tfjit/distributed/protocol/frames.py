@@ -143,7 +143,9 @@ class Connection:
             self._write(self._queued.popleft())
 
     def _send_queued(self) -> None:
-        """Send queued frames and notices unless another thread sends, which then does it.
+        """Send queued frames and notices.
+
+        A thread that sends already does it.
 
         A frame that would have to wait goes to a thread, and the lock with it.
         """
@@ -164,7 +166,7 @@ class Connection:
             self._send_notices()
 
     def _send_rest(self, left: list[bytes | memoryview]) -> None:
-        """Send the rest of a frame and the queue, and release the held lock."""
+        """Send the rest of a frame and the queue; release the lock."""
         try:
             self._write(left)
             self._write_queued()

@@ -269,7 +269,10 @@ class LocalChannel:
         )
 
     def retire(self) -> None:
-        """Disconnect when the calls that wait are over: another channel takes the place."""
+        """Disconnect when the waiting calls are over.
+
+        Another channel takes the place.
+        """
         shared = self._end()
         if shared is not None:
             shared.retire()
@@ -281,7 +284,10 @@ class LocalChannel:
             shared.close()
 
     def _end(self) -> _SharedConnection | None:
-        """Close idle connections, take no more calls; return the connection of many calls."""
+        """Close idle connections; return that of many calls.
+
+        The channel takes no more calls.
+        """
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

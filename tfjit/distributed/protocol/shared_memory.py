@@ -150,8 +150,8 @@ class Importer:
     def get(self, name: BlockName, size: int) -> np.ndarray:
         """Return the first bytes of a block as a writable array.
 
-        Raises OSError where the block cannot be mapped, ValueError for a size beyond it and when the
-        importer is closed.
+        Raises OSError where the block cannot be mapped, ValueError for a size beyond it, and when
+        the importer is closed.
         """
         if not 0 <= size <= name.capacity:
             raise ValueError(f"{size} bytes in a block of {name.capacity}")

@@ -68,8 +68,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "not pay; moves are logged (tfjit.placement)"
         ),
         "device_filters": _acts(
-            "must be device names; on a cluster, tasks that none admits are left out; the devices of "
-            "this process are never hidden"
+            "must be device names; on a cluster, tasks that none admits are left out; the devices "
+            "of this process are never hidden"
         ),
         "inter_op_parallelism_threads": _acts(
             "threads of the process's pool (the first session's number counts) or of the "
