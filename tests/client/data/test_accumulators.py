@@ -9,7 +9,6 @@ import tensorflow
 import tfjit
 
 tf1 = tensorflow.compat.v1
-tf1.disable_eager_execution()
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])

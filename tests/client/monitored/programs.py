@@ -12,7 +12,6 @@ import tensorflow
 import tfjit
 
 tf1 = tensorflow.compat.v1
-tf1.disable_eager_execution()
 
 
 def model(m: Any, resource: bool = True) -> tuple[Any, Any, Any]:

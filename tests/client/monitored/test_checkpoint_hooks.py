@@ -12,7 +12,6 @@ import tfjit
 from tests.client.monitored.programs import files, model
 
 tf1 = tensorflow.compat.v1
-tf1.disable_eager_execution()
 
 
 def listener(m: Any, calls: list[Any], stop_at: int | None = None) -> Any:

@@ -13,7 +13,6 @@ import tfjit
 from tests.client.monitored.programs import model, on_both, recording
 
 tf1 = tensorflow.compat.v1
-tf1.disable_eager_execution()
 
 
 def test_hooks_add_fetches_feeds_and_stop() -> None:

@@ -12,7 +12,6 @@ import tfjit
 from tests.client.monitored.programs import files, model, recording
 
 tf1 = tensorflow.compat.v1
-tf1.disable_eager_execution()
 
 
 def events(folder: Path) -> list[Any]:

@@ -13,7 +13,6 @@ import tensorflow
 import tfjit
 
 tf1 = tensorflow.compat.v1
-tf1.disable_eager_execution()
 
 # At the end the chief's runner waits for gradients, until its session is closed.
 GRACE = 0.1
