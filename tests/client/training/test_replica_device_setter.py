@@ -13,7 +13,6 @@ import tfjit
 from tfjit.client.training.replica_device_setter import STANDARD_PS_OPS
 
 tf1 = tensorflow.compat.v1
-tf1.disable_eager_execution()
 
 CLUSTER = {"ps": ["ps0:2", "ps1:2"], "worker": ["w0:2", "w1:2", "w2:2"]}
 DEVICES = st.sampled_from(
