@@ -154,11 +154,25 @@ def test_an_interrupt_cancels_the_step(target: str, graph: Any) -> None:
     got, put, size = queue.dequeue(), queue.enqueue(1.0), queue.size()
     with tfjit.Session(target, graph=graph) as session:
         assert session.run(size) == 0
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            session.run(got)
-        timer.join()
+        seen = threading.Event()
+
+        def interrupt() -> None:
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGINT)
+            while not seen.wait(5):  # one that meets a callback of a weak reference is dropped
+                os.kill(os.getpid(), signal.SIGINT)
+
+        # a process that a shell started in the background ignores the signal
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with pytest.raises(KeyboardInterrupt):
+                session.run(got)
+            seen.set()
+            thread.join()
+        finally:
+            signal.signal(signal.SIGINT, before)
         time.sleep(0.1)
         session.run(put)
         time.sleep(0.1)

@@ -145,7 +145,7 @@ class Master(MasterInterface):
         """Return the cluster of a ConfigProto, whose tasks the client names."""
         address = target.removeprefix(SCHEME)
         addresses = addresses_of(cluster_def)
-        own = [task for task, served in addresses.items() if served == address]
+        own = [task for task, listed in addresses.items() if listed == address]
         if len(own) > 1:
             raise errors.InvalidArgumentError(
                 None,

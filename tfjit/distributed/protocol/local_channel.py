@@ -68,8 +68,11 @@ def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]
     if connection.peer_uid != os.getuid():
         raise BrokenConnection("the other end is another user's")
     block = connection.offer_block()
-    said = {**about, "block": None if block is None else [block.file, block.number, block.capacity]}
-    connection.send(HELLO, VERSION, 0, json.dumps(said).encode())
+    greeting = {
+        **about,
+        "block": None if block is None else [block.file, block.number, block.capacity],
+    }
+    connection.send(HELLO, VERSION, 0, json.dumps(greeting).encode())
     theirs = _read_hello(connection)
     offered = theirs.get("block")
     reads = False
