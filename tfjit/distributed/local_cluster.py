@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from tfjit.distributed.local_task import READY
 from tfjit.distributed.protocol.channels import SCHEME
+from tfjit.distributed.protocol.task_names import task_name
 from tfjit.framework import errors
 from tfjit.framework.types.cluster_spec import ClusterSpec
 
@@ -146,7 +147,7 @@ class _Child:
     """The process of a task."""
 
     def __init__(self, addresses: Any, job: str, task: int, config: bytes) -> None:
-        self.name = f"/job:{job}/replica:0/task:{task}"
+        self.name = task_name(job, task)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tfjit.distributed.local_task"],
             stdin=subprocess.PIPE,

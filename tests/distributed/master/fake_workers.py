@@ -10,7 +10,6 @@ import numpy as np
 
 import tfjit
 from tfjit import protos
-from tfjit.distributed.master.cluster import task_of
 from tfjit.distributed.master.master import Master
 from tfjit.distributed.protocol import local_tasks
 from tfjit.distributed.protocol.interfaces import (
@@ -22,6 +21,7 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerInterface,
     WorkerSessionCall,
 )
+from tfjit.distributed.protocol.task_names import task_of
 from tfjit.framework import errors
 from tfjit.runtime.host.rendezvous import Received
 

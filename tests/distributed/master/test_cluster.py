@@ -5,19 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.distributed.master.fake_workers import FakeWorker
-from tfjit import protos
-from tfjit.distributed.master.cluster import Cluster, addresses_of, matches, task_name, task_of
+from tfjit.distributed.master.cluster import Cluster, matches
 from tfjit.distributed.protocol.remote_worker import RemoteWorker
+from tfjit.distributed.protocol.task_names import task_name
 from tfjit.framework import errors
 
 TASK = "/job:w/replica:0/task:1"
-
-
-def test_names() -> None:
-    assert task_name("w", 1) == TASK and task_of(f"{TASK}/device:GPU:3") == TASK
-    jobs = [protos.JobDef(name="ps", tasks={0: "a:1", 2: "c:3"})]
-    found = addresses_of(protos.ClusterDef(job=jobs))
-    assert found == {task_name("ps", 0): "a:1", task_name("ps", 2): "c:3"}
 
 
 @pytest.mark.parametrize(

@@ -16,5 +16,7 @@ def test_a_request_is_refused_the_second_time() -> None:
         errors.AbortedError, match=r"^The same RunStep request was received twice\.$"
     ):
         recent.check(2, "RunStep")
+    with pytest.raises(errors.AbortedError, match=r"received twice\. step_id: 7$"):
+        recent.check(2, "RunStep", "step_id: 7")
     recent.check(3, "RunStep")
     recent.check(1, "RunStep")  # forgotten, as the oldest

@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.distributed.worker.in_process_cluster import Cluster
-from tfjit import protos
 from tfjit.distributed.protocol.remote_worker import RemoteWorker
-from tfjit.distributed.worker.peers import Channels, Peers, addresses_of, task_of
+from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.framework import errors
-
-
-def test_tasks_and_addresses() -> None:
-    assert task_of("/job:w/replica:0/task:3/device:GPU:1") == "/job:w/replica:0/task:3"
-    cluster = protos.ClusterDef()
-    job = cluster.job.add(name="w")
-    job.tasks[3] = "h:1"
-    assert addresses_of(cluster) == {"/job:w/replica:0/task:3": "h:1"}
 
 
 def test_workers() -> None:

@@ -18,25 +18,6 @@ SHORT_TIMEOUT_S: Final = 10.0
 """The limit of calls that take no time on a healthy task."""
 
 
-def task_name(job: str, index: int) -> str:
-    """Return the name of a task, the prefix of its devices' names."""
-    return f"/job:{job}/replica:0/task:{index}"
-
-
-def task_of(device: str) -> str:
-    """Return the task in a device's full name."""
-    return device[: device.index("/device:")]
-
-
-def addresses_of(cluster_def: Any) -> dict[str, str]:
-    """Return the addresses in a ClusterDef by task."""
-    return {
-        task_name(job.name, index): address
-        for job in cluster_def.job
-        for index, address in sorted(job.tasks.items())
-    }
-
-
 def matches(filters: Sequence[str], name: str) -> bool:
     """Return whether filters admit a task or device.
 
@@ -140,4 +121,4 @@ def _order(task: str) -> tuple[str, int]:
     return spec.job or "", spec.task or 0
 
 
-__all__ = ["SHORT_TIMEOUT_S", "Cluster", "addresses_of", "matches", "task_name", "task_of"]
+__all__ = ["SHORT_TIMEOUT_S", "Cluster", "matches"]

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.distributed.master.cluster import SHORT_TIMEOUT_S, Cluster, matches, task_of
+from tfjit.distributed.master.cluster import SHORT_TIMEOUT_S, Cluster, matches
 from tfjit.distributed.master.concurrent_calls import Outcome, call_all, first_error
+from tfjit.distributed.protocol.task_names import task_of
 from tfjit.framework import errors
 from tfjit.framework.types import device_spec
 from tfjit.kernels.ir.backend import HOST, backend_for, device_types

@@ -20,18 +20,17 @@ class RecentRequests:
         self._known: set[int] = set()
         self._order: deque[int] = deque()
 
-    def check(self, request_id: int, method: str) -> None:
+    def check(self, request_id: int, method: str, about: str = "") -> None:
         """Record an id; 0 is no id.
 
-        Raises AbortedError for an id that is known.
+        Raises AbortedError for an id that is known. about: tells the request in the error.
         """
         if not request_id:
             return
         with self._lock:
             if request_id in self._known:
-                raise errors.AbortedError(
-                    None, None, f"The same {method} request was received twice."
-                )
+                text = f"The same {method} request was received twice. {about}"
+                raise errors.AbortedError(None, None, text.rstrip())
             self._known.add(request_id)
             self._order.append(request_id)
             if len(self._order) > self._remembered:

@@ -6,6 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tfjit.distributed.protocol.task_names import task_name
 from tfjit.framework import errors
 from tfjit.framework.types.cluster_spec import ClusterSpec
 
@@ -119,14 +120,10 @@ def find_place(server_def: Any) -> Place:
                 continue
             if _divided(address)[1] is None:
                 raise _no_address(address)
-            others[_task_name(job, server_def.replica, task)] = address
+            others[task_name(job, task, server_def.replica)] = address
     if "/" in host:
         raise _no_address(own)
-    return Place(_task_name(name, server_def.replica, index), host, server_def.port or port, others)
-
-
-def _task_name(job: str, replica: int, task: int) -> str:
-    return f"/job:{job}/replica:{replica}/task:{task}"
+    return Place(task_name(name, index, server_def.replica), host, server_def.port or port, others)
 
 
 def _divided(address: str) -> tuple[str, int | None]:

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 from tfjit.distributed.protocol import local_tasks
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import WorkerInterface
 from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.framework import errors
-
-
-def task_of(device: str) -> str:
-    """Return the task in a full name of a device."""
-    return device.rpartition("/device:")[0] or device
-
-
-def addresses_of(cluster: Any) -> dict[str, str]:
-    """Return the addresses of a ClusterDef by task."""
-    return {
-        f"/job:{job.name}/replica:0/task:{index}": address
-        for job in cluster.job
-        for index, address in job.tasks.items()
-    }
 
 
 class Channels:

@@ -11,7 +11,8 @@ import numpy as np
 
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.remote_worker import request_id
-from tfjit.distributed.worker.peers import Peers, task_of
+from tfjit.distributed.protocol.task_names import task_of
+from tfjit.distributed.worker.peers import Peers
 from tfjit.distributed.worker.step_log import StepLog
 from tfjit.framework import errors
 from tfjit.runtime.host.rendezvous import LocalRendezvous, Received, parse_key

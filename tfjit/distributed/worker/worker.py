@@ -16,10 +16,11 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerInterface,
     WorkerSessionCall,
 )
+from tfjit.distributed.protocol.recent_requests import RecentRequests
+from tfjit.distributed.protocol.task_names import addresses_of
 from tfjit.distributed.worker.graph_run import GraphRun, Submit, given_up
 from tfjit.distributed.worker.graph_session import graph_config
-from tfjit.distributed.worker.peers import Channels, Peers, addresses_of
-from tfjit.distributed.worker.request_ids import RequestIds
+from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.distributed.worker.staged_run import StagedRun
 from tfjit.distributed.worker.step_log import StepLog
 from tfjit.distributed.worker.step_rendezvous import Steps
@@ -56,8 +57,8 @@ class Worker(WorkerInterface):
         self.steps = Steps(task, settings.logs("rendezvous"))
         self._deadlines = Deadlines()
         self._log = StepLog()
-        self._received_ids = RequestIds("RecvTensor (GrpcWorker)")
-        self._run_ids = RequestIds("RunGraph (Worker)")
+        self._received_requests = RecentRequests()
+        self._run_requests = RecentRequests()
         self._lock = threading.Lock()
         self._sessions: dict[str, WorkerSession] = {}
         self._sessions[""] = self._new_session(WorkerSessionCall(""))
@@ -204,8 +205,9 @@ class Worker(WorkerInterface):
 
     def _check_run(self, call: GraphCall) -> None:
         self._session(call.session)
-        self._run_ids.check(
+        self._run_requests.check(
             call.request_id,
+            "RunGraph (Worker)",
             f'graph_handle: "{call.graph}" step_id: {call.step_id} request_id: {call.request_id}',
         )
 
@@ -296,8 +298,9 @@ class Worker(WorkerInterface):
 
     def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
         try:
-            self._received_ids.check(
+            self._received_requests.check(
                 request_id,
+                "RecvTensor (GrpcWorker)",
                 f'step_id: {step_id} rendezvous_key: "{key}" request_id: {request_id}',
             )
             parsed = parse_key(key)
