@@ -105,7 +105,7 @@ def test_a_failing_element_is_reported() -> None:
     g.check(g.op("FloorDiv", g.input(0), turned(g, g.input(1), (1, 0))))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_random_orders_and_sizes(data: st.DataObject) -> None:
     rank = data.draw(st.integers(2, 4))
