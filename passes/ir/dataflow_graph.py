@@ -447,6 +447,21 @@ class DataflowGraph(GraphStorage):
         made._next_node_id, made._next_edge_id = self._next_node_id, self._next_edge_id
         return made
 
+    def restore(self, saved: DataflowGraph) -> None:
+        """Take back the nodes, edges and facts of a copy, which is used up.
+
+        Ids that were given out since the copy was made are not given out again.
+        """
+        self.graph, self._node = saved.graph, saved._node
+        self._adj, self._pred = saved._adj, saved._pred
+        self._succ = self._adj
+        self._op_counts, self._num_edges = saved._op_counts, saved._num_edges
+        self._sources = {}
+        self._removals += 1
+        self.forget_order()
+        for data in self._node.values():
+            data["node"]._graph = self
+
     def dissolve(self, *, functions: bool = True) -> None:
         """Drop all contents of the graph.
 
