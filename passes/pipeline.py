@@ -112,6 +112,8 @@ def _finish(
             runner.run_pipeline(partition_passes, part.graph, ctx, part.device)
         if options.accelerators:
             runner.run_pipeline(runner.pipeline.section("device"), part.graph, ctx, part.device)
+    if runner.history is not None:
+        runner.history.close()
     return partitions, runner.report
 
 
