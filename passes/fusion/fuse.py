@@ -45,10 +45,12 @@ _REPEAT_LIMIT: Final = 16
 """The most often that a loop may recompute a smaller value's element."""
 
 
-def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
+def fuse(graph: DataflowGraph, ctx: PassContext, max_members: int = MAX_MEMBERS) -> None:
     """Replace groups of nodes by `_Fused` nodes.
 
-    The attr `group` of a `_Fused` node is a `kernels.group.FusedGroup`.
+    The attr `group` of a `_Fused` node is a `kernels.group.FusedGroup`. max_members: the most nodes
+    of a group that grows node by node; groups of a fixed form, such as attention, have their own
+    size.
 
     Before: x -> Conv2D -> BiasAdd -> Relu -> y (fetched)
     After: x -> _Fused(conv2d) -> y
@@ -76,14 +78,21 @@ def fuse(graph: DataflowGraph, ctx: PassContext) -> None:
         _Fuser(graph, ctx, rules).rewrite_found("attention", find_attention)
     if rules.template_of("pool_gradient") is not None and may_hold_pool_gradient(graph):
         _Fuser(graph, ctx, rules).rewrite_found("pool_gradient", find_pool_gradients)
-    fuser = _Fuser(graph, ctx, rules)
+    fuser = _Fuser(graph, ctx, rules, max_members)
     for name in yielding(graph.topological_order()):
         fuser.add(graph.node(name))
     fuser.rewrite()
 
 
 class _Fuser:
-    def __init__(self, graph: DataflowGraph, ctx: PassContext, rules: FusionRules) -> None:
+    def __init__(
+        self,
+        graph: DataflowGraph,
+        ctx: PassContext,
+        rules: FusionRules,
+        max_members: int = MAX_MEMBERS,
+    ) -> None:
+        self.max_members = max_members
         self.graph = graph
         self.ctx = ctx
         self.rules = rules
@@ -202,8 +211,8 @@ class _Fuser:
         """Merge two clusters, or raise Declined or Unsupported with the reason."""
         clusters = self.clusters
         size = len(producer.members) + len(consumer.members)
-        if size > MAX_MEMBERS:
-            raise Declined(f"a group has at most {MAX_MEMBERS} nodes")
+        if size > self.max_members:
+            raise Declined(f"a group has at most {self.max_members} nodes")
         kind = _joined_kind(producer.kind, consumer.kind)
         if kind is None:
             raise Declined(
@@ -288,7 +297,9 @@ class _Fuser:
         chosen = [
             group for number, group in enumerate(self._chosen()) if self.ctx.may_rewrite(number)
         ]
-        unneeded = rematerialize(chosen, self.clusters, self.roles, self.maker, self.ctx)
+        unneeded = rematerialize(
+            chosen, self.clusters, self.roles, self.maker, self.ctx, self.max_members
+        )
         self._put(chosen, unneeded)
 
     def rewrite_found(self, kind: str, find: Finder) -> None:

@@ -11,7 +11,6 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.registry import Unsupported
-from tfjit.passes.fusion.clusters import MAX_MEMBERS
 
 if TYPE_CHECKING:
     from tfjit.passes.fusion.clusters import Clusters
@@ -42,12 +41,17 @@ class Chosen:
 
 
 def rematerialize(
-    chosen: list[Chosen], clusters: Clusters, roles: RoleFinder, maker: GroupMaker, ctx: PassContext
+    chosen: list[Chosen],
+    clusters: Clusters,
+    roles: RoleFinder,
+    maker: GroupMaker,
+    ctx: PassContext,
+    max_members: int,
 ) -> list[str]:
     """Recompute cheap results of other groups instead of reading them.
 
-    A result qualifies where no other node needs it and no group reads more than before. Changes the
-    groups in place, and drops those that are left with one node. Returns the nodes that are no
+    A result qualifies where no other node needs it and no group reads more than before. A group
+    has at most `max_members` nodes. Changes the groups in place, and drops those that are left with one node. Returns the nodes that are no
     longer needed, consumers first.
     """
     loop = roles.rules.template_of("loop")
@@ -67,7 +71,7 @@ def rematerialize(
         ]
         copied = _chain(name, home, clusters, roles)
         if not copied or not all(
-            _may_take(taker, name, copied, clusters, roles, maker) for taker in takers
+            _may_take(taker, name, copied, clusters, roles, maker, max_members) for taker in takers
         ):
             continue
         if not all(
@@ -168,12 +172,13 @@ def _may_take(
     clusters: Clusters,
     roles: RoleFinder,
     maker: GroupMaker,
+    max_members: int,
 ) -> bool:
     """Return whether a group can compute the value without reading more.
 
     The group may read at most as many large operands as now.
     """
-    if len(taker.members) + len(taker.copies) + len(copied) > MAX_MEMBERS:
+    if len(taker.members) + len(taker.copies) + len(copied) > max_members:
         return False
     members = [*taker.members, *taker.copies]
     if not all(clusters.same_context(node, taker.members[-1]) for node in copied):

@@ -42,12 +42,11 @@ def fusion_limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         for module, name in (
             (fuse, "MAX_INPUTS"),
             (fuse, "MAX_OUTPUTS"),
-            (fuse, "MAX_MEMBERS"),
-            (rematerialize, "MAX_MEMBERS"),
             (rematerialize, "MAX_COPIED"),
             (roles, "MAX_PARTS"),
         ):
             monkeypatch.setattr(module, name, 1000)
+        monkeypatch.setattr(fuse.fuse, "__defaults__", (1000,))
     return str(request.param)
 
 

@@ -176,6 +176,20 @@ def test_two_branches_become_one_loop() -> None:
     assert members(graph) == [{"a", "b", "c", "d", "e"}]
 
 
+@pytest.mark.parametrize("most", [2, 3, 7])
+def test_a_limit_of_members_divides_a_chain(most: int) -> None:
+    links = "".join(f"    y{k} = Tanh(y{k - 1})\n" for k in range(1, 12))
+    graph = parse_graph(
+        f"    y0 = Placeholder(shape=<4,5>)\n{links}    r = _Retval(y11, index=0)\n"
+    )
+    ctx = PassContext()
+    infer_shapes(graph, ctx)
+    fuse(graph, ctx, max_members=most)
+    graph.verify()
+    sizes = [len(names) for names in members(graph)]
+    assert max(sizes) == most and sum(sizes) >= 11 - most + 1
+
+
 def test_a_path_out_of_the_group_and_back_keeps_nodes_apart() -> None:
     graph = check(
         """
