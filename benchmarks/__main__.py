@@ -2,7 +2,7 @@
 
 Prints a table, writes JSON and (with matplotlib) a picture. `python -m benchmarks programs` runs
 whole programs instead, `python -m benchmarks gpu` graphs on a GPU, `python -m benchmarks cluster`
-the servers of a cluster.
+the servers of a cluster, `python -m benchmarks experiments` experiments with passes.
 """
 
 from __future__ import annotations
@@ -100,6 +100,10 @@ def main(argv: list[str] | None = None) -> int:
         from benchmarks.cluster import command as cluster_command
 
         return cluster_command.main(argv[1:])
+    if argv[:1] == ["experiments"]:
+        from benchmarks.experiments import command as experiments_command
+
+        return experiments_command.main(argv[1:])
     parser = _parser()
     args = parser.parse_args(argv)
     known = scripts()
