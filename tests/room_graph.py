@@ -48,6 +48,7 @@ ROOMS = {
             "text",
             "manager",
             "analysis",
+            "patterns",
             "fusion",
             "canonicalize",
             "partitioning",
