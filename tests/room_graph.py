@@ -49,6 +49,7 @@ ROOMS = {
             "history",
             "manager",
             "analysis",
+            "patterns",
             "fusion",
             "canonicalize",
             "partitioning",

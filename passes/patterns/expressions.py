@@ -1,0 +1,360 @@
+"""Define the expressions of patterns and replacements: tensors, constants, ops."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.passes.patterns.literals import text_of
+
+Dim = int | str | None
+Dtypes = frozenset[DType] | None
+
+
+class Value:
+    """A tensor of an expression; Python's operators build ops over such tensors.
+
+    `x + y` stands for AddV2 or Add, `x @ y` for MatMul, `x / y` for RealDiv. Numbers and arrays
+    beside a `Value` are constants.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # an array on the left of an operator leaves the operator to the class
+
+    def __add__(self, other: object) -> Op:
+        return _ADD(self, other)
+
+    def __radd__(self, other: object) -> Op:
+        return _ADD(other, self)
+
+    def __sub__(self, other: object) -> Op:
+        return op.Sub(self, other)
+
+    def __rsub__(self, other: object) -> Op:
+        return op.Sub(other, self)
+
+    def __mul__(self, other: object) -> Op:
+        return op.Mul(self, other)
+
+    def __rmul__(self, other: object) -> Op:
+        return op.Mul(other, self)
+
+    def __truediv__(self, other: object) -> Op:
+        return op.RealDiv(self, other)
+
+    def __rtruediv__(self, other: object) -> Op:
+        return op.RealDiv(other, self)
+
+    def __matmul__(self, other: object) -> Op:
+        return op.MatMul(self, other)
+
+    def __rmatmul__(self, other: object) -> Op:
+        return op.MatMul(other, self)
+
+    def __neg__(self) -> Op:
+        return op.Neg(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("an expression of a pattern has no truth value")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tensor(Value):
+    """Any tensor; the same name twice in a pattern is the same tensor twice.
+
+    dtypes: the possible ones, None for all. shape: sizes; None in it is any size, a string a known
+    size that is equal wherever that string stands. rank: of the shape, which is then known.
+    """
+
+    name: str
+    dtypes: Dtypes = None
+    shape: tuple[Dim, ...] | None = None
+    rank: int | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Constant(Tensor):
+    """A tensor whose value is known before the run.
+
+    value: a number that each element has, or an array; None for any value. A number is compared in
+    the tensor's dtype, bit by bit: -0.0 is not 0.0, NaN is NaN. when: a predicate over the array.
+    """
+
+    value: Any = None
+    when: Callable[[np.ndarray], object] | None = None
+
+    def __str__(self) -> str:
+        return self.name or text_of(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attr's value under a name, for guards and replacements."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class OpType:
+    """An op type, or one of several; a call with inputs and attrs is an `Op`.
+
+    name: "" or the name under which the type of a match is known: with f of that name, f(f(x)) is
+    two nodes of one type.
+    """
+
+    types: tuple[str, ...]
+    name: str = ""
+
+    def __call__(self, *inputs: object, **attrs: Any) -> Op:
+        return Op(self, tuple(as_value(value) for value in inputs), attrs)
+
+    def __str__(self) -> str:
+        return self.name or "|".join(self.types)
+
+
+ANY_USES: Final = -1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Op(Value):
+    """A node: op type, inputs, attrs; as a tensor it is output 0, `node[i]` output i.
+
+    Attrs that are not named may have any value in a pattern, and have their default in a
+    replacement. A callable in a pattern is a predicate over the attr's value.
+    use_count: None leaves the choice to the matcher: a node that the replacement computes anew has
+    no other use.
+    """
+
+    kind: OpType
+    inputs: tuple[Value, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    use_count: int | None = None
+    dtypes: Dtypes = None
+    shape: tuple[Dim, ...] | None = None
+    rank: int | None = None
+    attrs_of: str = ""
+
+    def named(self, name: str) -> Op:
+        """Return the node under a name, for guards and replacements."""
+        return dataclasses.replace(self, name=name)
+
+    def uses(self, count: int) -> Op:
+        """Return the node with a required number of uses."""
+        return dataclasses.replace(self, use_count=count)
+
+    def shared(self) -> Op:
+        """Return the node with any number of uses; others keep the old node."""
+        return dataclasses.replace(self, use_count=ANY_USES)
+
+    def of(self, *, dtype: object = None, shape: object = None, rank: int | None = None) -> Op:
+        """Return the node with a required dtype, shape or rank of output 0."""
+        return dataclasses.replace(self, dtypes=as_dtypes(dtype), shape=_as_dims(shape), rank=rank)
+
+    def with_attrs_of(self, name: str) -> Op:
+        """Return a node of a replacement with the attrs of a matched node.
+
+        name: given by `named`, or "root". The op type has to have those attrs; attrs of the call
+        come first.
+        """
+        return dataclasses.replace(self, attrs_of=name)
+
+    def __getitem__(self, index: int) -> Output:
+        if not isinstance(index, int) or index < 0:
+            raise IndexError(f"an output has a number from 0 on, got {index!r}")
+        return Output(self, index)
+
+    def __iter__(self) -> Iterator[Output]:
+        raise TypeError("the number of outputs is not known: write node[0], node[1], ...")
+
+    def __str__(self) -> str:
+        parts = [str(value) for value in self.inputs]
+        parts += [f"{name}={value}" for name, value in self.attrs.items()]
+        return f"{self.kind}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Output(Value):
+    """One output of a node of several."""
+
+    node: Op
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.node}[{self.index}]"
+
+
+class _OpTypes:
+    """The op types as attributes: `op.Mul(x, y)`."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> OpType:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return OpType((name,))
+
+    def any_of(self, *names: str) -> OpType:
+        """Return one of several op types; each node of it has a type of its own."""
+        return OpType(_words(names))
+
+
+op: Final = _OpTypes()
+_ADD: Final = OpType(("AddV2", "Add"))
+
+
+def op_type(name: str, *types: str) -> OpType:
+    """Return a variable for op types: all of its nodes in a match share one.
+
+    types: names, or one text of names with spaces between them.
+    """
+    return OpType(_words(types), name)
+
+
+def tensor(
+    name: str, *, dtype: object = None, shape: object = None, rank: int | None = None
+) -> Tensor:
+    """Return a variable for a tensor.
+
+    dtype: a dtype, its name, several in a list, or a kind: "floating", "integer", "complex",
+    "numeric". shape: sizes, None for any, a string for a size that is the same wherever that string
+    stands.
+    """
+    return Tensor(_identifier(name), as_dtypes(dtype), _as_dims(shape), rank)
+
+
+def tensors(names: str) -> tuple[Tensor, ...]:
+    """Return variables for tensors: `x, y = tensors("x y")`."""
+    return tuple(tensor(name) for name in names.split())
+
+
+def constant(
+    value: object = None,
+    *,
+    name: str = "",
+    when: Callable[[np.ndarray], object] | None = None,
+    dtype: object = None,
+    shape: object = None,
+    rank: int | None = None,
+) -> Constant:
+    """Return a constant: of one value in each element, of an array's values, or any.
+
+    value: a number, an array, or the name of any constant. when: a predicate over the array.
+    """
+    if isinstance(value, str):
+        value, name = None, value
+    if value is not None and not isinstance(value, (bool, int, float, complex, bytes, np.generic)):
+        value = np.asarray(value)
+    kept = _identifier(name) if name else ""
+    return Constant(kept, as_dtypes(dtype), _as_dims(shape), rank, value, when)
+
+
+def constants(names: str) -> tuple[Constant, ...]:
+    """Return variables for any constants: `c, d = constants("c d")`."""
+    return tuple(constant(name) for name in names.split())
+
+
+def attr(name: str) -> Attr:
+    """Return a variable for an attr's value."""
+    return Attr(_identifier(name))
+
+
+def as_value(value: object) -> Value:
+    """Return an expression as it is, a number or array as a constant."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, OpType):
+        raise TypeError(f"{value} is an op type without inputs: write {value}(...)")
+    if isinstance(value, (bool, int, float, complex, bytes, np.generic, np.ndarray, list)):
+        return constant(value)
+    raise TypeError(
+        f"an input is an expression, a number or an array, not {value!r}; a text constant is "
+        "given as bytes"
+    )
+
+
+def node_of(value: Value) -> tuple[Op, int] | None:
+    """Return the node and output that a value stands for; None for a variable."""
+    if isinstance(value, Op):
+        return value, 0
+    return (value.node, value.index) if isinstance(value, Output) else None
+
+
+def walk(value: Value) -> Iterator[Value]:
+    """Yield the distinct values of an expression, users before their inputs."""
+    seen: set[int] = set()
+    queue = [value]
+    for here in queue:
+        found = node_of(here)
+        here = found[0] if found else here
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        yield here
+        if isinstance(here, Op):
+            queue += here.inputs
+
+
+_KINDS: Final = ("floating", "integer", "complex", "numeric")
+
+
+def all_dtypes() -> list[DType]:
+    """Return every dtype that is no reference."""
+    found = {d.name: d for d in vars(dtypes).values() if isinstance(d, DType) and not d.is_ref}
+    return list(found.values())
+
+
+def as_dtypes(wanted: Any) -> Dtypes:
+    """Return the dtypes that a user names; None for all."""
+    if wanted is None:
+        return None
+    if isinstance(wanted, str) and wanted in _KINDS:
+        return frozenset(d for d in all_dtypes() if getattr(d, f"is_{wanted}"))
+    several = wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+    return frozenset(as_dtype(one) for one in several)
+
+
+def dtypes_text(wanted: frozenset[DType]) -> str:
+    """Return a set of dtypes as messages show it, by its kind where it is one."""
+    for kind in _KINDS:
+        if wanted == as_dtypes(kind):
+            return kind
+    names = sorted(dtype.name for dtype in wanted)
+    if len(names) > 6:
+        return f"{', '.join(names[:5])} or {len(names) - 5} others"
+    return " or ".join(names) or "none"
+
+
+def _as_dims(shape: Any) -> tuple[Dim, ...] | None:
+    if shape is None:
+        return None
+    dims = tuple(shape)
+    for dim in dims:
+        if dim is not None and not isinstance(dim, (int, str)):
+            raise TypeError(f"a size is a number, None or a name, not {dim!r}")
+    return dims
+
+
+def _words(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word for name in names for word in name.split())
+
+
+def _identifier(name: str) -> str:
+    if not name.isidentifier() or name == "root":
+        raise InvalidArgumentError(
+            None, None, f"{name!r} is no name for a part of a pattern: a Python name but 'root' is"
+        )
+    return name

@@ -1,0 +1,150 @@
+"""Refuse replacements that would change values, effects or work of other nodes."""
+
+from __future__ import annotations
+
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, ELEMENTWISE, IDENTITY, READS_STATE, VIEW
+from tfjit.framework.types.shape import Shape, format_shape
+from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.declined import Declined
+from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
+from tfjit.passes.manager.rewriter import reads_reference, same_shape, tensor_shape
+from tfjit.passes.patterns.expressions import ANY_USES, Constant, Op
+from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
+from tfjit.passes.patterns.plan import Plan, PlannedNode
+
+
+def check_inner_nodes(pattern: CompiledPattern, state: State, plan: Plan) -> None:
+    """Check the nodes of a match below the root that the replacement does without.
+
+    Raises Declined for nodes that wait for others, read a reference variable, have state or are on
+    another device, and for nodes with other users that the replacement computes anew.
+    """
+    graph, root = state.graph, state.node
+    kept = {src for src, _ in plan.kept}
+    for value, slot in pattern.nodes[1:]:
+        name = state.tensors[slot][0]
+        if name in kept:
+            continue
+        node = graph.node(name)
+        waits = graph.control_inputs(name)
+        if waits:
+            raise Declined(f"'{name}' waits for '{waits[0]}'")
+        tensors = [
+            *graph.inputs(name),
+            *((name, index) for index in range(len(node.output_dtypes))),
+        ]
+        if any(graph.node(src).output_dtypes[output].is_ref for src, output in tensors):
+            raise Declined(f"'{name}' reads a reference variable")
+        if node.is_stateful and not node.has_trait(READS_STATE):
+            raise Declined(f"'{name}' ({node.op}) has state or effects")
+        if _device(node) != _device(root):
+            raise Declined(
+                f"'{name}' is on {_device(node) or 'any device'}, the root on "
+                f"{_device(root) or 'any device'}"
+            )
+        if not plan.nodes or value.use_count == ANY_USES:
+            continue
+        if name in named_by(state.ctx.spec):
+            raise Declined(f"'{name}' is a fetch or target of the run")
+        _check_uses(pattern, state, value, slot)
+
+
+def _check_uses(pattern: CompiledPattern, state: State, value: Op, slot: int) -> None:
+    name = state.tensors[slot][0]
+    users, inside = uses_of(state.graph, name), pattern.references[slot]
+    if len(users) <= inside:
+        return
+    within = {state.tensors[other][0] for _, other in pattern.nodes}
+    others = [user for user in users if user not in within] or users
+    shown = ", ".join(f"'{user}'" for user in dict.fromkeys(others[:3]))
+    raise Declined(
+        f"the use count of '{name}' is {len(users)}, the pattern asks for {inside}: also used by "
+        f"{shown}"
+    )
+
+
+def check_dropped_inputs(pattern: CompiledPattern, state: State, plan: Plan) -> None:
+    """Check the inputs of a match that the replacement does not read.
+
+    Raises Declined where the result is dead because such an input is, in v1 control flow.
+    """
+    graph = state.graph
+    if not graph.has_trait(CONTROL_FLOW):
+        return
+    read = set(plan.kept)
+    inner = {state.tensors[slot][0] for _, slot in pattern.nodes}
+    queue = [src for src, _ in plan.kept if src in inner]
+    for name in queue:
+        for tensor in graph.inputs(name):
+            read.add(tensor)
+            if tensor[0] in inner and tensor[0] not in queue:
+                queue.append(tensor[0])
+    for value, slot in pattern.variables:
+        tensor = state.tensors[slot]
+        if tensor not in read and not isinstance(value, Constant):
+            raise Declined(f"'{tensor[0]}' may be dead, and its user with it")
+
+
+def check_view(state: State, source: tuple[str, int] | None, is_view: bool) -> None:
+    """Check that the root does not become a view of a reference variable.
+
+    source: of the view. Raises Declined.
+    """
+    graph, root = state.graph, state.node
+    if not is_view or source is None:
+        return
+    src, output = source
+    shows = graph.node(src).output_dtypes[output].is_ref or reads_reference(graph, src)
+    if shows and not reads_reference(graph, root.name):
+        raise Declined(f"its value is its own, that of '{src}' the variable's")
+
+
+def check_shape(pattern: CompiledPattern, state: State, source: tuple[str, int]) -> None:
+    """Check that a tensor has the root's shape.
+
+    Raises Declined where the root may have another, as after broadcasting.
+    """
+    found = tensor_shape(state.graph, *source)
+    wanted = state.node.output_shapes[0]
+    if same_shape(found, wanted) or _follows(state.graph, (state.node.name, 0), source):
+        return
+    raise Declined(
+        f"'{source[0]}' has the shape {_text(found)}, the node {_text(wanted)}: these may differ"
+    )
+
+
+def _follows(graph: DataflowGraph, tensor: tuple[str, int], source: tuple[str, int]) -> bool:
+    """Return whether a tensor has a source's shape, by elementwise nodes between the two.
+
+    Other operands of these nodes are scalars or the source itself.
+    """
+    for _ in range(64):
+        if tensor == source:
+            return True
+        node = graph.node(tensor[0])
+        if not node.has_trait(ELEMENTWISE | IDENTITY) or tensor[1] != 0:
+            return False
+        inputs = graph.inputs(node.name)
+        wide = {other for other in inputs if tensor_shape(graph, *other) != ()}
+        if len(wide) != 1:
+            return False
+        tensor = wide.pop()
+    return False
+
+
+def named_by(spec: RunSpec) -> set[str]:
+    """Return the nodes that a run's fetches and targets name."""
+    return {parse_tensor_name(fetch)[0] for fetch in spec.fetches} | set(spec.targets)
+
+
+def may_view(node: PlannedNode) -> bool:
+    """Return whether output 0 of a planned node may have the memory of input 0."""
+    return node.op_def.traits & VIEW != 0
+
+
+def _device(node: Node) -> str:
+    return node.assigned_device or node.device
+
+
+def _text(shape: Shape) -> str:
+    return format_shape(shape)
