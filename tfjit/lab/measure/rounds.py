@@ -13,8 +13,8 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Hashable, Mapping
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -23,15 +23,16 @@ PAUSE_S: Final = 0.002  # before each block: another candidate's threads may sti
 _MOST_RUNS: Final = 100_000
 
 Call = Callable[[], object]
+Key = TypeVar("Key", bound=Hashable)
 
 
 def time_rounds(
-    calls: Mapping[str, Call],
+    calls: Mapping[Key, Call],
     rounds: int,
     rng: np.random.Generator,
     block_s: float = BLOCK_S,
     report: Callable[[int], None] = lambda done: None,
-) -> dict[str, list[float]]:
+) -> dict[Key, list[float]]:
     """Return the median time of a run in each round, in us.
 
     calls: of the candidates, at full speed already. block_s: about the length of a block. report:
@@ -39,7 +40,7 @@ def time_rounds(
     the caches as another candidate left them.
     """
     counts = {name: _runs_of_a_block(call, block_s) for name, call in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[Key, list[float]] = {name: [] for name in calls}
     names = list(calls)
     collects = gc.isenabled()
     try:
