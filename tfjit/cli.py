@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfjit import __version__
+from tfjit import __version__, passes_command
 from tfjit.arguments import (
     UsageError,
     feeds_of,
@@ -145,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="write each fetched value to DIR/NAME.npy instead of printing it",
     )
+    passes_command.add_option(run)
     run.add_argument(
         "--trace",
         metavar="FILE",
@@ -167,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
         "shape of a feed instead of a value, as in images:0=1,8,8,1",
     )
 
+    passes_command.add_option(explain)
     explain.add_argument(
         "--measure",
         action="store_true",
@@ -229,11 +231,13 @@ def _parser() -> argparse.ArgumentParser:
         help="only fields whose message or name contains this",
     )
 
-    command(
+    passes = command(
         "passes",
         _passes,
-        "Print the pipelines: each pass with its group and the reason for its place.",
+        "Print the passes in order, each with its group and the reason for its place, in a form "
+        "that --passes reads.",
     )
+    passes_command.add_option(passes)
 
     warm = command(
         "warm",
@@ -317,10 +321,7 @@ def _config(args: argparse.Namespace) -> int:
 
 
 def _passes(args: argparse.Namespace) -> int:
-    from tfjit.passes.pipeline import describe
-
-    print(describe(), end="")
-    return 0
+    return passes_command.show_passes(args)
 
 
 def _inspect(args: argparse.Namespace) -> int:
@@ -341,6 +342,7 @@ def _run(args: argparse.Namespace) -> int:
 
     fetches = fetches_of(args.fetch)
     feeds = feeds_of(args.feed)
+    passes = passes_command.pipeline_of(args.passes)
     if args.out is not None:
         _writable_folder(args.out)
     if args.trace is not None and not args.trace.parent.is_dir():
@@ -353,7 +355,7 @@ def _run(args: argparse.Namespace) -> int:
         config = ConfigProto()
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
         options, metadata = RunOptions(trace_level=RunOptions.FULL_TRACE), RunMetadata()
-    with _progress(f"running {model.path.name}"), _opened(model, config) as session:
+    with _progress(f"running {model.path.name}"), _opened(model, config, passes) as session:
         named = {tensor_name(model, name): value for name, value in feeds.items()}
         values = session.run(
             [tensor_name(model, name) for name in fetches],
@@ -380,8 +382,12 @@ def _explain(args: argparse.Namespace) -> int:
     fetches = fetches_of(args.fetch)
     shapes = shapes_of(args.shape)
     feeds = feeds_of(args.feed)
+    passes = passes_command.pipeline_of(args.passes)
     model = read_model_of(args.model)
-    with _progress(f"explaining {model.path.name}"), _opened(model) as session:
+    with (
+        _progress(f"explaining {model.path.name}"),
+        _opened(model, passes=passes) as session,
+    ):
         wanted = [tensor_name(model, name) for name in fetches]
         sizes, values = (
             {tensor_name(model, name): value for name, value in given.items()}
@@ -465,21 +471,21 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _opened(model: ModelFile, config: Any = None) -> Iterator[Any]:
+def _opened(model: ModelFile, config: Any = None, passes: Any = None) -> Iterator[Any]:
     """Open a session over a model.
 
-    For a SavedModel, with its variables, tables and assets.
+    For a SavedModel, with its variables, tables and assets. passes: a Pipeline or None.
     """
     import tfjit
 
     if model.pack is not None or model.kind != "SavedModel":
         graph = model.graph_def if model.pack is None else model.path
-        with tfjit.Session(graph=graph, config=config) as session:
+        with tfjit.Session(graph=graph, config=config, passes=passes) as session:
             yield session
         return
     from tfjit.client.saving import saved_model
 
-    with tfjit.Graph().as_default(), tfjit.Session(config=config) as session:
+    with tfjit.Graph().as_default(), tfjit.Session(config=config, passes=passes) as session:
         saved_model.load(session, model.tags, model.path.parent)
         yield session
 

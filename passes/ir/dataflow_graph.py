@@ -447,6 +447,21 @@ class DataflowGraph(GraphStorage):
         made._next_node_id, made._next_edge_id = self._next_node_id, self._next_edge_id
         return made
 
+    def restore(self, saved: DataflowGraph) -> None:
+        """Take back the nodes, edges and facts of a copy.
+
+        The copy is used up.
+
+        Ids that were given out since the copy was made are not given out again.
+        """
+        for name in ("graph", "_node", "_adj", "_succ", "_pred", "_op_counts", "_num_edges"):
+            setattr(self, name, getattr(saved, name))
+        self._sources = {}
+        self._removals += 1
+        self.forget_order()
+        for data in self._node.values():
+            data["node"]._graph = self
+
     def dissolve(self, *, functions: bool = True) -> None:
         """Drop all contents of the graph.
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tfjit.framework.types import device_spec
 from tfjit.kernels.ir.backend import HOST, Backend, backend_for, device_types
 from tfjit.passes.ir.region_path import region_path
 from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.manager.pipeline_spec import Pipeline
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.manager.pass_manager import PassManager, PipelineItem
+    from tfjit.passes.manager.pass_manager import PassManager
 
 DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
 DEFAULT_MAX_FOLDED_BYTES: Final = 10 << 20
@@ -100,12 +101,11 @@ class PassOptions:
     min_nodes: a graph of fewer nodes gets no optional pass.
     time_limit_s: once the passes have run for that long, no further optional one runs; 0 sets no
     limit.
-    custom_passes: (name, pass) of the user's own, after the standard graph passes; a pass that
-    fails is undone and left out with a warning, unless fail_on_errors.
-    optimize: False leaves out every optional pass (OptimizerOptions L0); the unfused mode leaves
-    out `fuse` only, by `disabled`.
-    disabled: names of optional passes to leave out, added to those of TFJIT_DISABLE.
-    passes, partition_passes: the user's own lists in place of the standard ones.
+    pipeline: the passes; those in TFJIT_DISABLE are left out of it.
+    section: the section of the pipeline that runs over a run's graph: "graph", "quick" or
+    "cluster". over_partitions: False leaves the section "partition" out.
+    fail_on_errors: a user's pass that fails, fails the run; else it is undone and left out with a
+    warning.
     verify: check the graph after each pass; None means TFJIT_VERIFY.
     dump_dir: "" means TFJIT_DUMP.
     """
@@ -126,12 +126,10 @@ class PassOptions:
     once: bool = False
     min_nodes: int = 0
     time_limit_s: float = 0.0
-    custom_passes: tuple[tuple[str, Pass], ...] = ()
-    fail_on_errors: bool = False
-    optimize: bool = True
-    disabled: frozenset[str] = frozenset()
-    passes: tuple[PipelineItem | Pass | str, ...] | None = None
-    partition_passes: tuple[PipelineItem | Pass | str, ...] | None = None
+    pipeline: Pipeline = field(default_factory=Pipeline.default)
+    section: Literal["graph", "quick", "cluster"] = "graph"
+    over_partitions: bool = True
+    fail_on_errors: bool = True
     verify: bool | None = None
     dump_dir: str = ""
 
@@ -221,7 +219,7 @@ class PassContext:
         return self.options.backend_of(self.device or self.options.client_device)
 
     def run(self, graph: DataflowGraph, *names: str) -> None:
-        """Run registered passes, or named pipelines, for the running pass."""
+        """Run built-in passes, or sections of the pipeline, for the running pass."""
         for name in names:
             self.manager.run_named(name, graph, self, self.where)
 

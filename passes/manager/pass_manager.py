@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,34 +15,17 @@ from tfjit.framework import settings
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.ir.networkx_base import adopt_networkx
-from tfjit.passes.manager.pass_registry import PASSES, SHAPES, PassInfo
+from tfjit.passes.manager.pass_ends import check_ends, ends_of
+from tfjit.passes.manager.pass_registry import ALIASES, ANALYSES, PASSES, SHAPES, PassInfo
+from tfjit.passes.manager.raised_at import raised_at
+from tfjit.passes.manager.steps import Fixpoint, Item, Step, flat
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
-    from tfjit.passes.manager.pass_context import Pass, PassContext
+    from tfjit.passes.manager.pass_context import PassContext
+    from tfjit.passes.manager.pipeline_spec import Pipeline
 
 log: Final = logging.getLogger("tfjit.passes")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A place of a pipeline: the pass and the reason."""
-
-    name: str
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Fixpoint:
-    """Steps that run again until they change nothing, `limit` times at most."""
-
-    steps: tuple[Step, ...]
-    limit: int
-
-
-PipelineItem = Step | Fixpoint
-Pipeline = tuple[PipelineItem, ...]
-"""Items in the order in which they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +85,25 @@ class PipelineReport:
 _WARNED: Final[set[str]] = set()
 
 
-def _warn_of_unknown(left_out: frozenset[str], ctx: PassContext) -> None:
-    """Warn once of each name in TFJIT_DISABLE that leaves nothing out."""
-    options = ctx.options
-    listed = (*(options.passes or ()), *(options.partition_passes or ()))
-    own = {name for name, _ in options.custom_passes}
-    own |= {getattr(item, "__name__", "") for item in listed}
-    for name in sorted(left_out - _WARNED - own - set(settings.WAYS)):
-        info = PASSES.get(name)
-        if info is None or info.required:
+def _without_disabled(pipeline: Pipeline) -> Pipeline:
+    """Return a pipeline without the passes in TFJIT_DISABLE.
+
+    Warns once of each name there that leaves nothing out.
+    """
+    named = settings.names("TFJIT_DISABLE")
+    if not named:
+        return pipeline
+    left_out = []
+    own = {step.name for _, items in pipeline.sections for step in flat(items) if step.user}
+    for name in sorted(named - set(settings.WAYS)):
+        info = PASSES.get(ALIASES.get(name, name))
+        if name in own or (info is not None and not info.required):
+            left_out.append(name)
+        elif name not in _WARNED:
             _WARNED.add(name)
             reason = "no pass of that name" if info is None else "a plan cannot do without it"
             log.warning("TFJIT_DISABLE: '%s' has no effect: %s; see `tfjit passes`", name, reason)
+    return pipeline.without(*left_out) if left_out else pipeline
 
 
 class PassManager:
@@ -132,10 +121,7 @@ class PassManager:
         self.verify = (
             options.verify if options.verify is not None else settings.flag("TFJIT_VERIFY")
         )
-        left_out = settings.names("TFJIT_DISABLE")
-        if left_out:
-            _warn_of_unknown(left_out, ctx)
-        self.disabled = options.disabled | left_out
+        self.pipeline = _without_disabled(options.pipeline)
         self.logs = settings.logs("passes")
         folder = Path(options.dump_dir) if options.dump_dir else settings.path("TFJIT_DUMP")
         self.folder = self.report.folder = (
@@ -146,6 +132,8 @@ class PassManager:
         # regions with a dump of their text before any pass, by path and purpose
         self.seen: set[tuple[str, str]] = set()
         self.depth = 0
+        # of a user's pass, which a pass over bodies may have taken for a reason to leave them alone
+        self.failed: OpError | None = None
         # passes that have run, by the path and purpose of the graph
         self.done: set[tuple[str, str, str]] = set()
         # the run's graph is too small to be optimised; None: not known
@@ -156,7 +144,7 @@ class PassManager:
 
     def run_pipeline(
         self,
-        pipeline: Sequence[PipelineItem | Pass],
+        pipeline: Iterable[Item],
         graph: DataflowGraph,
         ctx: PassContext,
         where: str = "",
@@ -165,6 +153,8 @@ class PassManager:
         for item in pipeline:
             if not isinstance(item, Fixpoint):
                 self.run(item, graph, ctx, where)
+                if self.failed is not None:
+                    raise self.failed
                 continue
             for _ in range(item.limit):
                 before = graph.changes
@@ -173,62 +163,92 @@ class PassManager:
                     break
 
     def run_named(self, name: str, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
-        """Run a registered pass or named pipeline for a running pass."""
+        """Run a pass, or a section of the pipeline, for another pass."""
         if where and (where, ctx.purpose) not in self.seen:
             self.seen.add((where, ctx.purpose))
             self.dump("input", graph, where)
         self.depth += 1
         current = ctx.current
         try:
-            if name in PASSES:
+            if name not in PASSES:
+                self.run_pipeline(self.pipeline.section(name), graph, ctx, where)
+            elif PASSES[name].required or name in self.pipeline.names:
                 self.run(Step(name), graph, ctx, where)
-            else:
-                # data of the room above
-                pipelines = importlib.import_module("tfjit.passes.pipeline").PIPELINES
-                self.run_pipeline(pipelines[name], graph, ctx, where)
         finally:
             self.depth -= 1
             ctx.current = current
 
-    def leaves_out(
-        self, info: PassInfo | None, name: str, graph: DataflowGraph, where: str, purpose: str
-    ) -> bool:
-        """Return whether a pass is optional and not wanted."""
+    def leaves_out(self, info: PassInfo, graph: DataflowGraph, where: str, purpose: str) -> bool:
+        """Return whether the options leave out a pass of the pipeline."""
         options = self.options
-        if name in self.disabled:
-            return info is None or not info.required
-        if info is None or not info.is_optimization:
+        if not info.is_optimization:
             return False
         if self.small is None:
             self.small = graph.num_op_nodes < options.min_nodes
         return (
-            not options.optimize
-            or self.small
-            or (options.once and (name, where, purpose) in self.done)
+            self.small
+            or (options.once and (info.name, where, purpose) in self.done)
             or time.perf_counter() > self.until
         )
 
-    def run(
-        self, step: Step | Pass, graph: DataflowGraph, ctx: PassContext, where: str = ""
-    ) -> None:
-        """Run one pass, unless the pass is optional and not wanted.
+    def run(self, step: Step, graph: DataflowGraph, ctx: PassContext, where: str = "") -> None:
+        """Run one pass, unless the options leave it out.
 
-        step: a Step, or a user's function.
         Raises InternalError with the name of a pass that fails or breaks the graph, and
-        TensorFlow's errors where the user's graph is at fault.
+        TensorFlow's errors where the user's graph is at fault. A user's pass that fails or breaks
+        the graph is undone and left out with a warning, unless `fail_on_errors`.
         """
+        if step.user is None:
+            self._run(step, graph, ctx, where)
+            return
+        adopt_networkx()  # the pass may ask for the graph's class
+        saved = None if self.options.fail_on_errors else graph.copy()
+        ends, changes = ends_of(graph, ctx), graph.changes
+        place = len(self.report.passes)
+        try:
+            self._run(step, graph, ctx, where)
+            if graph.changes != changes:
+                self.check(step.name, graph, where, always=True)
+                check_ends(step.name, ends, graph, ctx)
+                self._repair(graph, ctx, where)
+                check_ends(step.name, ends, graph, ctx)
+        except OpError as error:
+            if saved is None:
+                self.failed = error
+                raise
+            log.warning("pass '%s' failed and is left out: %s", step.name, error.message)
+            graph.restore(saved)
+            ctx.invalidate(SHAPES)
+            del self.report.passes[place:]
+            ctx.current = step.name
+            ctx.log("", f"{step.name} failed and is left out: {error.message}")
+            ctx.current = ""
+            ops = graph.num_op_nodes
+            self.note(step.name, time.perf_counter(), ops, ops, where, ctx.messages[-1:])
+
+    def _repair(self, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
+        """Drop unused nodes and infer shapes behind a user's pass.
+
+        Only where the pipeline has done so before.
+        """
+        for name, at in (("prune", where), ("infer_shapes", where), ("infer_shapes", "")):
+            is_whole = at == where or "/device:" in where
+            if is_whole and (name, at, ctx.purpose) in self.done:
+                self._run(Step(name), graph, ctx, where)
+
+    def _run(self, step: Step, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
         yield_interpreter()
-        name = step.name if isinstance(step, Step) else step.__name__
-        info = PASSES.get(name)
-        if self.leaves_out(info, name, graph, where, ctx.purpose):
+        name = step.name
+        info = PASSES[name] if step.user is None else None
+        if info is not None and self.leaves_out(info, graph, where, ctx.purpose):
             ctx.log("", f"{name} left out")
             return
         self.done.add((name, where, ctx.purpose))
         applies = info is None or info.when is None or info.when(graph)
-        if info is not None and applies:
-            for analysis in info.needs:
-                if not ctx.is_valid(analysis, graph):
-                    self.run(Step(ANALYSES[analysis]), graph, ctx, where)
+        if applies:
+            for needed in info.needs if info is not None else step.user.needs if step.user else ():
+                if needed in ANALYSES and not ctx.is_valid(needed, graph):
+                    self._run(Step(ANALYSES[needed]), graph, ctx, where)
         ctx.current = name
         place = len(self.report.passes)
         # comes before the runs that the pass starts
@@ -238,22 +258,22 @@ class PassManager:
         began = time.perf_counter()
         try:
             if applies:
-                if info is not None and isinstance(step, Step):
-                    function = info.function()
-                else:
-                    adopt_networkx()  # a user's pass may ask for the graph's class
-                    assert not isinstance(step, Step)
-                    function = step
+                function = step.user.function if step.user is not None else PASSES[name].function()
                 function(graph, ctx)
         except InternalError as error:
             raise InternalError(
                 error.node_def, error.op, f"pass '{name}'{_at(where)}: {error.message}"
             ) from error
-        except OpError:
-            raise  # the user's graph is at fault, and the message gives the reason
+        except OpError as error:
+            if step.user is None:
+                raise  # the user's graph is at fault, and the message gives the reason
+            raise error.restated(f"pass '{name}'{_at(where)}: {error.message}") from error
         except Exception as error:
+            at = raised_at(error, step.user.function) if step.user is not None else ""
             raise InternalError(
-                None, None, f"pass '{name}'{_at(where)} failed: {type(error).__name__}: {error}"
+                None,
+                None,
+                f"pass '{name}'{_at(where)} failed{at}: {type(error).__name__}: {error}",
             ) from error
         if graph.changes != changes and (info is None or SHAPES not in info.preserves):
             ctx.invalidate(SHAPES)
@@ -288,12 +308,14 @@ class PassManager:
             for node, text in messages:
                 settings.tell("passes", "%s: %s %s", name, node, text)
 
-    def check(self, name: str, graph: DataflowGraph, where: str = "") -> None:
-        """Verify the graph if wanted.
+    def check(
+        self, name: str, graph: DataflowGraph, where: str = "", *, always: bool = False
+    ) -> None:
+        """Verify the graph if wanted, or always.
 
         Raises InternalError with the name of the pass.
         """
-        if not self.verify:
+        if not self.verify and not always:
             return
         try:
             graph.verify()
@@ -329,10 +351,6 @@ class PassManager:
                 self.functions[ref.name] = text
                 body = re.sub(r"[^\w.-]", "_", ref.name)
                 path.with_name(f"{path.stem}.body_{body}.txt").write_text(text, encoding="utf-8")
-
-
-ANALYSES: Final[Mapping[str, str]] = {SHAPES: "infer_shapes"}
-"""Analysis -> the pass that computes it."""
 
 
 def _at(where: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.op_defs.op_traits import CASE, ENTER, EXIT, IF, MERGE, WHILE
 
 if TYPE_CHECKING:
@@ -33,8 +35,9 @@ class PassInfo:
     when: a condition on the graph, None for every graph.
     local: left to the workers of a cluster: the pass makes ops that TensorFlow lacks, or moves
     nodes that may be on several tasks into bodies, or depends on such passes.
-    needs: analyses that have to be valid. preserves: analyses that stay valid where the pass
-    changes the graph.
+    needs: analyses that have to be valid, which are computed where they are not, and passes that
+    have to stand before it in a pipeline. preserves: analyses that stay valid where the pass
+    changes the graph. aliases: short names for pipelines and TFJIT_DISABLE.
     """
 
     name: str
@@ -46,6 +49,7 @@ class PassInfo:
     when: Callable[[DataflowGraph], bool] | None = None
     needs: tuple[str, ...] = ()
     preserves: tuple[str, ...] = (SHAPES,)
+    aliases: tuple[str, ...] = ()
 
     @property
     def is_optimization(self) -> bool:
@@ -88,11 +92,23 @@ PASSES: Final[dict[str, PassInfo]] = {
     info.name: info
     for info in (
         PassInfo("lower_feeds", "legalize.lower_feeds", required=True),
-        PassInfo("prune", "canonicalize.prune", required=True),
-        PassInfo("inline_functions", "legalize.inline_functions", required=True, preserves=()),
-        PassInfo("place", "partitioning.place", required=True),
-        PassInfo("custom_kernels", "legalize.custom_kernels", required=True, local=True),
-        PassInfo("infer_shapes", "analysis.shape_inference", required=True),
+        PassInfo("prune", "canonicalize.prune", required=True, needs=("lower_feeds",)),
+        PassInfo(
+            "inline_functions",
+            "legalize.inline_functions",
+            required=True,
+            needs=("prune",),
+            preserves=(),
+        ),
+        PassInfo("place", "partitioning.place", required=True, needs=("lower_feeds",)),
+        PassInfo(
+            "custom_kernels",
+            "legalize.custom_kernels",
+            required=True,
+            local=True,
+            needs=("prune", "place"),
+        ),
+        PassInfo("infer_shapes", "analysis.shape_inference", required=True, needs=("lower_feeds",)),
         PassInfo("strip_debug", "canonicalize.strip_debug", "debug_stripper", at_l0=True),
         PassInfo(
             "pad_unique",
@@ -102,20 +118,29 @@ PASSES: Final[dict[str, PassInfo]] = {
             when=_has_unique,
             preserves=(),
         ),
-        PassInfo("replicate_constants", "partitioning.replicate_constants", at_l0=True),
+        PassInfo(
+            "replicate_constants",
+            "partitioning.replicate_constants",
+            at_l0=True,
+            needs=("place",),
+        ),
         PassInfo(
             "functionalize",
             "control_flow.functionalize",
             "loop",
             local=True,
             when=_has_v1_control_flow,
+            needs=("place",),
         ),
         PassInfo("trim_bodies", "control_flow.prune_captures", "loop", local=True),
         PassInfo("simplify", "canonicalize.canonicalize", "arithmetic"),
-        PassInfo("fold_constants", "canonicalize.fold_constants", "constfold"),
+        PassInfo("fold_constants", "canonicalize.fold_constants", "constfold", aliases=("fold",)),
         PassInfo("drop_control_edges", "canonicalize.control_dependencies", "dependency"),
         PassInfo(
-            "eliminate_common_subexpressions", "canonicalize.cse", "common_subgraph_elimination"
+            "eliminate_common_subexpressions",
+            "canonicalize.cse",
+            "common_subgraph_elimination",
+            aliases=("cse",),
         ),
         PassInfo(
             "size_slices",
@@ -177,7 +202,37 @@ PASSES: Final[dict[str, PassInfo]] = {
 OPTIMIZATIONS: Final = frozenset(info.name for info in PASSES.values() if info.is_optimization)
 """Names of the passes that are left out at L0."""
 
+ALIASES: Final[Mapping[str, str]] = {
+    alias: info.name for info in PASSES.values() for alias in info.aliases
+}
+"""Short name -> the pass."""
+
+ANALYSES: Final[Mapping[str, str]] = {SHAPES: "infer_shapes"}
+"""Analysis -> the pass that computes it."""
+
 
 def passes_of_group(group: str) -> tuple[str, ...]:
     """Return the names of a group's passes."""
     return tuple(info.name for info in PASSES.values() if info.group == group)
+
+
+def find_name(name: str, found_in: str, others: Iterable[str] = ()) -> str:
+    """Return the full name of a pass.
+
+    found_in: begins the error. others: further names that may stand. Raises InvalidArgumentError
+    for an unknown name, with names that are nearly the same.
+    """
+    others = list(others)
+    full = ALIASES.get(name, name)
+    if full in PASSES or full in others:
+        return full
+    near = near_names(name, [*PASSES, *ALIASES, *others])
+    raise InvalidArgumentError(
+        None, None, f"{found_in}: there is no pass of that name{near}; see `tfjit passes`"
+    )
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" with nearly equal names, or ""."""
+    near = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(repr(found) for found in near)}?" if near else ""

@@ -21,18 +21,13 @@ from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.graph_def import COMPOSED, CUSTOM
 from tfjit.passes.ir.run_spec import RunSpec
+from tfjit.passes.manager import pass_registry
 from tfjit.passes.manager.pass_context import ClientRendezvous, DeviceInfo, PassContext, PassOptions
-from tfjit.passes.manager.pass_manager import Fixpoint
-from tfjit.passes.manager.pass_registry import PASSES, SHAPES
+from tfjit.passes.manager.pass_registry import OPTIMIZATIONS, PASSES, SHAPES
+from tfjit.passes.manager.pipeline_spec import Pipeline, step_of
+from tfjit.passes.manager.steps import Fixpoint
 from tfjit.passes.partitioning.place import place_graph
-from tfjit.passes.pipeline import (
-    CLUSTER_PASSES,
-    GRAPH_PASSES,
-    PARTITION_PASSES,
-    PIPELINES,
-    build,
-    run_passes,
-)
+from tfjit.passes.pipeline import build, run_passes
 from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.session import rewriter_config
 
@@ -50,7 +45,8 @@ TEXT = """
     s   = Shape(y)
     z   = Exp(a)
 """
-UNFUSED = PassOptions(verify=True, partition_passes=())
+GRAPH = [step for step in Pipeline.default().section("graph") if not isinstance(step, Fixpoint)]
+UNFUSED = PassOptions(verify=True, over_partitions=False)
 
 
 def _spec(*fetches: str) -> RunSpec:
@@ -79,7 +75,7 @@ def test_every_pass_in_order_on_one_graph() -> None:
     np.testing.assert_array_equal(values[1], [5, 3])
     assert [entry.name for entry in report.passes if not entry.depth] == [
         "extract",
-        *(step.name for step in GRAPH_PASSES),
+        *(step.name for step in GRAPH),
         "partition",
     ]
     assert report.passes[0].ops_before == 12 and report.passes[-1].ops_after == 8
@@ -111,7 +107,9 @@ def test_one_input_graph_gives_one_output_byte_for_byte() -> None:
 
 def test_options_leave_passes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     (part,), _ = build(
-        parse_graph(TEXT), _spec("y:0"), PassOptions(optimize=False, partition_passes=())
+        parse_graph(TEXT),
+        _spec("y:0"),
+        PassOptions(pipeline=Pipeline.default().without(*OPTIMIZATIONS), over_partitions=False),
     )
     assert {"i", "a", "k", "one", "two", "c"} <= set(part.graph)
     monkeypatch.setenv("TFJIT_DISABLE", "simplify,prune")
@@ -131,10 +129,14 @@ def test_users_own_passes() -> None:
     _, report = build(
         parse_graph(TEXT),
         _spec("y:0"),
-        PassOptions(passes=(*GRAPH_PASSES[:2], look), partition_passes=(look,)),
+        PassOptions(pipeline=_with(look).after("fuse", look)),
     )
     assert [name for name, _ in seen] == ["look", "look"]
     assert report.passes[-1].where != "" and report.passes[-1].messages == (("x", "seen"),)
+
+
+def _with(pass_: Any) -> Pipeline:
+    return Pipeline.default().before("inline_functions", pass_)
 
 
 def test_a_failing_pass_is_named() -> None:
@@ -163,23 +165,23 @@ def test_a_failing_pass_is_named() -> None:
             build(
                 parse_graph(TEXT),
                 _spec("y:0"),
-                PassOptions(passes=(*GRAPH_PASSES[:2], pass_), verify=True),
+                PassOptions(pipeline=_with(pass_), verify=True),
             )
         assert caught.value.message == message
-    with pytest.raises(InvalidArgumentError, match="^what the user did$"):
-        build(parse_graph(TEXT), _spec("y:0"), PassOptions(passes=(users_fault,)))
+    with pytest.raises(InvalidArgumentError, match="^pass 'users_fault': what the user did$"):
+        build(parse_graph(TEXT), _spec("y:0"), PassOptions(pipeline=_with(users_fault)))
 
 
 def test_verify_by_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     def leaves_a_hole(graph: DataflowGraph, ctx: PassContext) -> None:
         graph.remove_op("b")
 
-    options = PassOptions(passes=(*GRAPH_PASSES[:2], leaves_a_hole), partition_passes=())
+    monkeypatch.setattr(pass_registry, "_function", lambda home, name: leaves_a_hole)
     monkeypatch.setenv("TFJIT_VERIFY", "0")
-    build(parse_graph(TEXT), _spec("y:0"), options)
+    run_passes(parse_graph(TEXT), ("simplify",), PassContext(_spec("y:0")))
     monkeypatch.setenv("TFJIT_VERIFY", "1")
-    with pytest.raises(InternalError, match="after pass 'leaves_a_hole'"):
-        build(parse_graph(TEXT), _spec("y:0"), options)
+    with pytest.raises(InternalError, match="after pass 'simplify'"):
+        run_passes(parse_graph(TEXT), ("simplify",), PassContext(_spec("y:0")))
 
 
 def test_dumps_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +212,7 @@ def test_two_devices_give_the_same_values() -> None:
         DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1)
     )
     whole = parse_graph(text)
-    options = PassOptions(devices=devices, verify=True, partition_passes=())
+    options = PassOptions(devices=devices, verify=True, over_partitions=False)
     place_graph(whole, options)
     partitions, _ = build(whole, _spec("y:0", "z:0"), options)
     assert [part.device for part in partitions] == [device.name for device in devices]
@@ -243,7 +245,7 @@ def test_partition_by_task_and_distributed_names() -> None:
         location=lambda node: node.assigned_device.partition("/device")[0],
         distributed_names=True,
         verify=True,
-        partition_passes=(),
+        over_partitions=False,
     )
     partitions, _ = build(whole, RunSpec(("x:0",), ("b:0",)), options)
     assert [part.device for part in partitions] == [
@@ -282,7 +284,7 @@ def test_a_loop_across_devices_has_a_control_loop_on_each() -> None:
     devices = tuple(
         DeviceInfo(f"/job:localhost/replica:0/task:0/device:CPU:{i}", "CPU") for i in (0, 1)
     )
-    options = PassOptions(devices=devices, verify=True, partition_passes=())
+    options = PassOptions(devices=devices, verify=True, over_partitions=False)
     partitions, _ = build(
         parse_graph(LOOP.format(condition="c = LoopCond(l)")), RunSpec(("x:0",), ("o:0",)), options
     )
@@ -412,7 +414,7 @@ def test_work_is_linear_in_the_size_of_the_graph(make: Callable[[int], DataflowG
             build(
                 whole,
                 RunSpec(("x:0",), (f"n{size - 1}:0",), (), {"x:0": (dtypes.float32, (4,))}),
-                PassOptions(partition_passes=()),
+                PassOptions(over_partitions=False),
             )
         calls.append(work.calls)
     assert calls[1] < 4.4 * calls[0] and calls[1] < 2000 * 600
@@ -421,7 +423,7 @@ def test_work_is_linear_in_the_size_of_the_graph(make: Callable[[int], DataflowG
 def test_a_long_chain_passes_without_recursion() -> None:
     def optimized(length: int) -> DataflowGraph:
         spec = RunSpec(("x:0",), (f"n{length - 1}:0",), (), {"x:0": (dtypes.float32, (4,))})
-        (part,), _ = build(_chain(length), spec, PassOptions(partition_passes=()))
+        (part,), _ = build(_chain(length), spec, PassOptions(over_partitions=False))
         part.graph.verify()
         part.graph.to_graph_def()
         return part.graph
@@ -451,7 +453,7 @@ def _unfused_values(
     whole.verify()
     types = {name: (dtypes.as_dtype(value.dtype), value.shape) for name, value in feeds.items()}
     spec = RunSpec(tuple(feeds), tuple(fetches), (), types)
-    partitions, _ = build(whole, spec, PassOptions(verify=True, partition_passes=(), **options))  # type: ignore[arg-type]
+    partitions, _ = build(whole, spec, PassOptions(verify=True, over_partitions=False, **options))  # type: ignore[arg-type]
     values = run_partitions(partitions, list(feeds.values()))
     return [values[index] for index in range(len(fetches))], partitions[0].graph
 
@@ -468,7 +470,10 @@ def test_digits_cnn(demo_dir: Path) -> None:
         demo_dir / "digits_cnn.pb", {"images:0": images}, ["logits:0"]
     )
     (plain,), _ = _unfused_values(
-        demo_dir / "digits_cnn.pb", {"images:0": images}, ["logits:0"], optimize=False
+        demo_dir / "digits_cnn.pb",
+        {"images:0": images},
+        ["logits:0"],
+        pipeline=Pipeline.default().without(*OPTIMIZATIONS),
     )
     np.testing.assert_array_equal(logits, plain)
     assert not any(node.op == "Identity" for node in graph.op_nodes())
@@ -498,7 +503,7 @@ def test_mobilenet_v2(data_dir: Path) -> None:
 
 
 def test_the_order_has_no_repeats_without_reason() -> None:
-    for step in (*GRAPH_PASSES, *PARTITION_PASSES):
+    for step in (*GRAPH, *Pipeline.default().section("partition")):
         assert step.why or step.name in ("fold_constants", "simplify"), (
             f"{step.name} stands without a reason"
         )
@@ -506,16 +511,16 @@ def test_the_order_has_no_repeats_without_reason() -> None:
 
 def test_run_passes_on_one_graph() -> None:
     graph = parse_graph(TEXT)
-    report = run_passes(graph, GRAPH_PASSES, PassContext(_spec("y:0"), UNFUSED))
+    report = run_passes(graph, GRAPH, PassContext(_spec("y:0"), UNFUSED))
     assert [entry.name for entry in report.passes if not entry.depth] == [
-        step.name for step in GRAPH_PASSES
+        step.name for step in GRAPH
     ]
     graph.verify()
 
 
 def test_client_form_through_the_whole_order() -> None:
     device = UNFUSED.client_device
-    options = PassOptions(verify=True, partition_passes=(), client=ClientRendezvous(device, 5))
+    options = PassOptions(verify=True, over_partitions=False, client=ClientRendezvous(device, 5))
     (part,), _ = build(parse_graph(TEXT), _spec("y:0", "b:0"), options)
     ops = Counter(node.op for node in part.graph.op_nodes())
     assert ops["_Recv"] == 1 and ops["_Send"] == 2 and "_Arg" not in ops and "_Retval" not in ops
@@ -529,15 +534,7 @@ def test_client_form_through_the_whole_order() -> None:
 
 
 def test_every_pass_is_in_a_pipeline_and_every_step_is_registered() -> None:
-    def names(items: Any) -> set[str]:
-        return {
-            name
-            for item in items
-            for name in (names(item.steps) if isinstance(item, Fixpoint) else {item.name})
-        }
-
-    listed = set().union(*(names(items) for items in PIPELINES.values()))
-    assert listed == set(PASSES)
+    assert set(Pipeline.default().names) == set(PASSES)
     for info in PASSES.values():
         assert info.function().__name__ == info.name
         assert info.required or info.group in rewriter_config.OPTIMIZERS or info.at_l0, (
@@ -554,7 +551,7 @@ def test_a_fixpoint_ends_once_nothing_changes() -> None:
             graph.remove_op("z" if len(runs) == 1 else "s")
 
     graph = parse_graph(TEXT)
-    run_passes(graph, (Fixpoint((shrink,), 9),), PassContext(_spec("y:0"), UNFUSED))  # type: ignore[arg-type]
+    run_passes(graph, (Fixpoint((step_of(shrink),), 9),), PassContext(_spec("y:0"), UNFUSED))
     assert len(runs) == 3 and runs[0] > runs[1] > runs[2]
 
 
@@ -586,8 +583,8 @@ def test_a_master_leaves_ops_that_tensorflow_lacks_to_its_workers() -> None:
         summed = tfjit.scan(lambda total, x: total + x, xs, name="summed")
     lacking = {"_PaddedUnique", "_GetRow", "_SetRow"}
     spec = RunSpec(fetches=(summed.name,), targets=(step.name,))
-    for passes, expected in ((GRAPH_PASSES, lacking), (CLUSTER_PASSES, set())):
-        options = PassOptions(passes=passes, partition_passes=())
+    for section, expected in (("graph", lacking), ("cluster", set())):
+        options = PassOptions(section=section, over_partitions=False)  # type: ignore[arg-type]
         (part,), _ = build(DataflowGraph.from_graph(graph), spec, options)
         ops = set(part.graph.op_types)
         for function in part.graph.functions.made():

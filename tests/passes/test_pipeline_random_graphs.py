@@ -255,7 +255,7 @@ def test_values_are_the_same_bit_by_bit(seed: int) -> None:
     maker.graph.tie_ends()
     maker.graph.verify()
     spec = maker.spec()
-    options = PassOptions(devices=DEVICES, verify=True, partition_passes=())
+    options = PassOptions(devices=DEVICES, verify=True, over_partitions=False)
     place_graph(maker.graph, options)
     partitions, report = build(maker.graph, spec, options)
     got = run_partitions(partitions, list(maker.feeds.values()))

@@ -19,6 +19,7 @@ from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.control_flow.specialize_regions import specialize_bodies
 from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.manager.pass_context import PassContext, PassOptions
+from tfjit.passes.manager.pipeline_spec import Pipeline
 from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
@@ -84,7 +85,7 @@ def lowered_from(text: str, feeds: int = 0) -> Lowered:
     Shapes are in the text or follow from it.
     """
     graph = parse_graph(textwrap.dedent(text))
-    ctx = PassContext(options=PassOptions(disabled=frozenset({"fuse"})))
+    ctx = PassContext(options=PassOptions(pipeline=Pipeline.default().without("fuse")))
     infer_shapes(graph, ctx)
     specialize_bodies(graph, ctx)
     made = lower(graph, variables_of(), feeds)

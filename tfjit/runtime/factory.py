@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from tfjit.framework.env import DEFAULT_ENV, Env
 from tfjit.runtime.session_interface import SessionInterface
 
 if TYPE_CHECKING:
+    from tfjit.passes.manager.pipeline_spec import Pipeline
     from tfjit.runtime.kernel_api.custom_kernels import KernelCreator
     from tfjit.runtime.resources.variables_and_resources import SessionResource
 
@@ -36,6 +38,8 @@ class SessionOptions:
     fails the step as one of a built-in kernel does. Such a node is never folded, fused or merged
     with its like. Feeds, fetches, transfers and control flow (Switch, Merge, Enter...) are the
     executor's own and not asked for.
+    passes: the pipeline of the passes (`tfjit.passes.Pipeline`), its text or the path of its file;
+    None for that of the config, or the built-in one. Toggles of the config leave passes out of it.
     """
 
     target: str = ""
@@ -43,6 +47,7 @@ class SessionOptions:
     env: Env = DEFAULT_ENV
     session_resource: SessionResource | None = None
     custom_kernel_creator: KernelCreator | None = None
+    passes: Pipeline | str | os.PathLike[str] | None = None
 
     def describe(self) -> str:
         """Return the options in the form TensorFlow's factory errors print."""

@@ -20,6 +20,8 @@ from tfjit.framework import errors
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager.pass_context import ClientRendezvous, DeviceInfo, PassOptions
+from tfjit.passes.manager.pass_registry import OPTIMIZATIONS
+from tfjit.passes.manager.pipeline_spec import Pipeline
 from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import build
 from tfjit.runtime.host.rendezvous import create_key
@@ -82,13 +84,14 @@ class Cluster:
         optimize: bool = True,
     ) -> dict[int, str]:
         """Register the partitions of a run; return the handles by worker."""
+        default = Pipeline.default()
         options = PassOptions(
             devices=self.devices,
             location=lambda node: node.assigned_device.partition("/device:")[0],
             client=self.client,
             distributed_names=True,
-            partition_passes=(),
-            optimize=optimize,
+            over_partitions=False,
+            pipeline=default if optimize else default.without(*OPTIMIZATIONS),
         )
         graph = DataflowGraph.from_graph_def(graph_def)
         place_graph(graph, options)

@@ -17,6 +17,7 @@ from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager import pass_manager, pass_registry
 from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.manager.pass_registry import PASSES
+from tfjit.passes.manager.pipeline_spec import Pipeline
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +162,6 @@ def test_names_that_leave_nothing_out_are_said_once(
         pass
 
     for _ in range(2):
-        options = PassOptions(custom_passes=(("own", own),))
+        options = PassOptions(pipeline=Pipeline.default().then(own))
         pass_manager.PassManager(PassContext(RunSpec(), options=options))
     assert [record.args[0] for record in caplog.records] == ["fusee", "prune"]

@@ -9,7 +9,8 @@ import pytest
 from tfjit.framework import cooperative_yield
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.manager.pass_context import PassContext
-from tfjit.passes.manager.pass_manager import PassManager, Step
+from tfjit.passes.manager.pass_manager import PassManager
+from tfjit.passes.manager.steps import Step
 from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.resources.variables_and_resources import Variable

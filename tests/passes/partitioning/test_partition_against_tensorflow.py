@@ -19,6 +19,8 @@ from tfjit.kernels.registry import find_reference
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager.pass_context import DeviceInfo, PassOptions
+from tfjit.passes.manager.pass_registry import OPTIMIZATIONS
+from tfjit.passes.manager.pipeline_spec import Pipeline
 from tfjit.passes.partitioning.partition import Partition
 from tfjit.passes.partitioning.place import place_graph
 from tfjit.passes.pipeline import build
@@ -56,9 +58,9 @@ def _options(devices: int, soft: bool) -> PassOptions:
     return PassOptions(
         devices=tuple(DeviceInfo(f"{TASK}/device:CPU:{i}", "CPU") for i in range(devices)),
         soft_placement=soft,
-        optimize=False,
+        pipeline=Pipeline.default().without(*OPTIMIZATIONS),
         verify=True,
-        partition_passes=(),
+        over_partitions=False,
         partition_counter=itertools.count(),
     )
 

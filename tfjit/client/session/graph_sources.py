@@ -135,7 +135,17 @@ def interactive_config(config: Message, options: Message) -> Message:
         made.CopyFrom(given)
     else:
         made.gpu_options.allow_growth = True
+        made.graph_options.rewrite_options.fail_on_optimizer_errors = True
     made.graph_options.place_pruned_graph = True
+    return made
+
+
+def soft_config() -> Message:
+    """Return the ConfigProto of a session without one over TensorFlow's graph."""
+    from tfjit.protos import ConfigProto
+
+    made = ConfigProto(allow_soft_placement=True)
+    made.graph_options.rewrite_options.fail_on_optimizer_errors = True
     return made
 
 

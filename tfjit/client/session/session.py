@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import threading
@@ -25,6 +26,7 @@ from tfjit.client.session.graph_sources import (
     extend_session,
     graph_from,
     interactive_config,
+    soft_config,
     to_config,
 )
 from tfjit.client.session.pack_file import pack_path
@@ -54,6 +56,9 @@ from tfjit.runtime.session_interface import PlanCounters
 if TYPE_CHECKING:
     from tfjit.client.session.stages import Lowered
     from tfjit.framework.graphs.typing import FeedDict, Fetches, Message, Structure
+    from tfjit.passes.manager.pipeline_spec import Pipeline
+
+    Passes = Pipeline | str | os.PathLike[str] | None
 
 log = logging.getLogger("tfjit.session")
 
@@ -114,7 +119,10 @@ class BaseSession(SessionBase):
     of a tfjit graph is open.
     config: a ConfigProto of tfjit or TensorFlow, or its bytes. options: a SessionOptions for
     settings that a config lacks (env, session_resource, custom_kernel_creator); `target` and
-    `config` win over its own where they are given. Raises NotFoundError when no session factory
+    `config` win over its own where they are given. passes: the pipeline of the passes
+    (`tfjit.passes.Pipeline`), its text as in "default without cse", or the path of its file. A
+    pass of the user's that fails, fails the run, unless a config is given and does not set
+    `fail_on_optimizer_errors`. Raises NotFoundError when no session factory
     serves the target, TypeError for a graph or config of another type.
     """
 
@@ -125,6 +133,7 @@ class BaseSession(SessionBase):
         config: object = None,
         *,
         options: SessionOptions | None = None,
+        passes: Passes = None,
     ) -> None:
         # until the runtime session stands: a failed constructor leaves nothing to close
         self._closed = True
@@ -156,11 +165,13 @@ class BaseSession(SessionBase):
             pack = packed_session.opened(packed)
             options = packed_session.with_files(options, pack)
             graph = packed_session.graph_def_of(pack)
+        if passes is not None:
+            options = replace(options, passes=passes)
         self._graph = graph_from(graph)
         join_tensorflow(BaseSession)
         self._config = to_config(config if config is not None else options.config)
         if self._config is None and places_softly(self._graph):
-            self._config = to_config(b"\x38\x01")  # allow_soft_placement
+            self._config = soft_config()
         self._add_shapes = self._config is not None and self._config.graph_options.infer_shapes
         self._sent_version = 0
         self._sent_names: set[str] = set()
@@ -672,8 +683,9 @@ class Session(BaseSession):
         config: object = None,
         *,
         options: SessionOptions | None = None,
+        passes: Passes = None,
     ) -> None:
-        super().__init__(target, graph, config, options=options)
+        super().__init__(target, graph, config, options=options, passes=passes)
         self._graph_context: Any = None
 
     def __enter__(self) -> Session:
@@ -713,8 +725,10 @@ class InteractiveSession(BaseSession):
         config: object = None,
         *,
         options: SessionOptions | None = None,
+        passes: Passes = None,
     ) -> None:
-        super().__init__(target, graph, interactive_config(config, options), options=options)
+        made = interactive_config(config, options)
+        super().__init__(target, graph, made, options=options, passes=passes)
         self._graph_context: Any = None
         if graph is not None:
             self._graph_context = self._graph.as_default()

@@ -150,7 +150,6 @@ def pass_options(config: Any, devices: ClusterDevices) -> PassOptions:
     at the client device.
     """
     from tfjit.passes.manager.pass_context import ClientRendezvous, DeviceInfo
-    from tfjit.passes.pipeline import CLUSTER_PASSES
 
     backends = {kind: backend_for(kind) for kind in device_types()}
 
@@ -176,8 +175,8 @@ def pass_options(config: Any, devices: ClusterDevices) -> PassOptions:
         location=_location,
         client=ClientRendezvous(client.name, client.incarnation),
         distributed_names=True,
-        passes=CLUSTER_PASSES,
-        partition_passes=(),
+        section="cluster",
+        over_partitions=False,
     )
 
 

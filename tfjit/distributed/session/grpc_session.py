@@ -24,6 +24,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.runtime.factory import SessionFactory, SessionOptions
 from tfjit.runtime.host import fork_safety
 from tfjit.runtime.resources.device_tensor import DeviceTensor
+from tfjit.runtime.session import rewriter_config
 from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
 from tfjit.runtime.step.memory_planner import OutputRecycler
 
@@ -45,7 +46,7 @@ class GrpcSession(SessionInterface):
 
     def __init__(self, options: SessionOptions) -> None:
         _check_options(options)
-        config = options.config
+        config = _with_passes(options)
         timeout_ms = config.operation_timeout_in_ms if config is not None else 0
         self._channel, self._master = _master_of(options.target, timeout_ms)
         self._default_options = _with_limit(None, timeout_ms)
@@ -364,6 +365,31 @@ def _check_options(options: SessionOptions) -> None:
                 f"SessionOptions.{name} is for sessions of this process, with the target ''; a "
                 f"session at {options.target} runs in its servers.",
             )
+
+
+def _with_passes(options: SessionOptions) -> Any:
+    """Return the session's ConfigProto with the text of its pipeline.
+
+    Master and workers read it.
+
+    Raises InvalidArgumentError for a pass that is not registered by name.
+    """
+    config = options.config
+    if options.passes is None:
+        return config
+    from tfjit.passes.manager.pipeline_spec import Pipeline
+    from tfjit.protos import ConfigProto
+
+    made = ConfigProto()
+    if config is not None:
+        made.CopyFrom(config)
+    rewriter = made.graph_options.rewrite_options
+    entry = rewriter.custom_optimizers.add(name=rewriter_config.PIPELINE)
+    entry.parameter_map["text"].s = Pipeline.of(options.passes).to_text().encode()
+    if config is None:
+        rewriter.fail_on_optimizer_errors = True
+    rewriter_config.check_names(rewriter)
+    return made
 
 
 def _graph_def(graph_def: Any = None) -> Any:

@@ -53,7 +53,7 @@ from tfjit.runtime.stored_plans import plan_warm_start
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-    from tfjit.passes.pipeline import Partition, PassOptions, PipelineReport, RunSpec
+    from tfjit.passes.pipeline import Partition, PassOptions, Pipeline, PipelineReport, RunSpec
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.profiling.stages import PlanStages
     from tfjit.runtime.profiling.step_observer import StepObserver
@@ -97,6 +97,11 @@ class DirectSession(SessionInterface):
         if config is not None:
             rewriter_config.check_names(config.graph_options.rewrite_options)
             session_config.check_device_filters(config)
+        self._pipeline: Pipeline | None = None
+        if options.passes is not None:
+            from tfjit.passes.manager.pipeline_spec import Pipeline
+
+            self._pipeline = Pipeline.of(options.passes)
         self._place_pruned = config is not None and config.graph_options.place_pruned_graph
         self.state = self._make_state(options)
         if len(self.devices.devices) > 1:
@@ -321,7 +326,7 @@ class DirectSession(SessionInterface):
         if self._pass_options is None:
             query = has_kernel(self.devices.backends, _passes_on)
             self._pass_options = session_config.make_pass_options(
-                self.config, self.devices, query, self._custom_kernels
+                self.config, self.devices, query, self._custom_kernels, self._pipeline
             )
         return self._pass_options
 
@@ -333,13 +338,13 @@ class DirectSession(SessionInterface):
         quick: only passes that make the graph runnable. fuses: run the passes over partitions too.
         """
         from tfjit.passes.partitioning.place import raise_unplaced
-        from tfjit.passes.pipeline import QUICK_PASSES, build
+        from tfjit.passes.pipeline import build
 
         options = self.pass_options()
         if quick:
-            options = replace(options, passes=QUICK_PASSES)
+            options = replace(options, section="quick")
         if quick or not fuses:
-            options = replace(options, partition_passes=())
+            options = replace(options, over_partitions=False)
         with self.graph_lock:
             graph = self.graph
             if graph is None:

@@ -5,15 +5,18 @@ TensorFlow's optimizers by name, and users' own passes.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
+from tfjit.passes.manager import user_passes
+from tfjit.passes.manager.user_passes import PassMaker
 from tfjit.runtime.host import fork_safety
 
 if TYPE_CHECKING:
-    from tfjit.passes.manager.pass_context import Pass
+    from tfjit.framework.graphs.typing import Message
+    from tfjit.passes.manager.pipeline_spec import Pipeline
+    from tfjit.passes.manager.steps import Step
 
 _OFF: Final = 2
 _ON: Final = frozenset({1, 3})  # ON, AGGRESSIVE
@@ -57,11 +60,10 @@ TOGGLES: Final[Mapping[str, str]] = {
 # Groups of passes that disable_meta_optimizer leaves out.
 META_GROUPS: Final = ("arithmetic", "remap", "dependency")
 
-# parameters (name -> Python value) -> the pass
-PassMaker = Callable[[Mapping[str, Any]], "Pass"]
-_LOCK = threading.Lock()
-fork_safety.hold(_LOCK, fork_safety.EXTENSION)
-_CUSTOM: dict[str, PassMaker] = {}
+PIPELINE: Final = "pipeline"
+"""The custom optimizer whose parameter "text" is a pipeline's text."""
+
+fork_safety.hold(user_passes.LOCK, fork_safety.EXTENSION)
 
 
 def register_graph_optimizer(name: str, make: PassMaker) -> None:
@@ -71,31 +73,34 @@ def register_graph_optimizer(name: str, make: PassMaker) -> None:
     session; returns a pass `(graph: DataflowGraph, ctx: PassContext) -> None` that rewrites the
     graph in place. It runs after tfjit's own graph passes. A pass that fails is left out with a
     warning, as in TensorFlow, unless `fail_on_optimizer_errors` is set.
-    Raises AlreadyExistsError for a name that is taken.
+    A text of a pipeline may name it, too. Raises AlreadyExistsError for a name that is taken.
     """
-    with _LOCK:
-        if name in OPTIMIZERS or name in _CUSTOM:
-            raise errors.AlreadyExistsError(
-                None, None, f"an optimizer {name!r} is registered already"
-            )
-        _CUSTOM[name] = make
+    if name in OPTIMIZERS or name == PIPELINE:
+        raise errors.AlreadyExistsError(None, None, f"an optimizer {name!r} is registered already")
+    user_passes.register_maker(name, make)
 
 
 def known_optimizers() -> list[str]:
     """Return every name that `optimizers` and `custom_optimizers` may hold."""
-    with _LOCK:
-        return sorted([*OPTIMIZERS, *_CUSTOM])
+    return sorted([*OPTIMIZERS, PIPELINE, *user_passes.registered_names(), *_pipelines()])
+
+
+def _pipelines() -> Mapping[str, Pipeline]:
+    from tfjit.passes.manager.pipeline_spec import registered_pipelines
+
+    return registered_pipelines()
 
 
 def check_names(rewriter: Any) -> None:
-    """Check the optimizers' names.
+    """Check the optimizers' names, and the text of a pipeline.
 
     Raises InvalidArgumentError for an unknown optimizer, with the names of the known ones.
     """
     named = [("optimizers", name) for name in rewriter.optimizers]
     named += [("custom_optimizers", entry.name) for entry in rewriter.custom_optimizers]
+    known = set(known_optimizers()) if named else set()
     for field, name in named:
-        if name not in OPTIMIZERS and name not in _CUSTOM:
+        if name not in known:
             raise errors.InvalidArgumentError(
                 None,
                 None,
@@ -103,14 +108,64 @@ def check_names(rewriter: Any) -> None:
                 f"Known ones: {', '.join(known_optimizers())}. tfjit.register_graph_optimizer adds "
                 "others.",
             )
+    _named_pipeline(rewriter)
 
 
-def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[str]:
-    """Return the optional passes that these GraphOptions leave out.
+def pipeline_of(graph_options: Message, own: Pipeline | None = None) -> Pipeline:
+    """Return the pipeline that these GraphOptions choose.
 
-    optional: the names of all of them.
+    own: the session's, in place of one that the options name. Toggles leave passes out of either,
+    and custom optimizers are added.
     """
-    from tfjit.passes.manager.pass_registry import passes_of_group
+    pipeline = own if own is not None else _named_pipeline(graph_options.rewrite_options)
+    pipeline = pipeline.without(*_disabled_passes(graph_options))
+    custom = _custom_passes(graph_options.rewrite_options)
+    return (
+        pipeline.with_section("graph", (*pipeline.section("graph"), *custom))
+        if custom
+        else pipeline
+    )
+
+
+def _named_pipeline(rewriter: Message) -> Pipeline:
+    """Return the pipeline that a RewriterConfig chooses."""
+    from tfjit.passes.manager.pipeline_spec import Pipeline
+    from tfjit.passes.manager.pipeline_text import parse
+
+    known = _pipelines()
+    named = [name for name in rewriter.optimizers if name in known]
+    texts = []
+    for entry in rewriter.custom_optimizers:
+        if entry.name == PIPELINE:
+            if list(entry.parameter_map) != ["text"]:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    "graph_options.rewrite_options.custom_optimizers 'pipeline': expected one "
+                    "parameter 'text', as in 'default without cse'",
+                )
+            texts.append(entry.parameter_map["text"].s.decode())
+        elif entry.name in known:
+            named.append(entry.name)
+    if len(named) + len(texts) > 1:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"graph_options.rewrite_options has several pipelines: {', '.join([*named, *texts])}",
+        )
+    # a config may come from another process, which is not to choose modules to import
+    return (
+        parse(texts[0], imports=False)
+        if texts
+        else known[named[0]]
+        if named
+        else Pipeline.default()
+    )
+
+
+def _disabled_passes(graph_options: Message) -> frozenset[str]:
+    """Return the optional passes that these GraphOptions leave out."""
+    from tfjit.passes.manager.pass_registry import OPTIMIZATIONS, passes_of_group
 
     optimizer, rewriter = graph_options.optimizer_options, graph_options.rewrite_options
     disabled: set[str] = set()
@@ -120,13 +175,15 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
             kept.add("eliminate_common_subexpressions")
         if optimizer.do_constant_folding:
             kept.add("fold_constants")
-        disabled |= optional - kept
+        disabled |= OPTIMIZATIONS - kept
     for toggle, name in TOGGLES.items():
         if getattr(rewriter, toggle) == _OFF:
             disabled.update(passes_of_group(name))
-    if rewriter.optimizers:
+    pipelines = _pipelines()
+    optimizers = [name for name in rewriter.optimizers if name not in pipelines]
+    if optimizers:
         wanted: set[str] = set()
-        for name in rewriter.optimizers:
+        for name in optimizers:
             wanted.update(passes_of_group(name))
         replaced = {pass_ for group in OPTIMIZERS for pass_ in passes_of_group(group)}
         disabled |= replaced - wanted
@@ -137,41 +194,34 @@ def disabled_passes(graph_options: Any, optional: frozenset[str]) -> frozenset[s
     return frozenset(disabled)
 
 
-def _disabled_by(rewriter: Any) -> set[str]:
+def _disabled_by(rewriter: Message) -> set[str]:
     from tfjit.passes.manager.pass_registry import passes_of_group
 
     off = [name for toggle, name in TOGGLES.items() if getattr(rewriter, toggle) == _OFF]
     return {pass_ for name in off for pass_ in passes_of_group(name)}
 
 
-def custom_passes(rewriter: Any) -> tuple[tuple[str, Pass], ...]:
-    """Return (name, pass) of the custom optimizers, in their order.
-
-    The RewriterConfig names them.
-    """
+def _custom_passes(rewriter: Message) -> list[Step]:
+    """Return the custom optimizers of a RewriterConfig, in their order."""
     from tfjit.framework.op_defs.attrs import from_proto
+    from tfjit.passes.manager.steps import Step
 
-    made: list[tuple[str, Pass]] = []
     if rewriter.disable_meta_optimizer:
-        return ()
+        return []
+    # TensorFlow takes its own optimizers here too; they run by their toggles
+    others = {*OPTIMIZERS, PIPELINE, *_pipelines()}
+    parameters: dict[str, user_passes.Parameters] = {}
     for entry in rewriter.custom_optimizers:
-        if entry.name in OPTIMIZERS:
-            continue  # TensorFlow takes its own optimizers here too; they run by their toggles
-        made.append(
-            (
-                entry.name,
-                _CUSTOM[entry.name](
-                    {key: from_proto(value) for key, value in entry.parameter_map.items()}
-                ),
-            )
-        )
-    given = {name for name, _ in made}
-    made += [
-        (name, _CUSTOM[name]({}))
-        for name in rewriter.optimizers
-        if name in _CUSTOM and name not in given
+        if entry.name not in others:
+            given = {key: from_proto(value) for key, value in entry.parameter_map.items()}
+            parameters[entry.name] = given
+    for name in rewriter.optimizers:
+        if name not in others:
+            parameters.setdefault(name, {})
+    return [
+        Step(name, user=user_passes.make_registered(name, given))
+        for name, given in parameters.items()
     ]
-    return tuple(made)
 
 
 def strips_debug(rewriter: Any) -> bool:

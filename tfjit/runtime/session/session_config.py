@@ -16,6 +16,7 @@ from tfjit.runtime.stored_plans.keyed_session import JitMode
 if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.manager.pass_context import HasKernel, PassOptions
+    from tfjit.passes.manager.pipeline_spec import Pipeline
     from tfjit.runtime.host.device import DeviceManager
 
 
@@ -134,15 +135,19 @@ def make_pass_options(
     devices: DeviceManager,
     has_kernel: HasKernel,
     kernel_creator: Callable[[Node], Any] | None = None,
+    pipeline: Pipeline | None = None,
 ) -> PassOptions:
-    """Return the options of the passes of a session on these devices."""
+    """Return the options of the passes of a session on these devices.
+
+    pipeline: the session's own, or None for the config's.
+    """
     from tfjit.passes.manager.pass_context import DeviceInfo
 
     infos = tuple(
         DeviceInfo(d.name, d.device_type, 1, d.backend.priority, d.backend.accelerates)
         for d in devices.devices
     )
-    options = pass_options_of(config)
+    options = pass_options_of(config, pipeline)
     return replace(
         options,
         devices=infos,
@@ -152,13 +157,16 @@ def make_pass_options(
     )
 
 
-def pass_options_of(config: Any) -> PassOptions:
-    """Return the options of passes that follow from a ConfigProto or None."""
+def pass_options_of(config: Any, pipeline: Pipeline | None = None) -> PassOptions:
+    """Return the options of passes that follow from a ConfigProto or None.
+
+    pipeline: the session's own, in place of one that the config names.
+    """
     from tfjit.passes.manager.pass_context import DEFAULT_MAX_FOLDED_BYTES, PassOptions
-    from tfjit.passes.manager.pass_registry import OPTIMIZATIONS
+    from tfjit.passes.manager.pipeline_spec import Pipeline
 
     if config is None:
-        return PassOptions()
+        return PassOptions(pipeline=pipeline or Pipeline.default())
     optimizer = config.graph_options.optimizer_options
     rewriter = config.graph_options.rewrite_options
     return PassOptions(
@@ -169,8 +177,7 @@ def pass_options_of(config: Any) -> PassOptions:
         once=rewriter_config.runs_once(rewriter),
         min_nodes=rewriter.min_graph_nodes,
         time_limit_s=rewriter.meta_optimizer_timeout_ms / 1000,
-        custom_passes=rewriter_config.custom_passes(rewriter),
+        pipeline=rewriter_config.pipeline_of(config.graph_options, pipeline),
         fail_on_errors=rewriter.fail_on_optimizer_errors,
         verify=rewriter_config.verifies(rewriter),
-        disabled=rewriter_config.disabled_passes(config.graph_options, OPTIMIZATIONS),
     )

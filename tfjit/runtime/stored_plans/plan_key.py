@@ -246,12 +246,18 @@ def _session(session: KeyedSession) -> list[object]:
     if session.observer is not None:
         raise _Excluded("the session observes its steps")
     options: PassOptions = session.pass_options()
-    for name in ("custom_passes", "kernel_creator", "passes", "partition_passes", "client"):
+    for name in ("kernel_creator", "client"):
         if getattr(options, name):
             raise _Excluded(f"the session has its own {name}")
     for name in ("location", "distributed_names", "verify", "dump_dir", "time_limit_s"):
         if getattr(options, name):
             raise _Excluded(f"its passes have the option {name}")
+    if options.section != "graph" or not options.over_partitions:
+        raise _Excluded("the session leaves passes out")
+    if options.pipeline.unversioned:
+        raise _Excluded(
+            f"the pass {options.pipeline.unversioned[0]!r} of its pipeline has no version"
+        )
     config = session.config
     if config is not None and config.graph_options.place_pruned_graph:
         raise _Excluded("the session places a run's nodes at its first run")
@@ -263,6 +269,7 @@ def _session(session: KeyedSession) -> list[object]:
             for setting in settings.SETTINGS
             if setting.name not in _OF_NO_PLAN
         ],
+        options.pipeline.identity(),
         session.jit,
         session.straight_line,
         session.stages,

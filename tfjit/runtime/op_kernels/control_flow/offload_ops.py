@@ -48,7 +48,7 @@ class _PlanWithout(BodyPlan):
 
     def __init__(self, session: PlanHost, function: Function, *passes: str) -> None:
         super().__init__(session, function)
-        self._without = frozenset(passes)
+        self._without = passes
 
     def build(
         self, feed_shapes: Sequence[Shape], quick: bool = False, sampled: bool = False
@@ -56,7 +56,7 @@ class _PlanWithout(BodyPlan):
         from tfjit.passes.pipeline import build_body
 
         options = self.session.pass_options()
-        options = replace(options, disabled=options.disabled | self._without)
+        options = replace(options, pipeline=options.pipeline.without(*self._without))
         return build_body(self.function, given(feed_shapes), options)
 
 
