@@ -23,11 +23,12 @@ for _name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import benchmarks.scripts  # noqa: E402  after the environment is set
-from benchmarks.candidates import PEERS, installed  # noqa: E402
+from benchmarks.candidates import PEERS  # noqa: E402
 from benchmarks.harness import Options, measure  # noqa: E402
 from benchmarks.machine import measure_limits  # noqa: E402
 from benchmarks.report import TargetTable, WideTable  # noqa: E402
 from benchmarks.workload import Workload  # noqa: E402
+from tfjit.lab.peers.presence import installed  # noqa: E402
 
 
 def scripts() -> dict[str, list[Workload]]:

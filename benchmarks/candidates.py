@@ -5,7 +5,6 @@ Each takes a workload's GraphDef and runs it with one set of feeds after another
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -16,17 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.workload import Feeds, Workload
-
-PAUSE_S = 0.002  # before each share of a round: another candidate's threads may still spin
-
-
-def installed(module: str) -> bool:
-    """Return whether a module can be imported."""
-    return importlib.util.find_spec(module) is not None
-
-
-class Absent(Exception):
-    """A candidate cannot take part in this workload; the message says why."""
+from tfjit.lab.measure.rounds import PAUSE_S
+from tfjit.lab.peers.presence import installed
 
 
 class Candidate(ABC):
@@ -193,7 +183,7 @@ class Tfjit(SessionCandidate):
             config.graph_options.rewrite_options.remapping = 2
         graph: Any = graph_def
         if self.workload.keys == "tensorflow":
-            from benchmarks.peers.tensorflow import imported
+            from tfjit.lab.peers.tensorflow_graph import imported
 
             graph = imported(graph_def)
         self.session = tfjit.Session(graph=graph, config=config)

@@ -13,10 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.candidates import PEERS, Absent, Candidate, candidates_for, installed
+from benchmarks.candidates import PEERS, Candidate, candidates_for
 from benchmarks.machine import Limits
 from benchmarks.work import work
 from benchmarks.workload import Feeds, Workload
+from tfjit.lab.measure.rounds import runs_in, spread
+from tfjit.lab.peers.presence import Absent, installed
 
 ROUND_S = 0.05  # each candidate's share of a round
 FEED_SETS = 4
@@ -259,16 +261,10 @@ def _reason(error: Exception) -> str:
 def _timing(candidate: Candidate, seconds: list[float]) -> Timing:
     us = [s * 1e6 for s in seconds]
     middle = statistics.median(us)
-    quartiles = statistics.quantiles(us, n=4) if len(us) > 1 else [middle] * 3
-    return Timing(
-        middle, (quartiles[2] - quartiles[0]) / middle, candidate.first_s, candidate.ready_s, us
-    )
+    return Timing(middle, spread(us), candidate.first_s, candidate.ready_s, us)
 
 
 def _runs_in_a_round(candidate: Candidate, bound: list[Any]) -> int:
-    count = candidate.workload.callers
-    while True:
-        elapsed = candidate.seconds(bound, count) * count
-        if elapsed > ROUND_S / 4 or count > 100_000:
-            return max(candidate.workload.callers, int(count * ROUND_S / max(elapsed, 1e-9)))
-        count *= 4
+    return runs_in(
+        ROUND_S, lambda count: candidate.seconds(bound, count) * count, candidate.workload.callers
+    )

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.graph import Endpoint, PeerNode, ShapedGraph, endpoint
 from benchmarks.workload import Feeds, Workload
+from tfjit.lab.peers.graph import Endpoint, PeerNode, ShapedGraph, endpoint
 
 
 def _size(shape: Sequence[int] | None) -> int:

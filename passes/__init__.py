@@ -5,7 +5,6 @@ pass itself: each stands in a room below.
 """
 
 import importlib
-from typing import Any
 
 _NAMES = {
     "Pipeline": "pipeline_spec",
@@ -15,7 +14,7 @@ _NAMES = {
 """Public name -> its module in `manager`."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _NAMES:
         return getattr(importlib.import_module(f"tfjit.passes.manager.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'tfjit.passes' has no attribute {name!r}")

@@ -26,7 +26,10 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def pipeline_of(argument: str) -> Pipeline | None:
-    """Return the pipeline that `--passes` asks for, None for no argument. Raises UsageError."""
+    """Return the pipeline that `--passes` asks for, None for no argument.
+
+    Raises UsageError.
+    """
     if not argument:
         return None
     from tfjit.passes.manager.pipeline_spec import Pipeline
@@ -42,7 +45,7 @@ def pipeline_of(argument: str) -> Pipeline | None:
 
 
 def show_passes(args: argparse.Namespace) -> int:
-    """Print a pipeline, each pass with its group and the reason for its place."""
+    """Print a pipeline with groups and reasons."""
     from tfjit.passes.manager.pipeline_spec import Pipeline
     from tfjit.passes.manager.pipeline_text import described
 

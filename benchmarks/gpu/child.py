@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.candidates import Absent
 from benchmarks.gpu.workloads import workloads
 from benchmarks.workload import Workload
+from tfjit.lab.peers.presence import Absent
 
 OURS = ("tfjit", "unfused")
 

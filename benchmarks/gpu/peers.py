@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.candidates import Absent
 from benchmarks.gpu.clock import wall_us
 from benchmarks.gpu.graphs import compare
 from benchmarks.gpu.torch_rules import RULES as TORCH_RULES
 from benchmarks.peers import jax as jax_peer
-from benchmarks.peers.graph import PeerGraph, PeerNode, endpoint
-from benchmarks.peers.numpy_like import FOLDED, RULES
 from benchmarks.workload import Feeds, Workload
+from tfjit.lab.peers.graph import PeerGraph, PeerNode, endpoint
+from tfjit.lab.peers.numpy_like import FOLDED, RULES
+from tfjit.lab.peers.presence import Absent
 
 State = dict[str, Any]
 _KNOWN = (np.ndarray, np.generic)

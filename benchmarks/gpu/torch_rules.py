@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.candidates import Absent
-from benchmarks.peers.graph import PeerNode
-from benchmarks.peers.numpy_like import slices
+from tfjit.lab.peers.graph import PeerNode
+from tfjit.lab.peers.numpy_like import slices
+from tfjit.lab.peers.presence import Absent
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.candidates import Absent, Candidate
-from benchmarks.peers.graph import PeerGraph, PeerNode, endpoint
-from benchmarks.peers.numpy_like import RULES, rule
+from benchmarks.candidates import Candidate
 from benchmarks.workload import Feeds
+from tfjit.lab.peers.graph import PeerGraph, PeerNode, endpoint
+from tfjit.lab.peers.numpy_like import RULES, rule
+from tfjit.lab.peers.presence import Absent
 
 _LAYOUT = ("NHWC", "HWIO", "NHWC")
 

@@ -448,14 +448,14 @@ class DataflowGraph(GraphStorage):
         return made
 
     def restore(self, saved: DataflowGraph) -> None:
-        """Take back the nodes, edges and facts of a copy, which is used up.
+        """Take back the nodes, edges and facts of a copy.
+
+        The copy is used up.
 
         Ids that were given out since the copy was made are not given out again.
         """
-        self.graph, self._node = saved.graph, saved._node
-        self._adj, self._pred = saved._adj, saved._pred
-        self._succ = self._adj
-        self._op_counts, self._num_edges = saved._op_counts, saved._num_edges
+        for name in ("graph", "_node", "_adj", "_succ", "_pred", "_op_counts", "_num_edges"):
+            setattr(self, name, getattr(saved, name))
         self._sources = {}
         self._removals += 1
         self.forget_order()

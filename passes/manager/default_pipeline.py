@@ -1,4 +1,4 @@
-"""Declare the built-in order of the passes, each with the reason for its place."""
+"""Declare the built-in order of the passes, with reasons."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ TITLES: Final[Mapping[str, str]] = {
     "partition, by specialize_bodies",
     "device_region": "'body' then 'offloaded'",
 }
-"""Section -> the graphs that it is for; the last three follow from others."""
+"""Section -> its graphs; the last three follow from others."""
 
 COMPOSED: Final[Mapping[str, tuple[str, ...]]] = {
     "region": ("body", "partition"),

@@ -35,7 +35,7 @@ class End(NamedTuple):
 def ends_of(graph: DataflowGraph, ctx: PassContext) -> dict[str, End]:
     """Return the ends of a graph by node."""
     found = {
-        name: End("", None, (), f"target {name!r}", False)
+        name: End("", None, (), "a target", False)
         for name in (ctx.spec.targets if not ctx.where else ())
         if name in graph
     }
@@ -62,14 +62,18 @@ def _text(node: Node, ctx: PassContext) -> str:
 def check_ends(
     pass_name: str, before: dict[str, End], graph: DataflowGraph, ctx: PassContext
 ) -> None:
-    """Check that a pass has kept the ends. Raises InternalError with pass and node."""
+    """Check that a pass has kept the ends.
+
+    Raises InternalError with pass and node.
+    """
     after = ends_of(graph, ctx)
     for name, end in before.items():
         found = after.get(name)
         if found is None:
             if not end.may_go:
                 _fail(
-                    pass_name, f"node '{name}', {end.text}, is gone or is no {end.kind or 'node'}"
+                    pass_name,
+                    f"node '{name}', {end.text}, is gone{f' or is no {end.kind}' if end.kind else ''}",
                 )
         elif found.dtypes != end.dtypes:
             _fail(

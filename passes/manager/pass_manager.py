@@ -18,6 +18,7 @@ from tfjit.passes.ir.networkx_base import adopt_networkx
 from tfjit.passes.manager.event_budget import EventBudget, process_budget
 from tfjit.passes.manager.pass_ends import check_ends, ends_of
 from tfjit.passes.manager.pass_registry import ALIASES, ANALYSES, PASSES, SHAPES, PassInfo
+from tfjit.passes.manager.raised_at import raised_at
 from tfjit.passes.manager.steps import Fixpoint, Item, Step, flat
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ class PassManager:
         # regions with a dump of their text before any pass, by path and purpose
         self.seen: set[tuple[str, str]] = set()
         self.depth = 0
+        # of a user's pass, which a pass over bodies may have taken for a reason to leave them alone
+        self.failed: OpError | None = None
         # passes that have run, by the path and purpose of the graph
         self.done: set[tuple[str, str, str]] = set()
         # the run's graph is too small to be optimised; None: not known
@@ -161,6 +164,8 @@ class PassManager:
         for item in pipeline:
             if not isinstance(item, Fixpoint):
                 self.run(item, graph, ctx, where)
+                if self.failed is not None:
+                    raise self.failed
                 continue
             for _ in range(item.limit):
                 before = graph.changes
@@ -169,7 +174,7 @@ class PassManager:
                     break
 
     def run_named(self, name: str, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
-        """Run a built-in pass of the pipeline, or a section of it, for a running pass."""
+        """Run a pass, or a section of the pipeline, for another pass."""
         if where and (where, ctx.purpose) not in self.seen:
             self.seen.add((where, ctx.purpose))
             self.dump("input", graph, where)
@@ -252,6 +257,7 @@ class PassManager:
                 check_ends(step.name, ends, graph, ctx)
         except OpError as error:
             if saved is None:
+                self.failed = error
                 raise
             log.warning("pass '%s' failed and is left out: %s", step.name, error.message)
             graph.restore(saved)
@@ -264,7 +270,7 @@ class PassManager:
             self.note(step.name, time.perf_counter(), ops, ops, where, ctx.messages[-1:])
 
     def _repair(self, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
-        """Drop the nodes and infer the shapes that a user's pass has left behind.
+        """Drop unused nodes and infer shapes behind a user's pass.
 
         Only where the pipeline has done so before.
         """
@@ -315,8 +321,11 @@ class PassManager:
                 raise  # the user's graph is at fault, and the message gives the reason
             raise error.restated(f"pass '{name}'{_at(where)}: {error.message}") from error
         except Exception as error:
+            at = raised_at(error, step.user.function) if step.user is not None else ""
             raise InternalError(
-                None, None, f"pass '{name}'{_at(where)} failed: {type(error).__name__}: {error}"
+                None,
+                None,
+                f"pass '{name}'{_at(where)} failed{at}: {type(error).__name__}: {error}",
             ) from error
         if (
             info is None

@@ -233,6 +233,6 @@ def find_name(name: str, found_in: str, others: Iterable[str] = ()) -> str:
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean ...?" with names that are nearly this one, or ""."""
+    """Return "; did you mean ...?" with nearly equal names, or ""."""
     near = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(repr(found) for found in near)}?" if near else ""

@@ -1,4 +1,4 @@
-"""Define a pipeline: an immutable, checked value that says which passes run where."""
+"""Define a pipeline: an immutable value that says which passes run where."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.errors import AlreadyExistsError, InvalidArgumentError
 from tfjit.passes.manager.default_pipeline import COMPOSED, DEFAULT, is_for_master
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pipeline:
-    """The passes of a session's plans, in sections for the graphs that they run over.
+    """The passes of a session's plans, in sections by kind of graph.
 
     sections: (name, items) of each section; one that is not given is the default's. The sections
     and their graphs are listed by `tfjit passes`. A pipeline never changes: each method returns
@@ -73,14 +73,17 @@ class Pipeline:
 
     @staticmethod
     def from_file(path: str | os.PathLike[str]) -> Pipeline:
-        """Return the pipeline in a file. Raises OSError, and what `parse` raises."""
+        """Return the pipeline in a file.
+
+        Raises OSError and the errors of `parse`.
+        """
         from tfjit.passes.manager.pipeline_text import parse
 
         return parse(Path(path).read_text(encoding="utf-8"), where=os.fspath(path))
 
     @staticmethod
     def of(given: Pipeline | str | os.PathLike[str] | None) -> Pipeline:
-        """Return the pipeline that is given as such, as a text, or as the path of a file."""
+        """Return the pipeline that a value, a text or a path gives."""
         if given is None:
             return Pipeline.default()
         if isinstance(given, Pipeline):
@@ -136,7 +139,7 @@ class Pipeline:
         return self._inserted(section, places[-1] + 1, step_of(pass_))
 
     def then(self, pass_: Pass | str) -> Pipeline:
-        """Return the pipeline with a pass behind all others over the graph of a run."""
+        """Return the pipeline with a pass behind all others over a graph."""
         return self._inserted("graph", len(self.section("graph")), step_of(pass_))
 
     def replace(self, name: str, pass_: Pass | str) -> Pipeline:
@@ -166,7 +169,10 @@ class Pipeline:
         return self.with_section(section, (*items[:first], Fixpoint(steps, limit), *items[end:]))
 
     def with_section(self, section: str, items: Iterable[Item | Pass | str]) -> Pipeline:
-        """Return the pipeline with other items in a section: items, names or functions."""
+        """Return the pipeline with other items in a section.
+
+        items: items, names or functions.
+        """
         made = tuple(
             item if isinstance(item, (Step, Fixpoint)) else step_of(item) for item in items
         )
@@ -175,7 +181,7 @@ class Pipeline:
     # ---- looking
 
     def section(self, name: str) -> Items:
-        """Return the items of a section, or of one that follows from others."""
+        """Return the items of a section, or of a composed one."""
         if name in COMPOSED:
             return tuple(item for part in COMPOSED[name] for item in self.section(part))
         if name == "cluster":
@@ -191,7 +197,10 @@ class Pipeline:
 
     @property
     def unversioned(self) -> tuple[str, ...]:
-        """Return users' passes without a version: plans that they make are never stored."""
+        """Return the users' passes without a version.
+
+        Plans that they make are never stored.
+        """
         found = [s.user for _, items in self.sections for s in flat(items) if s.user is not None]
         return tuple(dict.fromkeys(user.name for user in found if not user.version))
 
@@ -206,7 +215,10 @@ class Pipeline:
         return to_text(self)
 
     def identity(self) -> str:
-        """Return a text that differs for pipelines that differ, versions of passes included."""
+        """Return a text that differs wherever pipelines differ.
+
+        Versions of passes count, reasons do not.
+        """
         from tfjit.passes.manager.pipeline_text import identity
 
         return identity(self)
@@ -221,7 +233,7 @@ class Pipeline:
 
         return f"<Pipeline: {summary(self)}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return Pipeline.parse, (self.to_text(),)
 
     # ---- helpers of the edits
@@ -232,7 +244,7 @@ class Pipeline:
         return find_name(name, repr(name), [*own, *registered_names()])
 
     def _places(self, name: str, section: str) -> tuple[str, list[int]]:
-        """Return a section with a pass, and the indices of the items that have it."""
+        """Return a section with a pass, and the indices of its items."""
         found = self._name(name)
         if section and section not in DEFAULT:
             Pipeline(((section, ()),))  # raises the error that names the sections

@@ -27,7 +27,10 @@ _REPEAT: Final = re.compile(r"repeat\s+(\d+)\s*:")
 
 
 def to_text(pipeline: Pipeline) -> str:
-    """Return the long form. Raises InvalidArgumentError for a function that no text names."""
+    """Return the long form.
+
+    Raises InvalidArgumentError for a function that no text names.
+    """
     return _written(pipeline, _named, _reason)
 
 
@@ -319,7 +322,7 @@ class _Reader:
         return names
 
     def _limit(self, number: int, given: list[str]) -> int:
-        """Take "up to N times" off the end of words, and return N."""
+        """Take "up to N times" off the words, and return N."""
         match given[-4:]:
             case ["up", "to", count, "times"] if count.isdigit():
                 del given[-4:]

@@ -1,4 +1,4 @@
-"""Define the items of a pipeline: a pass at a place, and passes run to a fixpoint."""
+"""Define the items of a pipeline: passes, and passes until a fixpoint."""
 
 from __future__ import annotations
 

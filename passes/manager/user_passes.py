@@ -1,4 +1,4 @@
-"""Keep the passes and pipelines of users by name, and find passes in modules."""
+"""Keep the passes of users by name, and find passes in modules."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tfjit.passes.manager.pass_registry import ANALYSES, PASSES, find_name, near
 if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import Pass
 
-PassMaker = Callable[[Mapping[str, Any]], "Pass"]
-"""Makes a pass from the parameters of a config: name -> Python value."""
+Parameters = Mapping[str, Any]
+PassMaker = Callable[[Parameters], "Pass"]
+"""A function of a config's parameters, name -> value, that makes a pass."""
 
 LOCK: Final = threading.Lock()
 CLAUSES: Final = ("without", "only", "with", "then", "repeat")
-"""Words of the short form of a pipeline's text, which no pass has as its name."""
+"""Words of a pipeline's short form, which are no names."""
 _NAME: Final = re.compile(r"[^\s,;:#@]+")
 
 
@@ -63,12 +64,16 @@ def register_pass(name: str, pass_: Pass, needs: tuple[str, ...] = (), version: 
     InvalidArgumentError for one that no text can hold and for unknown needs.
     """
     register_maker(name, lambda parameters: pass_, needs, version)
+    make_registered(name)
 
 
 def register_maker(
     name: str, make: PassMaker, needs: tuple[str, ...] = (), version: str = ""
 ) -> None:
-    """Give a function that makes a pass a name. Raises what `register_pass` raises."""
+    """Give a maker of passes a name.
+
+    Raises the errors of `register_pass`.
+    """
     check_name(name)
     check_needs(name, needs)
     with LOCK:
@@ -83,7 +88,7 @@ def registered_names() -> list[str]:
         return sorted(_REGISTERED)
 
 
-def make_registered(name: str, parameters: Mapping[str, Any] | None = None) -> UserPass:
+def make_registered(name: str, parameters: Parameters | None = None) -> UserPass:
     """Return the registered pass of a name, made for these parameters.
 
     A pass made without parameters is made once. Raises KeyError for an unknown name.
@@ -100,7 +105,7 @@ def make_registered(name: str, parameters: Mapping[str, Any] | None = None) -> U
 
 
 def check_name(name: str) -> None:
-    """Check that a text of a pipeline can hold a name. Raises InvalidArgumentError."""
+    """Check that a text can hold a name. Raises InvalidArgumentError."""
     if not _NAME.fullmatch(name) or name in CLAUSES:
         raise InvalidArgumentError(
             None,
@@ -117,10 +122,10 @@ def check_needs(name: str, needs: tuple[str, ...]) -> None:
         find_name(needed, f"pass {name!r} needs {needed!r}", [*ANALYSES, *registered_names()])
 
 
-def user_pass(given: Pass | str, name: str = "") -> UserPass:
+def user_pass(given: Pass | str) -> UserPass:
     """Return a user's pass: a function, "module:function", or a registered name.
 
-    name: of the pass, by default the function's. Raises InvalidArgumentError for a function that
+    Raises InvalidArgumentError for a function that
     cannot be found or has no name.
     """
     if isinstance(given, str):
@@ -134,23 +139,22 @@ def user_pass(given: Pass | str, name: str = "") -> UserPass:
             f"a pass is a function (graph, ctx), a registered name or 'module:function', not a "
             f"{type(given).__name__}",
         )
-    with LOCK:
-        entries = list(_REGISTERED.items())
-    for known, entry in entries:
-        made = entry.without_parameters
-        if made and made[0].function is given and name in ("", known):
-            return made[0]
-    found = name or getattr(given, "__name__", type(given).__name__)
+    known = _registered(given)
+    if known is not None:
+        return known
+    found = getattr(given, "__name__", type(given).__name__)
     if found == "<lambda>":
         raise InvalidArgumentError(
             None, None, "a lambda has no name for errors and reports: register it by register_pass"
         )
-    check_name(found)
-    if found in PASSES:
-        raise InvalidArgumentError(
-            None, None, f"a built-in pass has the name {found!r}: rename the function"
-        )
-    return UserPass(found, given, _source_of(given))
+    return _checked(UserPass(found, given, _source_of(given)))
+
+
+def _registered(function: Pass) -> UserPass | None:
+    """Return the registered pass of a function."""
+    with LOCK:
+        made = [user for entry in _REGISTERED.values() for user in entry.without_parameters]
+    return next((user for user in made if user.function is function), None)
 
 
 def _source_of(function: Pass) -> str:
@@ -176,12 +180,17 @@ def _imported(source: str) -> UserPass:
         raise InvalidArgumentError(
             None, None, f"pass '{source}': module '{module}' has no function '{name}'{near}"
         )
-    check_name(name)
-    if name in PASSES:
+    return _registered(function) or _checked(UserPass(name, function, source))
+
+
+def _checked(user: UserPass) -> UserPass:
+    """Return a pass that is not registered. Raises InvalidArgumentError for its name."""
+    check_name(user.name)
+    if user.name in PASSES:
         raise InvalidArgumentError(
-            None, None, f"pass '{source}': a built-in pass has the name {name!r}"
+            None, None, f"a built-in pass has the name {user.name!r}: rename the function"
         )
-    return UserPass(name, function, source)
+    return user
 
 
 __all__ = [

@@ -21,13 +21,13 @@ from benchmarks.gpu.plot import draw
 from benchmarks.gpu.report import limits_line, row
 from benchmarks.gpu.runner import Part, Record, run_part
 from benchmarks.gpu.workloads import workloads
-from benchmarks.peers.graph import PeerNode
-from benchmarks.peers.numpy_like import FOLDED, RULES
 from benchmarks.workload import Feeds
 from tests.kernels.cuda.harness import compile_ptx
 from tests.kernels.cuda.texts import need_numba_cuda
 from tests.simulated_gpu import simulated_gpu
 from tfjit.kernels.cuda.device import driver
+from tfjit.lab.peers.graph import PeerNode
+from tfjit.lab.peers.numpy_like import FOLDED, RULES
 
 pytestmark = pytest.mark.simulator
 WORKLOADS = {workload.name: workload for workload in workloads(tiny=True)}

@@ -17,10 +17,10 @@ from benchmarks import harness, memory
 from benchmarks.candidates import Tfjit
 from benchmarks.harness import Options, check, measure
 from benchmarks.machine import measure_limits
-from benchmarks.peers.graph import ShapedGraph
 from benchmarks.scripts.scale import random_dag
 from benchmarks.work import flops
 from benchmarks.workload import Workload, feeds_of, uniform
+from tfjit.lab.peers.graph import ShapedGraph
 
 
 def _double(tf: Any) -> None:

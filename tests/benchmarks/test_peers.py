@@ -13,9 +13,9 @@ import pytest
 import tfjit
 from benchmarks import __main__ as command
 from benchmarks.harness import Options, graph_bytes, measure
-from benchmarks.peers.graph import PeerGraph, ShapedGraph, endpoint
-from benchmarks.peers.numpy_like import FOLDED, RULES
 from benchmarks.workload import Workload
+from tfjit.lab.peers.graph import PeerGraph, ShapedGraph, endpoint
+from tfjit.lab.peers.numpy_like import FOLDED, RULES
 
 # Small enough to compile in seconds, and together they have every op type that is translated.
 NAMES = (

@@ -19,8 +19,9 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks.candidates import Tfjit, TfjitUnfused
 from benchmarks.harness import check, graph_bytes, outputs_of
-from benchmarks.peers.tensorflow import Default, imported
+from benchmarks.peers.tensorflow import Default
 from benchmarks.workload import Feeds, Workload
+from tfjit.lab.peers.tensorflow_graph import imported
 from tfjit.runtime.schedule import kernel_selection
 
 LEFT_OUT = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import pytest
 import tfjit
 from tfjit.distributed.protocol import local_tasks
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
-from tfjit.distributed.session.grpc_session import GrpcSession
+from tfjit.distributed.session.grpc_session import GrpcSession, _with_passes
+from tfjit.passes import Pipeline
 from tfjit.runtime.factory import SessionOptions
+from tfjit.runtime.session.rewriter_config import pipeline_of
 
 ADDRESS = "localhost:1"
 
@@ -166,3 +169,19 @@ def test_a_forked_child_is_told_to_make_its_own(master: Master, graph: tfjit.Gra
     os.waitpid(child, 0)
     assert session.run("y:0", {"x:0": 2.0}) == 2.0
     session.close()
+
+
+def test_the_config_brings_the_passes_to_the_master() -> None:
+    def own(graph: Any, ctx: Any) -> None:
+        pass
+
+    options = SessionOptions(f"grpc://{ADDRESS}", passes="default without fuse")
+    config = _with_passes(options)
+    (entry,) = config.graph_options.rewrite_options.custom_optimizers
+    assert pipeline_of(config.graph_options) == Pipeline.default().without("fuse")
+    assert (
+        entry.name == "pipeline" and config.graph_options.rewrite_options.fail_on_optimizer_errors
+    )
+    unnamed = replace(options, passes=Pipeline.default().then(own))
+    with pytest.raises(tfjit.errors.InvalidArgumentError, match="no text names the pass 'own'"):
+        GrpcSession(unnamed)

@@ -12,6 +12,8 @@ import pytest
 import tfjit
 from tfjit.framework.types.device_ends import DeviceEnds
 from tfjit.kernels.jit import target
+from tfjit.passes import Pipeline
+from tfjit.passes.manager import user_passes
 from tfjit.protos import ConfigProto
 from tfjit.runtime.stored_plans import plan_key as module
 from tfjit.runtime.stored_plans.plan_key import PlanKey, plan_key
@@ -120,6 +122,8 @@ def rewriter() -> ConfigProto:
         {"config": config(allow_soft_placement=True)},
         {"config": optimizer_level()},
         {"config": rewriter()},
+        {"passes": "default without fuse"},
+        {"passes": "default repeat simplify up to 2 times"},
     ],
     ids=str,
 )
@@ -139,6 +143,42 @@ def test_settings_count(name: str, value: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(name, value)
     changed = key_of(graph)
     assert changed.name and changed.name != before.name
+
+
+def test_pipelines_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By order, names and versions: no plan serves sessions with other passes."""
+    monkeypatch.setattr(user_passes, "_REGISTERED", {})
+
+    def own(graph: Any, ctx: Any) -> None:
+        pass
+
+    def other(graph: Any, ctx: Any) -> None:
+        pass
+
+    user_passes.register_pass("own", own, version="1")
+    default, graph = Pipeline.default(), build()
+    made = [
+        default,
+        default.without("loop_sums").before("size_slices", "loop_sums"),
+        default.then("own"),
+        default.before("fold", "own"),
+        default.before("fuse", "own"),
+    ]
+    keys = [key_of(graph, passes=pipeline).name for pipeline in made]
+    assert all(keys) and len(set(keys)) == len(keys)
+    assert key_of(graph, passes="default").name == keys[0] == key_of(graph).name
+    user_passes._REGISTERED.clear()
+    user_passes.register_pass("own", other, version="2")
+    assert key_of(graph, passes="default then own").name not in keys
+    unnamed = key_of(graph, passes=default.then(_unversioned))
+    assert (
+        not unnamed.name
+        and unnamed.reason == "the pass '_unversioned' of its pipeline has no version"
+    )
+
+
+def _unversioned(graph: Any, ctx: Any) -> None:
+    pass
 
 
 def test_a_variable_of_another_shape_changes_the_key() -> None:

@@ -368,7 +368,9 @@ def _check_options(options: SessionOptions) -> None:
 
 
 def _with_passes(options: SessionOptions) -> Any:
-    """Return the session's ConfigProto, with the text of its pipeline for master and workers.
+    """Return the session's ConfigProto with the text of its pipeline.
+
+    Master and workers read it.
 
     Raises InvalidArgumentError for a pass that is not registered by name.
     """

@@ -43,7 +43,7 @@ class ExplainedNode:
     name: the node's path, unique among all regions. serving: native (compiled), reference (NumPy),
     runtime (with the session's state), view, constant, variable, feed, fetch ... kernels: titles
     of the compiled code it calls. members: user nodes it represents. reason: why it is not
-    compiled. device: full name.
+    compiled. device: full name. launches: of its compiled code in a run.
     """
 
     name: str
@@ -59,6 +59,7 @@ class ExplainedNode:
     measured_us: float | None = None
     chunks: int = 1
     device: str = ""
+    launches: int = 0
 
     def limit_us(self, limits: MachineLimits, threads: int) -> tuple[float, str]:
         """Return this machine's lower bound of the time, and its cause.
@@ -457,6 +458,7 @@ def explained_nodes(
                 timed.us if timed is not None else None,
                 timed.chunks if timed is not None else 1,
                 device,
+                len(call.launches) if call is not None and serving == "native" else 0,
             )
         )
     return nodes

@@ -14,6 +14,7 @@ from tfjit.passes.manager.user_passes import PassMaker
 from tfjit.runtime.host import fork_safety
 
 if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
     from tfjit.passes.manager.pipeline_spec import Pipeline
     from tfjit.passes.manager.steps import Step
 
@@ -60,7 +61,7 @@ TOGGLES: Final[Mapping[str, str]] = {
 META_GROUPS: Final = ("arithmetic", "remap", "dependency")
 
 PIPELINE: Final = "pipeline"
-"""Name of a custom optimizer whose parameter "text" is the text of a pipeline."""
+"""The custom optimizer whose parameter "text" is a pipeline's text."""
 
 fork_safety.hold(user_passes.LOCK, fork_safety.EXTENSION)
 
@@ -110,7 +111,7 @@ def check_names(rewriter: Any) -> None:
     _named_pipeline(rewriter)
 
 
-def pipeline_of(graph_options: Any, own: Pipeline | None = None) -> Pipeline:
+def pipeline_of(graph_options: Message, own: Pipeline | None = None) -> Pipeline:
     """Return the pipeline that these GraphOptions choose.
 
     own: the session's, in place of one that the options name. Toggles leave passes out of either,
@@ -126,8 +127,8 @@ def pipeline_of(graph_options: Any, own: Pipeline | None = None) -> Pipeline:
     )
 
 
-def _named_pipeline(rewriter: Any) -> Pipeline:
-    """Return the pipeline that a RewriterConfig names or holds as text, or the built-in one."""
+def _named_pipeline(rewriter: Message) -> Pipeline:
+    """Return the pipeline that a RewriterConfig chooses."""
     from tfjit.passes.manager.pipeline_spec import Pipeline
     from tfjit.passes.manager.pipeline_text import parse
 
@@ -162,7 +163,7 @@ def _named_pipeline(rewriter: Any) -> Pipeline:
     )
 
 
-def _disabled_passes(graph_options: Any) -> frozenset[str]:
+def _disabled_passes(graph_options: Message) -> frozenset[str]:
     """Return the optional passes that these GraphOptions leave out."""
     from tfjit.passes.manager.pass_registry import OPTIMIZATIONS, passes_of_group
 
@@ -193,14 +194,14 @@ def _disabled_passes(graph_options: Any) -> frozenset[str]:
     return frozenset(disabled)
 
 
-def _disabled_by(rewriter: Any) -> set[str]:
+def _disabled_by(rewriter: Message) -> set[str]:
     from tfjit.passes.manager.pass_registry import passes_of_group
 
     off = [name for toggle, name in TOGGLES.items() if getattr(rewriter, toggle) == _OFF]
     return {pass_ for name in off for pass_ in passes_of_group(name)}
 
 
-def _custom_passes(rewriter: Any) -> list[Step]:
+def _custom_passes(rewriter: Message) -> list[Step]:
     """Return the custom optimizers of a RewriterConfig, in their order."""
     from tfjit.framework.op_defs.attrs import from_proto
     from tfjit.passes.manager.steps import Step
@@ -209,7 +210,7 @@ def _custom_passes(rewriter: Any) -> list[Step]:
         return []
     # TensorFlow takes its own optimizers here too; they run by their toggles
     others = {*OPTIMIZERS, PIPELINE, *_pipelines()}
-    parameters: dict[str, Mapping[str, Any]] = {}
+    parameters: dict[str, user_passes.Parameters] = {}
     for entry in rewriter.custom_optimizers:
         if entry.name not in others:
             given = {key: from_proto(value) for key, value in entry.parameter_map.items()}

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.candidates import Absent
-from benchmarks.peers.graph import Endpoint, PeerNode
+from tfjit.lab.peers.graph import Endpoint, PeerNode
+from tfjit.lab.peers.presence import Absent
 
 Operand = Any
 Rule = Callable[..., Any]
@@ -48,8 +48,9 @@ _SAME = (
     "Greater Less Equal Identity"
 )
 _OTHER = """
-    AddV2=Add Add=Add BiasAdd=Add RealDiv=Div Maximum=Max Minimum=Min GreaterEqual=GreaterOrEqual LessEqual=LessOrEqual
-    LogicalAnd=And LogicalOr=Or LogicalNot=Not Select=Where SelectV2=Where StopGradient=Identity IsNan=IsNaN IsInf=IsInf
+    AddV2=Add Add=Add BiasAdd=Add RealDiv=Div Maximum=Max Minimum=Min
+    GreaterEqual=GreaterOrEqual LessEqual=LessOrEqual LogicalAnd=And LogicalOr=Or LogicalNot=Not
+    Select=Where SelectV2=Where StopGradient=Identity IsNan=IsNaN IsInf=IsInf
 """
 _NAMED = {op: op for op in _SAME.split()} | dict(pair.split("=") for pair in _OTHER.split())
 for _op, _name in _NAMED.items():
@@ -211,9 +212,14 @@ def _windowed(
     ):
         raise Absent(f"{node.op} with this layout or padding is not translated")
     padding = "SAME_UPPER" if node.attrs["padding"] == "SAME" else "VALID"
-    turned = b.add("Transpose", x, perm=[0, 3, 1, 2])
+    channels_first = b.add("Transpose", x, perm=[0, 3, 1, 2])
     y = b.add(
-        op, turned, *others, strides=node.attrs["strides"][1:3], auto_pad=padding, **attributes
+        op,
+        channels_first,
+        *others,
+        strides=node.attrs["strides"][1:3],
+        auto_pad=padding,
+        **attributes,
     )
     return b.add("Transpose", y, perm=[0, 2, 3, 1])
 
@@ -222,13 +228,13 @@ def _windowed(
 def _conv(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
     if isinstance(weights, str):
         raise Absent("a convolution with computed weights is not translated")
-    turned = np.ascontiguousarray(np.transpose(weights, (3, 2, 0, 1)))
+    channels_first = np.ascontiguousarray(np.transpose(weights, (3, 2, 0, 1)))
     return _windowed(
         b,
         node,
         "Conv",
         x,
-        turned,
+        channels_first,
         dilations=node.attrs["dilations"][1:3],
         kernel_shape=list(weights.shape[:2]),
     )
@@ -239,7 +245,7 @@ def _depthwise(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
     if isinstance(weights, str):
         raise Absent("a convolution with computed weights is not translated")
     height, width, channels, multiplier = weights.shape
-    turned = np.ascontiguousarray(
+    channels_first = np.ascontiguousarray(
         np.transpose(weights, (2, 3, 0, 1)).reshape(channels * multiplier, 1, height, width)
     )
     dilations = node.attrs["dilations"][1:3]
@@ -248,7 +254,7 @@ def _depthwise(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
         node,
         "Conv",
         x,
-        turned,
+        channels_first,
         group=channels,
         dilations=dilations,
         kernel_shape=[height, width],

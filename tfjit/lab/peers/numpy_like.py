@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.graph import PeerNode
+from tfjit.lab.peers.graph import PeerNode
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
@@ -36,9 +36,11 @@ _SAME = (
     "Less Equal"
 )
 _OTHER = """
-    AddV2=add Add=add BiasAdd=add Sub=subtract Mul=multiply RealDiv=divide Neg=negative Pow=power Reciprocal=reciprocal
-    FloorDiv=floor_divide FloorMod=mod LogicalAnd=logical_and LogicalOr=logical_or LogicalNot=logical_not Select=where SelectV2=where
-    GreaterEqual=greater_equal LessEqual=less_equal NotEqual=not_equal IsFinite=isfinite IsNan=isnan IsInf=isinf
+    AddV2=add Add=add BiasAdd=add Sub=subtract Mul=multiply RealDiv=divide Neg=negative
+    Pow=power Reciprocal=reciprocal FloorDiv=floor_divide FloorMod=mod LogicalAnd=logical_and
+    LogicalOr=logical_or LogicalNot=logical_not Select=where SelectV2=where
+    GreaterEqual=greater_equal LessEqual=less_equal NotEqual=not_equal IsFinite=isfinite
+    IsNan=isnan IsInf=isinf
 """
 _NAMED = {op: op.lower() for op in _SAME.split()} | dict(pair.split("=") for pair in _OTHER.split())
 for _op, _name in _NAMED.items():
