@@ -29,14 +29,12 @@ def main(argv: list[str]) -> int:
 
     Returns 1 where outputs differ, 2 for unknown names.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks experiments", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks experiments", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; all if none")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write NAME.json and, with matplotlib, NAME.png"
     )
-    parser.add_argument("--rounds", type=int, default=Budget.rounds, help="of random order")
+    parser.add_argument("--rounds", type=int, default=Budget().rounds, help="of random order")
     parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every candidate"
     )

@@ -10,7 +10,10 @@ import tfjit as tf
 
 _ROOT = Path(tfjit.__file__).resolve().parent
 DIGITS = _ROOT / "demo" / "digits_cnn.pb"
-MOBILENET = _ROOT.parent / "tests" / "data" / "mobilenet_v2.pb"
+_DATA = _ROOT.parent / "tests" / "data"
+DIGITS_TRAINING = _DATA / "digits_train.pb"
+LSTM = _DATA / "lstm_v1_loop.pb"
+MOBILENET = _DATA / "mobilenet_v2.pb"
 
 
 def elementwise_chain(length: int) -> tuple[Any, str, str]:
@@ -24,8 +27,8 @@ def elementwise_chain(length: int) -> tuple[Any, str, str]:
     return graph, x.name, y.name
 
 
-def deep_network(layers: int, width: int = 16) -> tuple[Any, str, str, str]:
-    """Return a graph that trains narrow dense layers by Adam; feed, fetch and initializer.
+def deep_network(layers: int, width: int = 160) -> tuple[Any, str, str, str]:
+    """Return a graph that trains dense layers by Adam; feed, fetch and initializer.
 
     Each layer has two variables of `width` x `width` and `width` elements.
     """
@@ -59,6 +62,8 @@ def product_of_three(rows: int) -> tuple[Any, str, str]:
 
 __all__ = [
     "DIGITS",
+    "DIGITS_TRAINING",
+    "LSTM",
     "MOBILENET",
     "deep_network",
     "elementwise_chain",

@@ -23,7 +23,7 @@ def run(budget: Budget) -> Findings:
         fetch, shapes = mobilenet()
         points["MobileNetV2 96x96"] = _points(read_model(MOBILENET).graph_def, fetch, shapes)
         graph, feed, step, init = deep_network(8)
-        points["training 8 layers"] = _points(graph, step, {feed: (8, 16)}, init)
+        points["training 8 layers"] = _points(graph, step, {feed: (8, 160)}, init)
     cells, worst = [], []
     for model, found in points.items():
         predicted = np.array([p for _, p, _ in found])
