@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, Any]
 PassMaker = Callable[[Parameters], "Pass"]
-"""A function of a config's parameters, name -> value, that makes a pass."""
+"""A function of a config's parameters that makes a pass."""
 
 LOCK: Final = threading.Lock()
 CLAUSES: Final = ("without", "only", "with", "then", "repeat")
