@@ -106,6 +106,8 @@ class Pipeline:
                 raise InvalidArgumentError(
                     None, None, f"{name!r} is required: a plan cannot do without it"
                 )
+        if left_out.isdisjoint(self.names):
+            return self
         return self._mapped(lambda step: None if step.name in left_out else step)
 
     def only(self, *names: str) -> Pipeline:

@@ -153,7 +153,7 @@ def test_a_fault_in_a_body_is_undone_there(
     pipeline = Pipeline.default().before("simplify", forgets, section="body")
     with (
         tfjit.Session(graph=graph, passes=pipeline) as session,
-        pytest.raises(InternalError, match="of the body, is gone or is no _Retval"),
+        pytest.raises(InternalError, match="of the body, is gone or no _Retval"),
     ):
         session.run("w/Exit_1:0", {"x:0": X})
     expected = np.sin(np.sin(np.sin(np.tanh(X) * 2 + np.exp(X))))
