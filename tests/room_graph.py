@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # From the user down to the wire. A layer imports itself and those after it.
-LAYERS = ("client", "distributed", "runtime", "passes", "kernels", "framework", "protos")
+LAYERS = ("lab", "client", "distributed", "runtime", "passes", "kernels", "framework", "protos")
 # Where the source of `tfjit.<layer>` stands in the tree.
 FOLDERS = {
     layer: ROOT / layer if layer in ("passes", "kernels", "protos") else ROOT / "tfjit" / layer
@@ -75,6 +75,7 @@ ROOMS = {
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
     "distributed": ("protocol", "worker", "master", "server", "session", ""),
+    "lab": ("page", ""),
     "client": (
         "session",
         "variables",

@@ -155,7 +155,8 @@ def _parser() -> argparse.ArgumentParser:
     explain = command(
         "explain",
         _explain,
-        "Show the changes of each pass, the fused groups, and the kernel of each node.",
+        "Show where time and memory go, and what is not fused or compiled; with --details each "
+        "pass, fused group and kernel.",
     )
     explain.add_argument("model", metavar="MODEL", help=model)
     several(explain, "--fetch", "NAME", "tensor to compute; at least one")
@@ -171,6 +172,11 @@ def _parser() -> argparse.ArgumentParser:
         "--measure",
         action="store_true",
         help="time each kernel in place, beside its prediction and the machine's limits",
+    )
+    explain.add_argument(
+        "--details",
+        action="store_true",
+        help="print each pass, node, fused group and remark behind the summary",
     )
     explain.add_argument("--json", action="store_true", help="print JSON instead of text")
 
@@ -393,7 +399,11 @@ def _explain(args: argparse.Namespace) -> int:
 
         print(json.dumps(explanation.as_json(), indent=1))
     else:
-        print(explanation)
+        print(explanation.summary(), end="")
+        if args.details:
+            print(f"\n{explanation.details()}", end="")
+        else:
+            print("\n--details adds each pass, node, fused group and remark")
     return 0
 
 

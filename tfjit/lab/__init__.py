@@ -1,0 +1,34 @@
+"""Experiments on one's own graph, as functions that return objects.
+
+In: a session or a model, feeds, fetches. Out: objects with texts, tables and pages. Not in here:
+the command line, which prints these objects. Each name is imported on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tfjit.lab.page.view import View, view
+
+# Public name -> the module that has it.
+_MODULES: Final = {
+    "View": "tfjit.lab.page.view",
+    "view": "tfjit.lab.page.view",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tfjit.lab' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})
+
+
+__all__ = ["View", "view"]

@@ -1,0 +1,164 @@
+"""Describe the history of a graph as runs of passes, each with frames of changed nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tfjit.framework.op_defs import attrs as attr_forms
+from tfjit.passes.ir.graph_def import derived_attrs, signature
+from tfjit.passes.ir.region_path import node_path
+from tfjit.passes.text.value_text import format_shape, format_value
+
+if TYPE_CHECKING:
+    from tfjit.framework.op_defs.op_def import OpDef
+    from tfjit.framework.types.shape import Shape
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+
+
+class Described(Protocol):
+    """A node of a graph, or its state at one moment of the history."""
+
+    @property
+    def name(self) -> str:
+        """Return its name in its graph."""
+
+    @property
+    def op(self) -> str:
+        """Return its op type."""
+
+    @property
+    def op_def(self) -> OpDef | None:
+        """Return its contract."""
+
+    @property
+    def attrs(self) -> Mapping[str, object]:
+        """Return its attrs as Python values."""
+
+    @property
+    def device(self) -> str:
+        """Return the requested device."""
+
+    @property
+    def output_shapes(self) -> Sequence[Shape]:
+        """Return the shapes of its outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node of one moment.
+
+    name: its path. inputs: (path of the node, output). controls: paths. text: its attrs and the
+    types of its outputs, in the form of dumps.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[tuple[str, int], ...] = ()
+    controls: tuple[str, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One step of the history: a rewrite, or the other changes of a pass.
+
+    node: the path of the rewritten node, "" for many. added, changed: nodes as they are afterwards.
+    removed: paths.
+    """
+
+    node: str = ""
+    reason: str = ""
+    added: tuple[NodeRecord, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[NodeRecord, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing changed."""
+        return not (self.added or self.removed or self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """Consecutive frames of one run of a pass.
+
+    where: the region or device. remarks: (path of the node or "", text).
+    """
+
+    name: str
+    frames: tuple[Frame, ...]
+    where: str = ""
+    elapsed_us: float = 0.0
+    remarks: tuple[tuple[str, str], ...] = ()
+
+
+def record_of(
+    node: Described,
+    inputs: Iterable[tuple[str, int]],
+    controls: Iterable[str],
+    region: str = "",
+) -> NodeRecord:
+    """Return a node's record. region: the path of its graph."""
+    return NodeRecord(
+        node_path(region, node.name),
+        node.op,
+        tuple((node_path(region, src), output) for src, output in inputs),
+        tuple(node_path(region, src) for src in controls),
+        node_text(node),
+    )
+
+
+def node_text(node: Described) -> str:
+    """Return the attrs, the requested device and the outputs of a node as text.
+
+    Attrs that follow from the inputs or are defaults are left out, and so are fused groups, which
+    the page shows by themselves.
+    """
+    attrs = dict(node.attrs)
+    inputs, outputs = signature(node.op, node.op_def, attrs, node.name)
+    derived = derived_attrs(node.op_def, inputs) if node.op_def is not None else {}
+    given = ", ".join(
+        f"{key}={format_value(value)}"
+        for key, value in sorted(attrs.items())
+        if not hasattr(value, "explain")
+        and not (key in derived and attr_forms.equal(derived[key], value))
+    )
+    types = ", ".join(
+        f"{dtype.name}{format_shape(shape)}"
+        for dtype, shape in zip(outputs, node.output_shapes, strict=False)
+    )
+    parts = [given and f"({given})", node.device and f"@{node.device}", types and f"-> {types}"]
+    return " ".join(part for part in parts if part)
+
+
+def records_of(graph: DataflowGraph, region: str = "") -> list[NodeRecord]:
+    """Return the records of a graph's nodes, by id."""
+    nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
+    return [
+        record_of(node, graph.inputs(node.name), graph.control_inputs(node.name), region)
+        for node in nodes
+    ]
+
+
+def frame_between(before: Iterable[NodeRecord], after: Iterable[NodeRecord]) -> Frame:
+    """Return the frame that leads from one set of nodes to another."""
+    old = {record.name: record for record in before}
+    new = {record.name: record for record in after}
+    return Frame(
+        added=tuple(record for path, record in new.items() if path not in old),
+        removed=tuple(path for path in old if path not in new),
+        changed=tuple(r for path, r in new.items() if path in old and old[path] != r),
+    )
+
+
+def state_after(runs: Iterable[PassRun]) -> dict[str, NodeRecord]:
+    """Return the nodes by path at the end of these runs."""
+    state: dict[str, NodeRecord] = {}
+    for frame in (frame for run in runs for frame in run.frames):
+        for path in frame.removed:
+            state.pop(path, None)
+        for record in (*frame.added, *frame.changed):
+            state[record.name] = record
+    return state

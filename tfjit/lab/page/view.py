@@ -1,0 +1,87 @@
+"""Show a run as a page: `view` explains it, and `View` writes the page."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tfjit.kernels.executor.roofline import machine_limits
+from tfjit.lab.page.frames import Frame, PassRun, records_of
+from tfjit.lab.page.html_text import page_html
+from tfjit.lab.page.page_data import page_data
+
+if TYPE_CHECKING:
+    from tfjit.client.session.session import BaseSession
+    from tfjit.framework.graphs.typing import FeedDict, Fetches
+    from tfjit.runtime.profiling.explain import Explanation
+
+_FRAME_PIXELS: Final = 720  # height in a notebook
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page, ready to be written.
+
+    data: its contents as JSON's types (`page_data.py`).
+    """
+
+    data: Mapping[str, object]
+
+    def html(self) -> str:
+        """Return the page, which needs no other file."""
+        return page_html(self.data)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page and return its path."""
+        target = Path(path)
+        target.write_text(self.html(), encoding="utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, so that a notebook's style and scripts stay apart."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html())}" sandbox="allow-scripts" '
+            f'style="width: 100%; height: {_FRAME_PIXELS}px; border: 0"></iframe>'
+        )
+
+
+def view(
+    session: BaseSession,
+    fetches: Fetches,
+    feeds: Mapping[object, object] | None = None,
+    *,
+    feed_dict: FeedDict | None = None,
+    measure: bool = False,
+    title: str = "",
+) -> View:
+    """Return the page of a run: graph, passes, kernels and times.
+
+    fetches, feeds, feed_dict, measure: as `Session.explain` takes them. title: of the page.
+    Raises what `Session.explain` raises.
+    """
+    explanation: Explanation = session.explain(fetches, feeds, measure, feed_dict)
+    return page_of(explanation, title)
+
+
+def page_of(explanation: Explanation, title: str = "") -> View:
+    """Return the page of an explanation. title: the plan's signature by default."""
+    limits = explanation.measured.limits if explanation.measured else machine_limits()
+    runs = pass_runs(explanation)
+    return View(page_data(explanation, runs, title or explanation.signature, limits))
+
+
+def pass_runs(explanation: Explanation) -> list[PassRun]:
+    """Return the history of the passes that made the explained plan."""
+    plan, variant = explanation.plan, explanation.variant
+    if plan is None or variant is None:
+        return []
+    partitions, _ = plan.build(variant.feed_shapes, quick=True)
+    records = [record for part in partitions for record in records_of(part.graph)]
+    return [PassRun("the given graph", (Frame(added=tuple(records)),))]
+
+
+__all__ = ["View", "page_of", "view"]
