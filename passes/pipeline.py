@@ -296,6 +296,8 @@ def _finish(
         )
         if options.accelerators:
             runner.run_pipeline(DEVICE_PASSES, part.graph, ctx, part.device)
+    if runner.history is not None:
+        runner.history.close()
     return partitions, runner.report
 
 

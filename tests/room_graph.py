@@ -46,6 +46,7 @@ ROOMS = {
         *(
             "ir",
             "text",
+            "history",
             "manager",
             "analysis",
             "fusion",

@@ -56,15 +56,19 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         node = graph.node(name)
         for rule in RULES.get(node.op, ()):
-            op = node.op
+            if not ctx.may_rewrite():
+                return
+            op, changes = node.op, graph.changes
             try:
                 done = rule(graph, ctx, node)
             except Declined as reason:
                 ctx.log(name, f"{op} stays: {reason}")
                 continue
             if done:
-                ctx.log(name, f"{op}: {done}")
+                ctx.rewrote(name, f"{op}: {done}", rule.__name__.strip("_"))
                 break
+            if graph.changes != changes:
+                ctx.rewrote(name, f"{op}: changed in part", rule.__name__.strip("_"))
 
 
 # ---- rules: each returns a description of its change, or None when its pattern does not match

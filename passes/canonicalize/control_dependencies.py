@@ -46,7 +46,7 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
         return
     # node -> mask of the effects that have happened when the node has run
     done: dict[str, int] = {}
-    dropped = 0
+    changes = graph.changes
     for name in order:
         yield_interpreter()
         waits: list[str] = []
@@ -60,12 +60,26 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
             if CONTROL in inputs:
                 waits.append(src)
         before, loose = _cover(graph, waits, before, done)
+        if loose and not ctx.may_rewrite():
+            break
         for src in loose:
             graph.remove_control_edge(src, name)
-        dropped += len(loose)
+        if loose:
+            ctx.rewrote(name, f"{len(loose)} control edges dropped")
         if name in effects:
             before |= 1 << effects[name]
         done[name] = before
+    else:
+        _drop_ties(graph, ctx, done)
+    if graph.changes != changes:
+        _tie_loose_ends(graph)
+
+
+def _drop_ties(graph: DataflowGraph, ctx: PassContext, done: dict[str, int]) -> None:
+    """Drop ties to the sink that add no effect.
+
+    done: node -> mask of the effects that have happened when the node has run.
+    """
     # Of the ties to the sink, those of fetches and targets stay. A node that took over a tie from a
     # replaced node may lose the tie.
     asked: list[str] = []
@@ -76,12 +90,12 @@ def drop_control_edges(graph: DataflowGraph, ctx: PassContext) -> None:
     before = 0
     for name in asked:
         before |= done[name]
-    for src in _cover(graph, taken_over, before, done)[1]:
+    loose = _cover(graph, taken_over, before, done)[1]
+    if not loose or not ctx.may_rewrite():
+        return
+    for src in loose:
         graph.remove_control_edge(src, SINK)
-        dropped += 1
-    if dropped:
-        _tie_loose_ends(graph)
-        ctx.log("", f"{dropped} control edges dropped")
+    ctx.rewrote("", f"{len(loose)} ties of {', '.join(loose[:4])} to the run's end dropped")
 
 
 def _is_taken_over(graph: DataflowGraph, ctx: PassContext, src: str) -> bool:

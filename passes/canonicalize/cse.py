@@ -65,13 +65,15 @@ def eliminate_common_subexpressions(graph: DataflowGraph, ctx: PassContext) -> N
         known = first.setdefault(key, node)
         if known is node:
             continue
+        if not ctx.may_rewrite():
+            break
         for output in range(len(node.output_dtypes)):
             graph.redirect_output(name, output, known.name, output)
         graph.redirect_control(name, known.name)
         known.origin = tuple(dict.fromkeys(known.origin + node.origin))
-        ctx.log(name, f"is '{known.name}'")
         if not graph.edges_out_of(name):  # a target stays, tied to the sink
             graph.remove_op(name)
+        ctx.rewrote(name, f"is '{known.name}'")
 
 
 class _ArrayKey:

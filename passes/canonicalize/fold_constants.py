@@ -50,6 +50,8 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
         values = _values(graph, ctx, node, inputs)
         if values is None:
             continue
+        if not ctx.may_rewrite():
+            break
         waits = graph.control_inputs(name)
         if may_be_dead:
             waits += [src for src, _ in inputs if graph.node(src).op != "Const"]
@@ -60,7 +62,7 @@ def fold_constants(graph: DataflowGraph, ctx: PassContext) -> None:
             for wait in graph.control_inputs(src)
         ]
         replace_by_constants(graph, node, values, waits)
-        ctx.log(
+        ctx.rewrote(
             name,
             f"{node.op if len(values) > 1 else 'folded'} to "
             f"{values[0].dtype}{list(values[0].shape)}",

@@ -30,13 +30,17 @@ def pad_unique(graph: DataflowGraph, ctx: PassContext) -> None:
     """
     found = find_padding(graph, [name for name in graph if name not in (SOURCE, SINK)])
     for name in sorted(found.gradients):
+        if not ctx.may_rewrite():
+            break
         node = graph.node(name)
         gradient, indices, ids, _ = graph.inputs(name)
         graph.redirect_output(name, 1, *indices)
         axis = insert_constant(graph, node, np.array(0, np.int32), "axis")
         graph.change_op(name, "GatherV2", [gradient, ids, axis], {})
-        ctx.log(name, "its sum is behind it")
+        ctx.rewrote(name, "its sum is behind it")
     for name in sorted(found.roots):
+        if not ctx.may_rewrite():
+            break
         node = graph.node(name)
         attrs = {
             "T": node.attrs["T"],
@@ -44,9 +48,9 @@ def pad_unique(graph: DataflowGraph, ctx: PassContext) -> None:
             "limit": _limit(graph, found.roots[name]),
         }
         graph.change_op(name, "_PaddedUnique", graph.inputs(name), attrs)
-        ctx.log(name, "padded")
         for update in found.roots[name]:
             graph.node(update).attrs["_padded"] = True
+        ctx.rewrote(name, "padded")
 
 
 def _limit(graph: DataflowGraph, updates: Iterable[str]) -> int:

@@ -21,4 +21,4 @@ def prune(graph: DataflowGraph, ctx: PassContext) -> None:
     dropped = [name for name in graph if name not in keep and name != SOURCE]
     graph.remove_nodes_from(dropped)
     if dropped:
-        ctx.log("", f"{len(dropped)} nodes dropped")
+        ctx.rewrote("", f"{len(dropped)} nodes dropped")

@@ -28,11 +28,13 @@ def strip_debug(graph: DataflowGraph, ctx: PassContext) -> None:
     if not ctx.options.strip_debug:
         return
     for node in list(graph.op_nodes()):
+        if node.op not in _PASS_ON | _GO:
+            continue
+        if not ctx.may_rewrite():
+            break
         if node.op in _PASS_ON:
             dtype = node.output_dtypes[0].base_dtype
             graph.change_op(node.name, "Identity", graph.inputs(node.name)[:1], {"T": dtype})
-        elif node.op in _GO:
-            graph.change_op(node.name, "NoOp", [], {})
         else:
-            continue
-        ctx.log(node.name, "stripped")
+            graph.change_op(node.name, "NoOp", [], {})
+        ctx.rewrote(node.name, "stripped")

@@ -65,6 +65,9 @@ def _functionalize_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         try:
             if frame in left:
                 raise Declined("a loop in it stays")
+            begun = ctx.begin_rewrite(frames.enter[frame])
+            if not begun:
+                raise Declined("the event limit is reached")
             loop = _read_loop(graph, frames, frame, members[frame], ctx)
             made = _Rewriter(graph, ctx, loop).run()
         except Declined as why:
@@ -73,9 +76,10 @@ def _functionalize_loops(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         frames.of[made.name] = outer
         members.setdefault(outer, []).append(made.name)
-        ctx.log(
+        ctx.rewrote(
             made.name,
             f"{made.op} of {len(loop.variables)} variables and {len(loop.invariants)} invariants",
+            begun=begun,
         )
 
 

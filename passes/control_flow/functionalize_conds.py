@@ -43,10 +43,14 @@ def functionalize_conds(graph: DataflowGraph, ctx: PassContext) -> None:
         return
     # stable: by first Merge among equals
     for group in sorted(_find_groups(graph, ctx), key=lambda group: -len(group.state)):
+        if not ctx.may_rewrite():
+            break
         try:
-            _Rewriter(graph, group, ctx).run()
+            made = _Rewriter(graph, group, ctx).run()
         except Declined as why:
             ctx.log(group.merges[0], f"conditional stays: {why}")
+        else:
+            ctx.rewrote(made[0], f"is the conditional of {', '.join(group.merges)}")
 
 
 class _States:
@@ -241,7 +245,11 @@ class _Rewriter:
         self.given: dict[Tensor, Tensor] = {}  # tensor that a branch returns -> output of its If
         self.ifs: dict[int, str] = {}  # level -> its If
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
+        """Make the Ifs; return their names.
+
+        Raises Declined before anything changes.
+        """
         graph, group = self.graph, self.group
         self._check()
         self._find_levels()
@@ -259,6 +267,7 @@ class _Rewriter:
             ]
         )
         graph.tie_ends()
+        return list(self.ifs.values())
 
     def _check(self) -> None:
         """Raise Declined unless the branches are closed.

@@ -36,14 +36,26 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     become one. The same is then done in the bodies. Bodies are copied before they are changed:
     other nodes may name them.
     """
-    if _has_structure(graph):
-        for name in yielding(graph.topological_order()):
-            node = graph.node(name)
-            if node.has_trait(WHILE | IF | CASE):
-                (_while if node.has_trait(WHILE) else _branches)(graph, node, ctx)
+    if not _has_structure(graph):
+        return
+    for name in yielding(graph.topological_order()):
+        node = graph.node(name)
+        if node.has_trait(WHILE | IF | CASE):
+            if not ctx.may_rewrite():
+                return
+            changes = graph.changes
+            reason = _trim(graph, node)
+            if graph.changes != changes:
+                ctx.rewrote(name, reason)
 
 
-def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
+def _trim(graph: DataflowGraph, node: Node) -> str:
+    """Prune the captures of one node, and of those in its bodies; return a description."""
+    reason = (_while if node.has_trait(WHILE) else _branches)(graph, node)
+    return reason or "its bodies are pruned"
+
+
+def _while(graph: DataflowGraph, node: Node) -> str:
     library = graph.functions
     cond, body = library.body(node.attrs["cond"]), library.body(node.attrs["body"])
     inputs = graph.inputs(node.name)
@@ -79,19 +91,17 @@ def _while(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
     )
     kept = [i for i in range(count) if i in needed and i not in constants and i not in same]
     if len(kept) == count and not _has_structure(cond.graph) and not _has_structure(body.graph):
-        return
+        return ""
     attrs = dict(node.attrs)
     attrs["T"] = types = tuple(node.attrs["T"][i] for i in kept)
     for key, function in (("cond", cond), ("body", body)):
         attrs[key] = _narrowed(
-            graph, function, kept, types, constants, same, kept if key == "body" else [0], ctx
+            graph, function, kept, types, constants, same, kept if key == "body" else [0]
         )
     _renumber(graph, node, [inputs[i] for i in kept], kept, attrs)
-    if len(kept) < count:
-        ctx.log(
-            node.name,
-            f"{count - len(kept)} of {count} variables left: {len(constants)} constants went in",
-        )
+    if len(kept) == count:
+        return ""
+    return f"{count - len(kept)} of {count} variables left: {len(constants)} constants went in"
 
 
 def _needed_variables(graph: DataflowGraph, node: Node, cond: Function, body: Function) -> set[int]:
@@ -119,7 +129,7 @@ def _needed_variables(graph: DataflowGraph, node: Node, cond: Function, body: Fu
     return found
 
 
-def _branches(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
+def _branches(graph: DataflowGraph, node: Node) -> str:
     library = graph.functions
     refs: dict[str, Any] = {
         key: node.attrs[key] for key in (_BRANCH_ATTRS if node.has_trait(IF) else ("branches",))
@@ -145,10 +155,10 @@ def _branches(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
         and len(outputs) == given
         and not any(_has_structure(function.graph) for function in functions)
     ):
-        return
+        return ""
     types = tuple(node.attrs["Tin"][i] for i in kept)
     made = [
-        _narrowed(graph, function, kept, types, constants, same, outputs, ctx)
+        _narrowed(graph, function, kept, types, constants, same, outputs)
         for function in functions
     ]
     attrs = dict(node.attrs)
@@ -158,12 +168,12 @@ def _branches(graph: DataflowGraph, node: Node, ctx: PassContext) -> None:
     attrs["Tin"] = types
     attrs["Tout"] = tuple(node.attrs["Tout"][i] for i in outputs)
     _renumber(graph, node, [predicate, *(inputs[i] for i in kept)], outputs, attrs)
-    if len(kept) < count or len(outputs) < given:
-        ctx.log(
-            node.name,
-            f"{len(kept)} of {count} inputs and {len(outputs)} of {given} outputs stay: "
-            f"{len(constants)} constants went in",
-        )
+    if len(kept) == count and len(outputs) == given:
+        return ""
+    return (
+        f"{len(kept)} of {count} inputs and {len(outputs)} of {given} outputs stay: "
+        f"{len(constants)} constants went in"
+    )
 
 
 def _duplicates(inputs: Sequence[Tensor], among: Sequence[int]) -> dict[int, int]:
@@ -190,7 +200,6 @@ def _narrowed(
     constants: Mapping[int, Node],
     same: Mapping[int, int],
     outputs: Sequence[int],
-    ctx: PassContext,
 ) -> FuncRef:
     """Return the body with fewer arguments and results, in the library.
 
@@ -227,7 +236,9 @@ def _narrowed(
     # arguments are gone.
     alive = ancestors(body, ends) | {args[i].name for i in number if i in args}
     body.remove_nodes_from([node.name for node in body.op_nodes() if node.name not in alive])
-    trim_bodies(body, ctx)
+    for name in body.topological_order() if _has_structure(body) else ():
+        if body.node(name).has_trait(WHILE | IF | CASE):
+            _trim(body, body.node(name))
     library = graph.functions
     made = Function.from_graph(
         library.new_name(function.name),

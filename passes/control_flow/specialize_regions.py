@@ -45,10 +45,15 @@ def specialize_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
     ]
     bodies: dict[str, tuple[DataflowGraph, ...]] = {}
     for node in nodes:
+        begun = ctx.begin_rewrite(node.name)
+        if not begun:
+            break
         try:
             bodies[node.name] = tuple(_Specializer(graph, ctx, node).bodies())
         except (Declined, OpError) as why:
             ctx.log(node.name, f"{node.op} is left to its kernel: {why}")
+            continue
+        ctx.rewrote(node.name, f"{node.op} is lowered with the graph", begun=begun)
     graph.graph["bodies"] = bodies
 
 
@@ -121,6 +126,7 @@ def specialized_body(
     pipeline that runs over the copy, with `ctx`. device: of nodes that have none.
     """
     body = function.graph.copy()
+    ctx.watch(body)
     body.graph.pop("bodies", None)
     body.graph["given"] = {arg.name: given[k] for k, arg in function.args.items()}
     accelerators = ctx.options.accelerators

@@ -35,9 +35,11 @@ def absorb_padding(graph: DataflowGraph, ctx: PassContext) -> None:
                 reason = _obstacle(graph, pad, node)
                 if reason:
                     ctx.log(pad.name, f"stays before {name}: {reason}")
+                elif not ctx.may_rewrite():
+                    return
                 else:
                     _absorb(graph, pad, node)
-                    ctx.log(name, f"absorbs the padding of {source}")
+                    ctx.rewrote(name, f"absorbs the padding of {source}")
 
 
 def _obstacle(graph: DataflowGraph, pad: Node, conv: Node) -> str:

@@ -284,7 +284,10 @@ class _Fuser:
 
     def rewrite(self) -> None:
         """Replace the clusters that are worth a kernel by `_Fused` nodes."""
-        chosen = self._chosen()
+        # before results are computed again: each user of such a result has to become a group
+        chosen = [
+            group for number, group in enumerate(self._chosen()) if self.ctx.may_rewrite(number)
+        ]
         unneeded = rematerialize(chosen, self.clusters, self.roles, self.maker, self.ctx)
         self._put(chosen, unneeded)
 
@@ -293,7 +296,12 @@ class _Fuser:
         for name in yielding(self.graph.topological_order()):
             self.clusters.add(self.graph.node(name))
         found = find(self.graph, self.clusters, self.maker, self.ctx)
-        self._put([Chosen(kind, anchor, members) for anchor, members in found], [])
+        chosen = [
+            Chosen(kind, anchor, members)
+            for number, (anchor, members) in enumerate(found)
+            if self.ctx.may_rewrite(number)
+        ]
+        self._put(chosen, [])
 
     def _put(self, chosen: list[Chosen], unneeded: Sequence[str]) -> None:
         made = []
@@ -425,7 +433,7 @@ class _Fuser:
         if to_sink:
             graph.add_control_edge(made.name, SINK)
         self.maker.renamed({(m, out): (made.name, k) for k, (m, out) in enumerate(outputs)})
-        self.ctx.log(made.name, group.reason)
+        self.ctx.rewrote(made.name, group.reason, group.kind)
 
 
 def _joined_kind(producer: str, consumer: str) -> str | None:

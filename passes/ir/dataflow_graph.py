@@ -416,7 +416,7 @@ class DataflowGraph(GraphStorage):
 
         Ids stay. `_SOURCE` and `_SINK` are always in the copy.
         """
-        made = type(self)()
+        made = DataflowGraph()
         made.graph.update(self.graph)
         made.versions, made._functions, made._name_counter = (
             self.versions,

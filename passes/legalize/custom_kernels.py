@@ -52,9 +52,10 @@ def custom_kernels(graph: DataflowGraph, ctx: PassContext) -> None:
         kernel = create(node)
         if kernel is None:
             continue
-        ctx.log(node.name, f"{node.op} runs a custom kernel")
+        op = node.op
         contract = {
             field.name: getattr(node.op_def, field.name) for field in fields(OpDef) if field.init
         }
         node.op_def = CustomOpDef(**{**contract, "is_stateful": True, "traits": 0}, kernel=kernel)
         graph._retype(node, CUSTOM)
+        ctx.rewrote(node.name, f"{op} runs a custom kernel")

@@ -120,7 +120,7 @@ class _Inliner:
             if chosen is not None:
                 attr, branch = chosen
                 new = self.splice(graph, node, branch, graph.inputs(name)[1:], f"{name}/{attr}/")
-                self.ctx.log(name, f"{node.op} is always '{branch.name}'")
+                self.ctx.rewrote(name, f"{node.op} is always '{branch.name}'")
             else:
                 ref = (
                     self.gradient(node)
@@ -131,7 +131,7 @@ class _Inliner:
                     left.append(name)
                     continue
                 new = self.splice(graph, node, ref, graph.inputs(name), f"{name}/")
-                self.ctx.log(name, f"'{ref.name}' inlined: {len(new)} nodes")
+                self.ctx.rewrote(name, f"'{ref.name}' inlined: {len(new)} nodes")
                 stack |= {key_of(ref)}
             for made in new:
                 self.may_be_dead = self.may_be_dead or graph.node(made).has_trait(CONTROL_FLOW)

@@ -58,7 +58,10 @@ def array_gradients(top: Scope, ctx: PassContext) -> None:
             for loop, made in _gradients_of(top, node, loops):
                 by_source.setdefault(made.attrs["source"], []).append((loop, made))
             for found in by_source.values():
+                if not ctx.may_rewrite():
+                    return
                 _Gradient(top, node, found).rewrite()
+                ctx.rewrote(node.name, "its gradient is a list")
         except Declined as why:
             ctx.log(node.name, f"its gradient stays an array: {why}")
 

@@ -171,6 +171,7 @@ class _Round:
                     alias_class,
                     lambda alias_class=alias_class: self._array(alias_class, members),
                 )
+        self._drop_handles(members)
         if not self.found:
             return False
         for scope in list(self.top.all()):
@@ -245,9 +246,23 @@ class _Round:
         except Declined as why:
             self.ctx.log(name, f"stays a list or array: {why}")
             return
-        if dense is not None:
-            self.found[root] = dense
-            self.ctx.log(name, f"is an array {dense.dtype.name}{list(dense.shape)}")
+        if dense is None or not (dense.is_handle or self.ctx.may_rewrite()):
+            return
+        self.found[root] = dense
+        done = f"is an array {dense.dtype.name}{list(dense.shape)}"
+        if dense.is_handle:
+            self.ctx.log(name, done)  # a part of the rewrite of its flow
+        else:
+            self.ctx.rewrote(name, done)
+
+    def _drop_handles(self, members: dict[ScopedTensor, _AliasClass]) -> None:
+        """Keep the handles of arrays whose flow stays."""
+        for root in [root for root, dense in self.found.items() if dense.is_handle]:
+            for scope, node in members[root].uses:
+                if node.op != "TensorArrayV3":
+                    continue
+                if self.alias_classes.find((id(scope), node.name, 1)) not in self.found:
+                    self.found.pop(root, None)
 
     # ---- eligibility and shape
 

@@ -68,7 +68,7 @@ def accumulators(graph: DataflowGraph, ctx: PassContext) -> None:
         return
     top = open_scopes(graph, ctx)
     stacks_to_lists(top, ctx)
-    _drop_control_edges(top)
+    _drop_control_edges(top, ctx)
     _finish(top, ctx)
     top = open_scopes(graph, ctx)
     fold_scopes(top)  # values used only for their shape are not needed then
@@ -96,12 +96,13 @@ def _accumulates(graph: DataflowGraph, node: Node) -> bool:
     )
 
 
-def _drop_control_edges(top: Scope) -> None:
+def _drop_control_edges(top: Scope, ctx: PassContext) -> None:
     for scope in top.all():
         for node in list(scope.graph.op_nodes()):
             # ControlTrigger only propagates deadness, and function bodies have no dead nodes.
-            if node.op == "ControlTrigger" and scope is not top:
+            if node.op == "ControlTrigger" and scope is not top and ctx.may_rewrite():
                 scope.graph.change_op(node.name, "NoOp", [], {})
+                ctx.rewrote(node.name, "is a NoOp")
         scope.ctx.run(scope.graph, "drop_control_edges")
         scope.changed = True
 
@@ -160,6 +161,8 @@ class _Level:
         for k, variable in loop.induction_variables.items():
             value = variable.after(loop.trips or 0)
             if value is not None and self.graph.consumers(loop.name, k):
+                if not self.ctx.may_rewrite():
+                    return
                 number = np.array(value, variable.dtype)
                 if self.graph.node(loop.name).is_stateful:
                     # the consumer may rely on the order behind the loop's effects
@@ -170,6 +173,7 @@ class _Level:
                     k,
                     *insert_constant(self.graph, self.graph.node(loop.name), np.array(number)),
                 )
+                self.ctx.rewrote(loop.name, f"its variable {k} ends as {value}")
                 self.scope.changed = True
 
     # ---- matching
@@ -250,7 +254,7 @@ class _Level:
     # ---- rewriting
 
     def _rewrite(self, filled: _Filled) -> None:
-        if not filled.emptiers:
+        if not filled.emptiers or not self.ctx.may_rewrite():
             return
         loop, body = filled.loop, filled.loop.body
         k = argument(body, filled.value)
@@ -261,16 +265,16 @@ class _Level:
                 self._straight(
                     emptier, m, pop, insert_constant(emptier.body.graph, pop, np.array(constant))
                 )
-            self.ctx.log(filled.made.name, "of a constant")
+            self.ctx.rewrote(filled.made.name, "of a constant")
         elif k is not None and k in loop.unchanged:
             for emptier, m, pop in filled.emptiers:
                 self._carried(emptier, m, pop, loop.inputs[k])
-            self.ctx.log(filled.made.name, f"of the unchanging '{loop.inputs[k][0]}'")
+            self.ctx.rewrote(filled.made.name, f"of the unchanging '{loop.inputs[k][0]}'")
         elif node.op == "ReadVariableOp" and self._may_read_before(loop, node):
             read = self._read_before(loop, node, f"{filled.made.name}/value")
             for emptier, m, pop in filled.emptiers:
                 self._carried(emptier, m, pop, (read, 0))
-            self.ctx.log(filled.made.name, f"of the variable that '{node.name}' reads")
+            self.ctx.rewrote(filled.made.name, f"of the variable that '{node.name}' reads")
         elif (
             k is not None
             and k in loop.induction_variables
@@ -285,10 +289,10 @@ class _Level:
                     pop,
                     self._scaled(emptier.body, pop, position, variable.start, variable.step),
                 )
-            self.ctx.log(filled.made.name, "of a counter")
+            self.ctx.rewrote(filled.made.name, "of a counter")
         else:
             self._indexed(filled)
-            self.ctx.log(filled.made.name, f"of {loop.trips} elements, by their positions")
+            self.ctx.rewrote(filled.made.name, f"of {loop.trips} elements, by their positions")
         self.scope.changed = True
 
     def _straight(self, emptier: Loop, m: int, pop: Node, value: Tensor) -> None:

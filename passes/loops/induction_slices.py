@@ -107,8 +107,14 @@ class _Sizer:
         for node in [
             n for n in scope.graph.op_nodes() if n.op == "StridedSlice" and _is_open(scope.graph, n)
         ]:
+            if not self.ctx.may_rewrite():
+                return
             reason = self._sized(scope, node)
-            self.ctx.log(node.name, reason or f"is a slice of {list(node.output_shapes[0] or ())}")
+            if reason:
+                self.ctx.log(node.name, reason)
+            else:
+                sizes = list(node.output_shapes[0] or ())
+                self.ctx.rewrote(node.name, f"is a slice of {sizes}")
 
     def _loop(self, scope: Scope) -> Loop | None:
         """Return the loop of a scope that is a loop's body."""

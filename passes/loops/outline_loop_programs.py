@@ -46,6 +46,9 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         node = graph.node(name)
         if not node.has_trait(WHILE):
             continue
+        begun = ctx.begin_rewrite(name)
+        if not begun:
+            break
         wanted = sorted(
             {edge.src_output for edge in graph.edges_out_of(name) if not edge.is_control}
         )
@@ -57,7 +60,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         _replace(graph, node, built)
         made += 1
-        ctx.log(name, f"is one kernel: {built.program.explain()}")
+        ctx.rewrote(name, f"is one kernel: {built.program.explain()}", begun=begun)
     if made:
         graph.tie_ends()
         ctx.invalidate(SHAPES)

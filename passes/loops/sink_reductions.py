@@ -120,12 +120,14 @@ class _Sums:
         return changed
 
     def _try(self, found: _Sum, rewrite: object) -> bool:
+        if not self.ctx.may_rewrite():
+            return False
         try:
             rewrite(found)  # type: ignore[operator]
         except Declined as why:
             self.ctx.log(found.term.name, f"stays in its loop: {why}")
             return False
-        self.ctx.log(found.term.name, f"comes once behind '{self.loop.name}'")
+        self.ctx.rewrote(found.term.name, f"comes once behind '{self.loop.name}'")
         return True
 
     def _sum(self, k: int) -> _Sum | None:

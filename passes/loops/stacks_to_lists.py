@@ -29,10 +29,14 @@ def stacks_to_lists(top: Scope, ctx: PassContext) -> None:
     behind that one pops once in an iteration. The scopes are changed; the caller closes them.
     """
     for node in [node for node in top.graph.op_nodes() if node.op == "StackV2"]:
+        if not ctx.may_rewrite():
+            break
         try:
             _Stack(top, node).rewrite()
         except Declined as why:
             ctx.log(node.name, f"stays a stack: {why}")
+        else:
+            ctx.rewrote(node.name, "is a list")
 
 
 class _Stack:

@@ -13,7 +13,9 @@ from tfjit.passes.ir.run_spec import RunSpec
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
+    from tfjit.passes.history.history import Event, History
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.passes.manager.event_budget import EventBudget
     from tfjit.passes.manager.pass_manager import PassManager, PipelineItem
 
 DEFAULT_DEVICE: Final = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -108,6 +110,9 @@ class PassOptions:
     passes, partition_passes: the user's own lists in place of the standard ones.
     verify: check the graph after each pass; None means TFJIT_VERIFY.
     dump_dir: "" means TFJIT_DUMP.
+    event_limit: the number of optional rewrites after which passes make no more, in each plan; a
+    budget counts over all plans that share it; None means TFJIT_EVENT_LIMIT.
+    history: a record of every pass and rewrite, filled while plans are built.
     """
 
     devices: tuple[DeviceInfo, ...] = (DeviceInfo(DEFAULT_DEVICE, HOST),)
@@ -134,6 +139,8 @@ class PassOptions:
     partition_passes: tuple[PipelineItem | Pass | str, ...] | None = None
     verify: bool | None = None
     dump_dir: str = ""
+    event_limit: int | EventBudget | None = None
+    history: History | None = None
 
     @property
     def client_device(self) -> str:
@@ -193,6 +200,54 @@ class PassContext:
         An example of a reason is "stays: it has 2 consumers".
         """
         self.messages.append((self.current, name, reason))
+
+    # ---- events
+
+    def may_rewrite(self, ahead: int = 0) -> bool:
+        """Return whether the running pass may make a further rewrite.
+
+        False for an optional pass once `PassOptions.event_limit` is reached. ahead: rewrites that
+        are decided and not yet made.
+        """
+        manager = self._manager
+        if manager is None or manager.budget is None:
+            return True
+        return not manager.counts(self) or manager.budget.allows(ahead)
+
+    def begin_rewrite(self, name: str) -> Event | bool:
+        """Count a rewrite of a node before other passes run for it.
+
+        Their rewrites are counted after it. False where no further rewrite may be made. The result
+        is passed to `rewrote`, unless the rewrite turns out not to apply.
+        """
+        if not self.may_rewrite():
+            return False
+        manager = self._manager
+        if manager is None or not manager.records:
+            return True
+        return manager.record(self, name, "tried", "", None) or True
+
+    def rewrote(
+        self, name: str, reason: str, rule: str = "", begun: Event | bool | None = None
+    ) -> None:
+        """Log a change that the running pass has made, and count it as an event.
+
+        name: the changed node, "" for many. rule: the part of the pass. begun: of
+        `begin_rewrite`.
+        """
+        self.messages.append((self.current, name, reason))
+        manager = self._manager
+        if manager is not None and manager.records:
+            manager.record(self, name, reason, rule, begun)
+
+    def watch(self, graph: DataflowGraph) -> None:
+        """Record the changes of a copied body, where a history is recorded.
+
+        The context is that of the body.
+        """
+        manager = self._manager
+        if manager is not None and manager.history is not None:
+            manager.history.watch(graph, self.where, self.purpose)
 
     # ---- running passes
 

@@ -16,9 +16,11 @@ from tfjit.framework import settings
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.ir.networkx_base import adopt_networkx
+from tfjit.passes.manager.event_budget import EventBudget, process_budget
 from tfjit.passes.manager.pass_registry import PASSES, SHAPES, PassInfo
 
 if TYPE_CHECKING:
+    from tfjit.passes.history.history import Event
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.manager.pass_context import Pass, PassContext
 
@@ -150,6 +152,15 @@ class PassManager:
         self.done: set[tuple[str, str, str]] = set()
         # the run's graph is too small to be optimised; None: not known
         self.small: bool | None = None
+        limit = options.event_limit
+        self.budget = EventBudget(limit) if isinstance(limit, int) else limit or process_budget()
+        self.history = options.history.recorder() if options.history is not None else None
+        if self.budget is None and self.history is not None:
+            self.budget = EventBudget()
+        if self.history is None and self.budget is not None and self.budget.shows_last:
+            from tfjit.passes.history.history import History
+
+            self.history = History().recorder()  # the last rewrite goes to the file
         self.until = (
             time.perf_counter() + options.time_limit_s if options.time_limit_s > 0 else float("inf")
         )
@@ -208,6 +219,38 @@ class PassManager:
             or time.perf_counter() > self.until
         )
 
+    @property
+    def records(self) -> bool:
+        """Return whether rewrites are counted or recorded."""
+        return self.budget is not None
+
+    def counts(self, ctx: PassContext) -> bool:
+        """Return whether rewrites of the running pass are counted: it is optional."""
+        info = PASSES.get(ctx.current)
+        return info is None or not info.required
+
+    def record(
+        self, ctx: PassContext, node: str, reason: str, rule: str, begun: Event | bool | None
+    ) -> Event | None:
+        """Count and record a rewrite that the running pass has made or begins.
+
+        begun: of `PassContext.begin_rewrite`.
+        """
+        budget, history = self.budget, self.history
+        assert budget is not None
+        count = budget.spend() if not begun and self.counts(ctx) else None
+        event = None
+        if history is not None and begun is not None and not isinstance(begun, bool):
+            event = history.finish(begun, reason)
+            count = event.count
+        elif history is not None:
+            event = history.add(ctx.current, ctx.where or ctx.device, node, reason, rule, count)
+        if budget.path is not None and count is not None:
+            changes = history.text_of(event) if history and event and budget.limit == count else ""
+            about = {"pass": ctx.current, "where": ctx.where, "rule": rule, "node": node}
+            budget.write({"number": count, **about, "reason": reason, "changes": changes})
+        return event
+
     def run(
         self, step: Step | Pass, graph: DataflowGraph, ctx: PassContext, where: str = ""
     ) -> None:
@@ -224,6 +267,11 @@ class PassManager:
             ctx.log("", f"{name} left out")
             return
         self.done.add((name, where, ctx.purpose))
+        ctx.current = name
+        if info is None and not ctx.may_rewrite():
+            ctx.log("", f"{name} left out: the event limit is reached")
+            ctx.current = ""
+            return
         applies = info is None or info.when is None or info.when(graph)
         if info is not None and applies:
             for analysis in info.needs:
@@ -235,6 +283,10 @@ class PassManager:
         self.report.passes.append(PassReport(name, 0.0, 0, 0, where))
         logged = len(ctx.messages)
         before, changes = graph.num_op_nodes, graph.changes
+        history = self.history
+        if history is not None:
+            history.enter(graph, ctx.where, ctx.purpose, "" if ctx.where else where)
+        used = self.budget.used if self.budget is not None else 0
         began = time.perf_counter()
         try:
             if applies:
@@ -255,6 +307,15 @@ class PassManager:
             raise InternalError(
                 None, None, f"pass '{name}'{_at(where)} failed: {type(error).__name__}: {error}"
             ) from error
+        if (
+            info is None
+            and self.budget is not None
+            and self.budget.used == used
+            and graph.changes != changes
+        ):
+            ctx.rewrote("", "changed the graph")  # one event, where the pass names none
+        if history is not None:
+            history.leave(name, graph, ctx.where or where)
         if graph.changes != changes and (info is None or SHAPES not in info.preserves):
             ctx.invalidate(SHAPES)
         self.note(name, began, before, graph.num_op_nodes, where, ctx.messages[logged:], place)

@@ -75,7 +75,7 @@ def _take(graph: DataflowGraph, ctx: PassContext, argument: Node, device: str) -
         for user, position in others:
             graph.replace_input(user, position, copy, 0)
         _mark(graph, copy, taken=0)
-        ctx.log(argument.name, f"is copied from {device}")
+        ctx.rewrote(argument.name, f"is copied from {device}")
 
 
 def _keep(graph: DataflowGraph, ctx: PassContext, user: Node, device: str) -> None:
@@ -87,7 +87,7 @@ def _keep(graph: DataflowGraph, ctx: PassContext, user: Node, device: str) -> No
         source = _copy(graph, ctx, user, (source, output), dtype.base_dtype, shape, device)
         _mark(graph, source, kept=0)
         kept = 0
-        ctx.log(user.name, f"is copied to {device}")
+        ctx.rewrote(user.name, f"is copied to {device}")
     else:
         kept = _kept_output(graph, source, output, user)
     attrs = {**user.attrs, "T": variant}

@@ -50,8 +50,10 @@ def offload_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         if why:
             ctx.log(name, f"stays a {node.op} of the host: {why}")
             continue
+        if not ctx.may_rewrite():
+            break
         found[name] = device
-        ctx.log(name, f"runs whole on {device}")
+        ctx.rewrote(name, f"runs whole on {device}")
     graph.graph[LOOPS] = found
 
 

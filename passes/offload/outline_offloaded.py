@@ -71,6 +71,8 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
         if why:
             ctx.log(members[0], f"{len(own)} nodes of {device} stay on the host: {why}")
             continue
+        if not ctx.may_rewrite():
+            break
         _outline(graph, ctx, device, level, members)
 
 
@@ -296,7 +298,7 @@ def _outline(
         graph.add_control_edge(made.name, dst)
     if to_sink:
         graph.add_control_edge(made.name, SINK)
-    ctx.log(made.name, made.attrs["offloaded"].explain())
+    ctx.rewrote(made.name, made.attrs["offloaded"].explain())
 
 
 def _is_copied(node: Node, device: str) -> bool:

@@ -36,10 +36,12 @@ def replicate_constants(graph: DataflowGraph, ctx: PassContext) -> None:
             readers.setdefault(graph.node(dst).assigned_device, []).append((dst, dst_input))
         if len(readers) < 2 or any(edge.is_control for edge in graph.edges_out_of(name)):
             continue
+        if not ctx.may_rewrite():
+            break
         for device in sorted(readers):
             _replicate(graph, graph.node(name), device, readers[device])
         graph.remove_op(name)
-        ctx.log(name, f"made anew on {len(readers)} devices")
+        ctx.rewrote(name, f"made anew on {len(readers)} devices")
 
 
 def _replicate(

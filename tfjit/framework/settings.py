@@ -102,6 +102,19 @@ SETTINGS: Final = (
         "",
         "directory for the graph and its bodies after each pass, lowered partitions and kernels",
     ),
+    Setting(
+        "TFJIT_EVENT_LIMIT",
+        "int",
+        "",
+        "the number of optional rewrites after which passes make none, over all plans of the "
+        "process in the order of planning (default: no limit)",
+    ),
+    Setting(
+        "TFJIT_EVENT_LOG",
+        "path",
+        "",
+        "file to which each optional rewrite is written as a line of JSON",
+    ),
     Setting("TFJIT_LOG", "names", "", f"subjects to log: {', '.join(LOG_SUBJECTS)}"),
     Setting(
         "TFJIT_VERIFY",

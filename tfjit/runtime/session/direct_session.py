@@ -325,6 +325,13 @@ class DirectSession(SessionInterface):
             )
         return self._pass_options
 
+    def change_pass_options(self, **changes: Any) -> None:
+        """Change options of this session's passes, before its first plan.
+
+        changes: fields of `PassOptions`, for tools that experiment with passes.
+        """
+        self._pass_options = replace(self.pass_options(), **changes)
+
     def build_partitions(
         self, spec: RunSpec, quick: bool = False, fuses: bool = True
     ) -> tuple[list[Partition], PipelineReport]:

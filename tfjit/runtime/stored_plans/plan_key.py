@@ -59,6 +59,8 @@ _OF_NO_PLAN: Final = frozenset(
 """Settings that change no plan."""
 _EXCLUDING: Final = ("TFJIT_COMPARE", "TFJIT_VERIFY")
 """Settings with work that a stored plan would leave out."""
+_EXCLUDING_TEXTS: Final = ("TFJIT_DUMP", "TFJIT_EVENT_LIMIT", "TFJIT_EVENT_LOG")
+"""The same, of settings that are no flags."""
 _BUILTIN_BACKEND: Final = "tfjit.kernels.cpu.backend"
 
 
@@ -236,8 +238,9 @@ def _session(session: KeyedSession) -> list[object]:
     for name in _EXCLUDING:
         if settings.flag(name):
             raise _Excluded(f"{name} is set")
-    if settings.path("TFJIT_DUMP") is not None:
-        raise _Excluded("TFJIT_DUMP is set")
+    for name in _EXCLUDING_TEXTS:
+        if settings.text(name):
+            raise _Excluded(f"{name} is set")
     if settings.logs("passes"):
         raise _Excluded("the passes are logged")
     devices = session.devices.devices
@@ -252,6 +255,8 @@ def _session(session: KeyedSession) -> list[object]:
     for name in ("location", "distributed_names", "verify", "dump_dir", "time_limit_s"):
         if getattr(options, name):
             raise _Excluded(f"its passes have the option {name}")
+    if options.event_limit is not None or options.history is not None:
+        raise _Excluded("its rewrites are counted or recorded")
     config = session.config
     if config is not None and config.graph_options.place_pruned_graph:
         raise _Excluded("the session places a run's nodes at its first run")

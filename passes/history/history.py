@@ -1,0 +1,325 @@
+"""Hold the history of plans: a list of events that can be gone through both ways."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tfjit.passes.history.recording import Changed, GraphRecord, NodeState
+
+if TYPE_CHECKING:
+    from tfjit.passes.history.export import ExportedGraph
+    from tfjit.passes.history.trace import Trace
+    from tfjit.passes.ir.dataflow_graph import DataflowGraph
+
+PASS = "pass"
+"""`Event.kind` of the end of a pass."""
+REWRITE = "rewrite"
+"""`Event.kind` of one rewrite."""
+
+
+@dataclass(slots=True)
+class Event:
+    """One rewrite, or the end of one run of a pass with the changes that it gave no reason for.
+
+    number: in the history, from 1. count: of an optional rewrite, as `PassOptions.event_limit`
+    counts; None for others. pass_name, rule: the pass, and its part. where: the path of the region,
+    or the partition's device, "" for the whole graph. node: the rewritten node, "" for many.
+    nodes_before, nodes_after: the numbers of nodes of the changed graphs. depth: the number of
+    enclosing passes. changes: of each changed graph.
+    """
+
+    number: int
+    plan: int
+    kind: str
+    pass_name: str
+    where: str
+    rule: str
+    node: str
+    reason: str
+    count: int | None = None
+    depth: int = 0
+    nodes_before: int = 0
+    nodes_after: int = 0
+    changes: list[tuple[GraphRecord, Changed]] = field(default_factory=list, repr=False)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the names of the changed nodes."""
+        return tuple(dict.fromkeys(name for _, changed in self.changes for name in changed))
+
+    def __str__(self) -> str:
+        title = f"{self.pass_name}{f' ({self.rule})' if self.rule else ''}"
+        place = self.where.rpartition("/device:")[2]
+        at = f" in {place}" if place else ""
+        sizes = f"{self.nodes_before} -> {self.nodes_after} nodes"
+        text = f"{self.number}: {title}{at}: "
+        if self.kind == PASS:
+            return f"{text}end, {sizes if self.changes else 'no further change'}"
+        return f"{text}{self.node + ' ' if self.node else ''}{self.reason}, {sizes}"
+
+
+class PlanRecorder:
+    """Writes the events of one plan into a history."""
+
+    def __init__(self, history: History, plan: int) -> None:
+        self._history, self._plan = history, plan
+        self._live: list[GraphRecord] = []
+        self._records: dict[int, GraphRecord] = {}  # by the id of the graph
+        self._depth = 0
+
+    def watch(self, graph: DataflowGraph, region: str, purpose: str, device: str = "") -> None:
+        """Record the changes of a graph from now on."""
+        if id(graph) in self._records:
+            return
+        born = len(self._history.events) + 1
+        record = GraphRecord(graph, self._plan, born, region, purpose, device)
+        self._live.append(record)
+        self._records[id(graph)] = record
+        self._history.graphs.append(record)
+
+    def enter(self, graph: DataflowGraph, region: str, purpose: str, device: str) -> None:
+        """Record that a pass begins."""
+        self.watch(graph, region, purpose, device)
+        self._depth += 1
+
+    def leave(self, name: str, graph: DataflowGraph, where: str) -> None:
+        """Record the end of a pass, with the changes since its last rewrite."""
+        self._records[id(graph)].compare()
+        self._depth -= 1
+        event = self._made(PASS, name, where, "", "", "")
+        self._fill(event)
+        if self._depth == 0:
+            for record in [record for record in self._live if record.region]:
+                record.close()
+            self._live = [record for record in self._live if not record.region]
+            self._records = {id(record._graph): record for record in self._live}
+
+    def add(
+        self, name: str, where: str, node: str, reason: str, rule: str, count: int | None
+    ) -> Event:
+        """Record a rewrite, with the changes since the last event."""
+        event = self._made(REWRITE, name, where, rule, node, reason)
+        event.count = count
+        self._fill(event)
+        return event
+
+    def finish(self, event: Event, reason: str) -> Event:
+        """Record the changes of a rewrite that other passes ran for; return the event."""
+        event.reason = reason
+        self._fill(event)
+        return event
+
+    def text_of(self, event: Event) -> str:
+        """Return what an event changed, as text."""
+        return self._history.diff(event.number)
+
+    def close(self) -> None:
+        """Stop the recording of this plan."""
+        for record in self._live:
+            record.close()
+        self._live, self._records = [], {}
+
+    def _made(
+        self, kind: str, name: str, where: str, rule: str, node: str, reason: str
+    ) -> Event:
+        with self._history.lock:
+            events = self._history.events
+            event = Event(
+                len(events) + 1, self._plan, kind, name, where, rule, node, reason
+            )
+            event.depth = self._depth
+            events.append(event)
+        return event
+
+    def _fill(self, event: Event) -> None:
+        touched = [record for record in self._live if record.is_touched]
+        for record in touched:
+            event.nodes_before += record.count
+            changed = record.take(event.number)
+            event.nodes_after += record.count
+            if changed:
+                event.changes.append((record, changed))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The graph of a plan after one event; `next` and `previous` go through the history."""
+
+    history: History
+    number: int
+
+    @property
+    def event(self) -> Event | None:
+        """Return the event, None before the first."""
+        return self.history.events[self.number - 1] if self.number else None
+
+    def next(self) -> Moment:
+        """Return the moment after the next event; the last is its own next."""
+        return Moment(self.history, min(self.number + 1, len(self.history.events)))
+
+    def previous(self) -> Moment:
+        """Return the moment before this event; the first is its own previous."""
+        return Moment(self.history, max(self.number - 1, 0))
+
+    @property
+    def nodes(self) -> dict[str, NodeState]:
+        """Return the nodes of the plan's own graph, by name."""
+        return self.history.nodes_after(self.number)
+
+    def as_text(self) -> str:
+        """Return the graph as text."""
+        return self.history.text_after(self.number)
+
+    def graph_def(self) -> ExportedGraph:
+        """Return the graph in standard ops; `History.graph_after` has the contract."""
+        return self.history.graph_after(self.number)
+
+    def __str__(self) -> str:
+        if self.event is None:
+            return "before all passes"
+        return self.history.diff(self.number)
+
+
+class History:
+    """Every pass and rewrite of some plans, in order.
+
+    `PassOptions(history=...)` fills it; it is empty where no plan was built. events: from number 1.
+    graphs: the graphs that changed, with their states. Numbers of events that a method is given
+    must be of the history, 0 for the time before all; else it raises ValueError.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.graphs: list[GraphRecord] = []
+        self.lock = threading.Lock()
+        self._plans = 0
+
+    def recorder(self) -> PlanRecorder:
+        """Return the recorder of one further plan."""
+        with self.lock:
+            self._plans += 1
+            return PlanRecorder(self, self._plans)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(list(self.events))
+
+    def __getitem__(self, number: int) -> Event:
+        """Return the event of that number, from 1."""
+        self._check(number, first=1)
+        return self.events[number - 1]
+
+    @property
+    def rewrites(self) -> list[Event]:
+        """Return the events that are rewrites."""
+        return [event for event in self.events if event.kind == REWRITE]
+
+    def counted(self, count: int) -> Event:
+        """Return the optional rewrite of that number, as an event limit counts.
+
+        Raises ValueError where there is none.
+        """
+        for event in self.events:
+            if event.count == count:
+                return event
+        raise ValueError(f"no event is the optional rewrite {count} of this history")
+
+    def at(self, number: int) -> Moment:
+        """Return the moment after an event; 0 is the time before all."""
+        self._check(number)
+        return Moment(self, number)
+
+    # ---- graphs
+
+    def nodes_after(self, number: int) -> dict[str, NodeState]:
+        """Return the nodes of the plan's own graph after an event, by name."""
+        found: dict[str, NodeState] = {}
+        for record in self.own_graphs(number):
+            found.update(record.states(number))
+        return found
+
+    def own_graphs(self, number: int) -> list[GraphRecord]:
+        """Return the plan's graph after an event: the whole, or its partitions."""
+        self._check(number)
+        plan = self.events[number - 1].plan if number else 1
+        own = [g for g in self.graphs if g.plan == plan and not g.region]
+        parts = [g for g in own[1:] if g.born <= number]
+        return parts or own[:1]
+
+    def text_after(self, number: int) -> str:
+        """Return the plan's graph after an event as text."""
+        from tfjit.passes.history.text import graph_text
+
+        return graph_text(self.own_graphs(number), number)
+
+    def graph_after(self, number: int) -> ExportedGraph:
+        """Return the plan's graph after an event in ops that TensorFlow has.
+
+        Raises UnimplementedError that names a node whose op TensorFlow lacks and that cannot be
+        written back.
+        """
+        from tfjit.passes.history.export import export
+
+        return export(self, number)
+
+    # ---- what changed
+
+    def diff(self, first: int | str, last: int | None = None) -> str:
+        """Return what changed as text: removed lines "-", new ones "+", in the dumps' form.
+
+        first: the number of an event, or the name of a pass for all of its runs. last: the last
+        event of a range that begins with `first`. Raises ValueError for a pass that did not run.
+        """
+        from tfjit.passes.history.text import pass_diff, range_diff
+
+        if isinstance(first, str):
+            return pass_diff(self, first)
+        self._check(first, first=1)
+        last = first if last is None else last
+        self._check(last, first=first)
+        return range_diff(self, first, last)
+
+    def origin_of(self, node: str) -> Trace:
+        """Return the events that made a node what it is, back to the user's nodes.
+
+        Raises ValueError for a node that was never in the graph.
+        """
+        from tfjit.passes.history.trace import origin_of
+
+        return origin_of(self, node)
+
+    def fate_of(self, node: str) -> Trace:
+        """Return the events that a node went through, to the nodes that compute it at the end.
+
+        Raises ValueError for a node that was never in the graph.
+        """
+        from tfjit.passes.history.trace import fate_of
+
+        return fate_of(self, node)
+
+    # ---- printing
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.events))
+
+    def __repr__(self) -> str:
+        return f"<History of {len(self.events)} events, {len(self.rewrites)} of them rewrites>"
+
+    def _repr_html_(self) -> str:
+        from tfjit.passes.history.text import history_html
+
+        return history_html(self)
+
+    def _check(self, number: int, first: int = 0) -> None:
+        if not isinstance(number, int) or not first <= number <= len(self.events):
+            raise ValueError(
+                f"event {number!r}: the history has events {first} to {len(self.events)}"
+            )
+
+
+__all__ = ["PASS", "REWRITE", "Event", "History", "Moment", "PlanRecorder"]

@@ -1,0 +1,115 @@
+"""Print what events changed, as lines of graph text, and as HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tfjit.passes.history.recording import Changed, GraphRecord, States, rebuilt
+from tfjit.passes.text.text_format import format_node, print_graph
+
+if TYPE_CHECKING:
+    from tfjit.passes.history.history import Event, History
+
+
+def graph_text(graphs: Sequence[GraphRecord], number: int) -> str:
+    """Return graphs after an event as text, each under its device."""
+    texts = []
+    for record in graphs:
+        title = f"# {record.device}\n" if record.device else ""
+        graph = rebuilt(record.states(number), functions=record.functions)
+        texts.append(title + print_graph(graph))
+    return "\n".join(texts)
+
+
+def node_lines(states: States, names: Sequence[str]) -> dict[str, str]:
+    """Return the lines of some nodes, by name."""
+    graph = rebuilt(states, names)
+    return {name: format_node(graph, graph.node(name)) for name in names if name in states}
+
+
+def changed_lines(changed: Changed) -> list[str]:
+    """Return removed and new lines of nodes, a node's old line before its new one.
+
+    A node of which only its place among equal lines changed has none.
+    """
+    before = {name: pair[0] for name, pair in changed.items() if pair[0] is not None}
+    after = {name: pair[1] for name, pair in changed.items() if pair[1] is not None}
+    order = sorted(changed, key=lambda name: (before.get(name) or after[name]).id)
+    old, new = node_lines(before, order), node_lines(after, order)
+    lines = []
+    for name in order:
+        if old.get(name) == new.get(name):
+            continue
+        lines += [f"- {line}" for line in old.get(name, "").splitlines()]
+        lines += [f"+ {line}" for line in new.get(name, "").splitlines()]
+    return lines
+
+
+def net_changes(history: History, first: int, last: int) -> list[tuple[GraphRecord, Changed]]:
+    """Return what a range of events changed in all, by graph."""
+    found: dict[int, tuple[GraphRecord, Changed]] = {}
+    for event in history.events[first - 1 : last]:
+        for record, changed in event.changes:
+            _, whole = found.setdefault(id(record), (record, {}))
+            for name, (before, after) in changed.items():
+                whole[name] = whole[name][0] if name in whole else before, after
+    return [
+        (record, {name: pair for name, pair in changed.items() if pair[0] is not pair[1]})
+        for record, changed in found.values()
+    ]
+
+
+def range_diff(history: History, first: int, last: int) -> str:
+    """Return the text of what a range of events changed."""
+    events = history.events[first - 1 : last]
+    title = str(events[0]) if first == last else f"events {first} to {last}"
+    lines = [title]
+    for record, changed in net_changes(history, first, last):
+        body = changed_lines(changed)
+        if record.region and body:
+            lines.append(f"  in {record.region}:")
+        lines += [f"  {line}" for line in body]
+    return "\n".join(lines) + "\n"
+
+
+def pass_diff(history: History, name: str) -> str:
+    """Return the text of what all runs of a pass changed."""
+    ends = [event for event in history.events if event.pass_name == name]
+    if not ends:
+        known = ", ".join(dict.fromkeys(event.pass_name for event in history.events))
+        raise ValueError(f"pass {name!r} did not run; these did: {known}")
+    return "".join(
+        range_diff(history, event.number, event.number) for event in ends if event.changes
+    )
+
+
+def history_html(history: History) -> str:
+    """Return a table of the events; a click on one shows what changed."""
+    rows = []
+    for event in history.events:
+        if event.changes:
+            rows.append(_row(history, event))
+    return (
+        f"<p>{html.escape(repr(history))}</p>"
+        "<table><tr><th>event</th><th>pass</th><th>where</th><th>node</th><th>reason</th>"
+        f"<th>nodes</th></tr>{''.join(rows)}</table>"
+    )
+
+
+def _row(history: History, event: Event) -> str:
+    reason = html.escape(event.reason or "end of the pass")
+    diff = html.escape(history.diff(event.number))
+    cells = (
+        str(event.number),
+        html.escape(event.pass_name),
+        html.escape(event.where),
+        html.escape(event.node),
+        f"<details><summary>{reason}</summary><pre>{diff}</pre></details>",
+        f"{event.nodes_before} &rarr; {event.nodes_after}",
+    )
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+__all__ = ["changed_lines", "graph_text", "history_html", "net_changes", "pass_diff", "range_diff"]
