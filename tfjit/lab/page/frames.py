@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tfjit.framework.op_defs import attrs as attr_forms
+from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.passes.ir.graph_def import derived_attrs, signature
 from tfjit.passes.ir.region_path import node_path
 from tfjit.passes.text.value_text import format_shape, format_value
@@ -14,7 +15,6 @@ from tfjit.passes.text.value_text import format_shape, format_value
 if TYPE_CHECKING:
     from tfjit.framework.op_defs.op_def import OpDef
     from tfjit.framework.types.shape import Shape
-    from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
 
 class Described(Protocol):
@@ -50,7 +50,8 @@ class NodeRecord:
     """A node of one moment.
 
     name: its path. inputs: (path of the node, output). controls: paths. text: its attrs and the
-    types of its outputs, in the form of dumps.
+    types of its outputs, in the form of dumps. fused: the kind of a fused group and the op types of
+    its members; () for other nodes.
     """
 
     name: str
@@ -58,6 +59,7 @@ class NodeRecord:
     inputs: tuple[tuple[str, int], ...] = ()
     controls: tuple[str, ...] = ()
     text: str = ""
+    fused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,14 @@ def record_of(
     region: str = "",
 ) -> NodeRecord:
     """Return a node's record. region: the path of its graph."""
+    group = node.attrs.get("group")
     return NodeRecord(
         node_path(region, node.name),
         node.op,
         tuple((node_path(region, src), output) for src, output in inputs),
         tuple(node_path(region, src) for src in controls),
         node_text(node),
+        (group.kind, *group.ops) if isinstance(group, FusedGroup) else (),
     )
 
 
@@ -133,15 +137,6 @@ def node_text(node: Described) -> str:
     return " ".join(part for part in parts if part)
 
 
-def records_of(graph: DataflowGraph, region: str = "") -> list[NodeRecord]:
-    """Return the records of a graph's nodes, by id."""
-    nodes = sorted(graph.op_nodes(), key=lambda node: node.id)
-    return [
-        record_of(node, graph.inputs(node.name), graph.control_inputs(node.name), region)
-        for node in nodes
-    ]
-
-
 def frame_between(before: Iterable[NodeRecord], after: Iterable[NodeRecord]) -> Frame:
     """Return the frame that leads from one set of nodes to another."""
     old = {record.name: record for record in before}
@@ -151,14 +146,3 @@ def frame_between(before: Iterable[NodeRecord], after: Iterable[NodeRecord]) -> 
         removed=tuple(path for path in old if path not in new),
         changed=tuple(r for path, r in new.items() if path in old and old[path] != r),
     )
-
-
-def state_after(runs: Iterable[PassRun]) -> dict[str, NodeRecord]:
-    """Return the nodes by path at the end of these runs."""
-    state: dict[str, NodeRecord] = {}
-    for frame in (frame for run in runs for frame in run.frames):
-        for path in frame.removed:
-            state.pop(path, None)
-        for record in (*frame.added, *frame.changed):
-            state[record.name] = record
-    return state

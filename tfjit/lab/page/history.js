@@ -84,6 +84,13 @@ class History {
     }
   }
 
+  /* The removed nodes that a changed node read before. */
+  formerInputs(node) {
+    const before = this.marks.get(node.id) === "changed" && this.previous.get(node.id);
+    if (!before) return [];
+    return before.inputs.filter((id, k) => k % 2 === 0 && this.marks.get(id) === "removed");
+  }
+
   apply() {
     const frame = this.frames[++this.applied];
     const before = [];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.lab.page.frames import Frame, NodeRecord, PassRun, frame_between, record_of
@@ -18,19 +19,42 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import PipelineReport
 
 _GIVEN: Final = "the given graph"
+_RUNNING: Final = "the graph that runs"
 _OPENED: Final = "the passes open this region"
 _DIVIDED: Final = "the graph is divided among devices"
 
 
-def pass_runs(history: History, report: PipelineReport) -> list[PassRun]:
-    """Return the given graph, then each run of a pass.
+@dataclass(frozen=True, slots=True)
+class GraphStory:
+    """Hold the given graph, each run of a pass, and the graph that runs.
 
-    report: of the same passes, for their times and remarks. A pass that runs others has one run
-    before and one behind them.
+    final: the nodes of the last. A pass that runs others has one run before and one behind them.
+    """
+
+    runs: tuple[PassRun, ...] = (PassRun(_RUNNING, ()),)
+    final: tuple[NodeRecord, ...] = ()
+
+
+def graph_story(history: History, report: PipelineReport, served: Iterable[str]) -> GraphStory:
+    """Return the story that a history tells.
+
+    report: of the same passes, for their times and remarks. served: the paths of the nodes that
+    run; bodies without any are gone at the end.
     """
     if not history.graphs:
-        return []
-    return _Reader(history, report).runs()
+        return GraphStory()
+    reader = _Reader(history, report)
+    runs = reader.runs()
+    known = set(served)
+    final = [
+        record
+        for region, nodes in reader.nodes.items()
+        if not region or not known.isdisjoint(nodes)
+        for record in nodes.values()
+    ]
+    shown = [record for nodes in reader.nodes.values() for record in nodes.values()]
+    end = PassRun(_RUNNING, (frame_between(shown, final),))
+    return GraphStory((*runs, end), tuple(final))
 
 
 class _Reader:
@@ -144,4 +168,4 @@ def _record(state: NodeState, region: str) -> NodeRecord:
     return record_of(state, state.inputs, state.control_inputs, region)
 
 
-__all__ = ["pass_runs"]
+__all__ = ["GraphStory", "graph_story"]

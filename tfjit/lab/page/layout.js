@@ -3,7 +3,7 @@
    source, the order in a row follows barycenters, the positions the neighbours. Each step is
    linear in items and edges. A scope is placed as one box in the scope around it. */
 
-const GAP_X = 22, GAP_Y = 34, PAD = 18, HEAD = 26, SWEEPS = 3, MAX_ROW = 18;
+const GAP_X = 22, GAP_Y = 34, PAD = 18, HEAD = 26, SWEEPS = 3, ROW_WIDTH = 1900;
 
 function layoutScope(scope, sizeOf) {
   for (const item of scope.items) {
@@ -99,10 +99,19 @@ function orderRows(rows) {
   return rows;
 }
 
+/* Break rows that are too wide to look at. */
 function splitRows(rows) {
   return rows.flatMap((row) => {
-    const parts = [];
-    for (let k = 0; k < row.length; k += MAX_ROW) parts.push(row.slice(k, k + MAX_ROW));
+    const parts = [[]];
+    let width = 0;
+    for (const item of row) {
+      if (width && width + item.w > ROW_WIDTH) {
+        parts.push([]);
+        width = 0;
+      }
+      parts[parts.length - 1].push(item);
+      width += item.w + GAP_X;
+    }
     return parts;
   });
 }
@@ -147,18 +156,20 @@ function placeRows(scope, rows) {
 }
 
 /* The positions nearest to the wanted ones, in the least-squares sense, that keep the order and
-   the gaps: neighbours that would overlap are pooled and moved as one block. */
+   the gaps: neighbours that would overlap are pooled and moved as one block. Removed nodes give
+   way to the others. */
 function pack(row, wanted) {
   const blocks = [];
   let offset = 0;
   row.forEach((item, k) => {
+    const weight = item.counts.removed === item.leaves ? 0.01 : 1;
     const place = offset + item.w / 2;
-    let block = { sum: wanted[k] - place, count: 1, from: k };
+    let block = { sum: weight * (wanted[k] - place), weight, from: k };
     while (blocks.length) {
       const last = blocks[blocks.length - 1];
-      if (last.sum / last.count <= block.sum / block.count) break;
+      if (last.sum / last.weight <= block.sum / block.weight) break;
       blocks.pop();
-      block = { sum: last.sum + block.sum, count: last.count + block.count, from: last.from };
+      block = { sum: last.sum + block.sum, weight: last.weight + block.weight, from: last.from };
     }
     blocks.push(block);
     offset += item.w + GAP_X;
@@ -167,7 +178,7 @@ function pack(row, wanted) {
   let at = 0;
   row.forEach((item, k) => {
     if (at + 1 < blocks.length && blocks[at + 1].from <= k) at++;
-    item.x = blocks[at].sum / blocks[at].count + offset + item.w / 2;
+    item.x = blocks[at].sum / blocks[at].weight + offset + item.w / 2;
     offset += item.w + GAP_X;
   });
 }

@@ -50,7 +50,11 @@ class Page {
     for (const [id, kind, ops] of data.groups) {
       this.groupKind.set(id, { kind, ops: ops.map((op) => data.ops[op]) });
       const kernel = this.kernels.get(id);
-      for (const member of [id, ...(kernel ? kernel.members : [])]) this.groupOf.set(member, id);
+      this.groupOf.set(id, id);
+      for (const member of kernel ? kernel.members : []) {
+        // a node that still runs by itself only gave the group a part of what it does
+        if (!this.kernels.has(member)) this.groupOf.set(member, id);
+      }
     }
     this.known = new Map(); // every node that was ever there, as it was last
     for (const frame of this.history.frames) {
@@ -142,7 +146,7 @@ class Page {
     if (!this.root) openUpTo(root, FIRST_ITEMS, this.opened);
     this.root = root;
     this.items = showTree(root, this.opened);
-    const edges = liftEdges(nodes, this.items);
+    const edges = liftEdges(nodes, this.items, (node) => this.history.formerInputs(node));
     layoutScope(root, (item) => this.drawing.sizeOf(item));
     settle(root, 0, 0);
     this.drawing.show(root, edges);

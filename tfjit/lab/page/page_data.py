@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tfjit.lab.page.frames import (
-    NodeRecord,
-    PassRun,
-    frame_between,
-    records_of,
-    state_after,
-)
-
 if TYPE_CHECKING:
     from tfjit.kernels.executor.roofline import MachineLimits
     from tfjit.kernels.source import KernelSource
-    from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+    from tfjit.lab.page.frames import NodeRecord, PassRun
+    from tfjit.lab.page.history_runs import GraphStory
     from tfjit.runtime.plan.variant import Variant
     from tfjit.runtime.profiling.explain import ExplainedNode, Explanation
 
@@ -36,16 +29,13 @@ class Interned:
 
 
 def page_data(
-    explanation: Explanation, runs: Sequence[PassRun], title: str, limits: MachineLimits | None
+    explanation: Explanation, story: GraphStory, title: str, limits: MachineLimits | None
 ) -> dict[str, object]:
     """Return the contents of the page of an explanation.
 
-    runs: the history of the passes; () for a page with the nodes that run alone. limits: of this
-    machine, for the roofline.
+    story: of the plan's passes. limits: of this machine, for the roofline.
     """
     variant = explanation.variant
-    final = final_records(variant) if variant is not None else []
-    shown = [*runs, _end(runs, final)]
     threads = explanation.measured.threads if explanation.measured is not None else 1
     names, ops, texts = Interned(), Interned(), Interned()
     sources = kernel_sources(variant)
@@ -55,7 +45,7 @@ def page_data(
         "signature": explanation.signature,
         "executor": explanation.executor,
         "summary": explanation.summary(),
-        "passes": [_run(run, names, ops, texts) for run in shown],
+        "passes": [_run(run, names, ops, texts) for run in story.runs],
         "nodes": [
             entry | {"sources": [numbers[s] for s in dict.fromkeys(sources[node.name])]}
             if node.name in sources
@@ -63,7 +53,11 @@ def page_data(
             for node in explanation.nodes
             for entry in (_explained(node, limits, threads, names, ops),)
         ],
-        "groups": _groups(variant, names, ops),
+        "groups": [
+            [names(record.name), record.fused[0], [ops(op) for op in record.fused[1:]]]
+            for record in story.final
+            if record.fused
+        ],
         "sources": [
             {"title": one.title or one.entries[0], "writer": one.writer, "text": one.text}
             for one in numbers
@@ -75,14 +69,6 @@ def page_data(
         "ops": ops.values(),
         "texts": texts.values(),
     }
-
-
-def final_records(variant: Variant) -> list[NodeRecord]:
-    """Return the nodes that run: of the partitions, and of the bodies that run with them."""
-    found: list[NodeRecord] = []
-    for graph, region in _final_graphs(variant):
-        found += records_of(graph, region)
-    return list({record.name: record for record in found}.values())
 
 
 def kernel_sources(variant: Variant | None) -> dict[str, list[KernelSource]]:
@@ -97,24 +83,6 @@ def kernel_sources(variant: Variant | None) -> dict[str, list[KernelSource]]:
             texts = dict.fromkeys(launch.source for launch in call.launches)
             found.setdefault(instruction.node_path, []).extend(texts)
     return found
-
-
-def _final_graphs(variant: Variant) -> list[tuple[DataflowGraph, str]]:
-    """Return the graphs that run, with the paths of their regions."""
-    found = [(partition.graph, "") for partition in variant.partitions]
-    known = {id(graph) for graph, _ in found}
-    instructions = variant.lowered.instructions if variant.lowered is not None else []
-    for instruction in instructions:
-        graph = instruction.graph
-        if graph is not None and instruction.path and id(graph) not in known:
-            known.add(id(graph))
-            found.append((graph, instruction.path))
-    return found
-
-
-def _end(runs: Sequence[PassRun], final: Sequence[NodeRecord]) -> PassRun:
-    """Return the last moment: the nodes that run, as far as the history ends with others."""
-    return PassRun("the graph that runs", (frame_between(state_after(runs).values(), final),))
 
 
 def _flat(lists: Iterable[Sequence[KernelSource]]) -> Iterable[KernelSource]:
@@ -168,25 +136,6 @@ def _explained(
         "group": node.group,
     }
     return entry | {key: value for key, value in rest.items() if value}
-
-
-def _groups(variant: Variant | None, names: Interned, ops: Interned) -> list[list[object]]:
-    """Return (node, kind, op types of the members) of each fused group and compiled loop."""
-    if variant is None:
-        return []
-    found: list[list[object]] = []
-    for graph, region in _final_graphs(variant):
-        for node in graph.op_nodes():
-            group = node.attrs.get("group")
-            if group is not None:
-                found.append([names(_path(region, node)), group.kind, [ops(o) for o in group.ops]])
-    return found
-
-
-def _path(region: str, node: Node) -> str:
-    from tfjit.passes.ir.region_path import node_path
-
-    return node_path(region, node.name)
 
 
 def _measured(explanation: Explanation) -> dict[str, object] | None:

@@ -205,7 +205,7 @@ function kernelPanel(page, order) {
   const table = part("table"), head = part("thead"), body = part("tbody"), titles = part("tr");
   for (const [name] of columns) {
     const cell = part("th", name + (name === chosen[0] ? " ▾" : ""));
-    if (name === "node") cell.style.width = "38%";
+    if (name === "node") cell.style.width = "36%";
     cell.addEventListener("click", () => page.showKernels(name));
     titles.append(cell);
   }
@@ -214,7 +214,7 @@ function kernelPanel(page, order) {
   for (const kernel of rows.slice(0, 400)) {
     const row = part("tr");
     for (const [name, text] of columns) {
-      const cell = part("td", name === "node" ? page.tail(kernel, 26) : text(kernel));
+      const cell = part("td", name === "node" ? page.tail(kernel, 20) : text(kernel));
       if (name === "node") {
         cell.title = `${kernel.name} (${kernel.op})`;
         const bar = part("i", "", "bar");

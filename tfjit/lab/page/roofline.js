@@ -12,7 +12,7 @@ function svgPart(name, attributes, parent) {
 }
 
 function rooflineSvg(kernels, limits, threads, colourOf, pick) {
-  const width = 368, height = 300, left = 40, bottom = 30;
+  const width = 368, height = 300, left = 40, right = 18, bottom = 30;
   const points = kernels.filter((one) => one.flops && one.bytes && one.time)
     .sort((a, b) => b.time - a.time).slice(0, MOST_POINTS)
     .map((one) => ({ one, x: one.flops / one.bytes, y: one.flops / one.time / 1e3 }));
@@ -25,7 +25,7 @@ function rooflineSvg(kernels, limits, threads, colourOf, pick) {
   const high = (list) => Math.ceil(Math.log10(Math.max(...list)));
   const [x0, x1, y1] = [low(xs), Math.max(high(xs), low(xs) + 2), high(ys)];
   const y0 = Math.min(Math.max(low(ys), y1 - 6), y1 - 2);
-  const px = (x) => left + ((Math.log10(x) - x0) / (x1 - x0)) * (width - left - 8);
+  const px = (x) => left + ((Math.log10(x) - x0) / (x1 - x0)) * (width - left - right);
   const py = (y) => height - bottom - ((Math.max(Math.log10(y), y0) - y0) / (y1 - y0)) * (height - bottom - 8);
   const svg = svgPart("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img" });
   for (let e = x0; e <= x1; e++) {
@@ -33,10 +33,10 @@ function rooflineSvg(kernels, limits, threads, colourOf, pick) {
     svgPart("text", { x: px(10 ** e), y: height - bottom + 13, "text-anchor": "middle" }, svg).textContent = power(e);
   }
   for (let e = y0; e <= y1; e++) {
-    svgPart("line", { class: "grid", x1: left, x2: width - 8, y1: py(10 ** e), y2: py(10 ** e) }, svg);
+    svgPart("line", { class: "grid", x1: left, x2: width - right, y1: py(10 ** e), y2: py(10 ** e) }, svg);
     svgPart("text", { x: left - 5, y: py(10 ** e) + 3, "text-anchor": "end" }, svg).textContent = power(e);
   }
-  svgPart("text", { x: width - 8, y: height - 3, "text-anchor": "end" }, svg).textContent = "operations per byte";
+  svgPart("text", { x: width - right, y: height - 3, "text-anchor": "end" }, svg).textContent = "operations per byte";
   svgPart("text", { x: left + 5, y: 17 }, svg).textContent = "GF/s";
   roofs.forEach(([, rate], k) => {
     const knee = peak / rate;

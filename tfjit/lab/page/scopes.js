@@ -85,8 +85,9 @@ function showTree(root, opened) {
   return shown;
 }
 
-/* Return the edges between shown items, each once, and give them to the scope that holds both. */
-function liftEdges(nodes, shown) {
+/* Return the edges between shown items, each once, and give them to the scope that holds both.
+   formerInputs: of a node, the removed nodes that it read before. */
+function liftEdges(nodes, shown, formerInputs) {
   const edges = new Map();
   for (const node of nodes) {
     const to = shown.get(node.id);
@@ -103,6 +104,7 @@ function liftEdges(nodes, shown) {
     };
     for (let k = 0; k < node.inputs.length; k += 2) link(node.inputs[k], false);
     for (const source of node.controls) link(source, true);
+    for (const source of formerInputs(node)) link(source, true);
   }
   const list = [];
   for (const row of edges.values()) list.push(...row.values());

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.executor.roofline import machine_limits
-from tfjit.lab.page.history_runs import pass_runs
+from tfjit.lab.page.history_runs import GraphStory, graph_story
 from tfjit.lab.page.html_text import page_html
 from tfjit.lab.page.page_data import page_data
 
 if TYPE_CHECKING:
     from tfjit.client.session.session import BaseSession
     from tfjit.framework.graphs.typing import FeedDict, Fetches
-    from tfjit.lab.page.frames import PassRun
     from tfjit.runtime.profiling.explain import Explanation
 
 _FRAME_PIXELS: Final = 720  # height in a notebook
@@ -71,22 +70,22 @@ def view(
 def page_of(explanation: Explanation, title: str = "") -> View:
     """Return the page of an explanation. title: the plan's signature by default."""
     limits = explanation.measured.limits if explanation.measured else machine_limits()
-    runs = _history(explanation)
-    return View(page_data(explanation, runs, title or explanation.signature, limits))
+    story = _story(explanation)
+    return View(page_data(explanation, story, title or explanation.signature, limits))
 
 
-def _history(explanation: Explanation) -> list[PassRun]:
+def _story(explanation: Explanation) -> GraphStory:
     """Run the passes of the explained plan again, on record."""
     plan, variant = explanation.plan, explanation.variant
     if plan is None or variant is None:
-        return []
+        return GraphStory()
     from tfjit.passes.history.history import History
 
     history = History()
     spec = plan.spec(variant.feed_shapes)
     with plan.session.settings():
         _, report = plan.session.build_partitions(spec, history=history)
-    return pass_runs(history, report)
+    return graph_story(history, report, (node.name for node in explanation.nodes))
 
 
 __all__ = ["View", "page_of", "view"]
