@@ -1,7 +1,7 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | inspect | pack | passes | config | warm | server | demo`,
-and `tfjit script.py args...`.
+The commands are `tfjit run | explain | view | inspect | pack | passes | config | warm | server |
+demo`, and `tfjit script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfjit import __version__
+from tfjit import __version__, view_command
 from tfjit.arguments import (
     UsageError,
     feeds_of,
@@ -179,6 +179,14 @@ def _parser() -> argparse.ArgumentParser:
         help="print each pass, node, fused group and remark behind the summary",
     )
     explain.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+    view = command(
+        "view",
+        _view,
+        "Write one HTML file that shows the graph, what each pass changed, fused groups, kernels "
+        "with their source and times.",
+    )
+    view_command.add_arguments(view, several, model)
 
     inspect = command(
         "inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model."
@@ -405,6 +413,13 @@ def _explain(args: argparse.Namespace) -> int:
         else:
             print("\n--details adds each pass, node, fused group and remark")
     return 0
+
+
+def _view(args: argparse.Namespace) -> int:
+    view_command.check(args)
+    model = read_model_of(args.model)
+    with _progress(f"explaining {model.path.name}"), _opened(model) as session:
+        return view_command.write_page(args, model, session)
 
 
 def _warm(args: argparse.Namespace) -> int:

@@ -68,7 +68,11 @@ def view(
 
 
 def page_of(explanation: Explanation, title: str = "") -> View:
-    """Return the page of an explanation. title: the plan's signature by default."""
+    """Return the page of an explanation.
+
+    title: the plan's signature by default. Raises CancelledError once the session is closed, since
+    the passes run again for their history.
+    """
     limits = explanation.measured.limits if explanation.measured else machine_limits()
     story = _story(explanation)
     return View(page_data(explanation, story, title or explanation.signature, limits))

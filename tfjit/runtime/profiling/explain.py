@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -227,9 +228,12 @@ class Explanation:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        """Return the page of the plan, for notebooks."""
+        """Return the page of the plan, for notebooks; once its session is closed, the summary."""
         page = importlib.import_module("tfjit.lab.page.view")  # of a layer above
-        shown: str = page.page_of(self)._repr_html_()
+        try:
+            shown: str = page.page_of(self)._repr_html_()
+        except errors.CancelledError:
+            return f"<pre>{html.escape(self.summary())}</pre>"
         return shown
 
 
