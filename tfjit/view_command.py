@@ -1,4 +1,4 @@
-"""Run `tfjit view`: write the page of a run as one HTML file."""
+"""Run `tfjit view`: write a run as one HTML file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def check(args: argparse.Namespace) -> None:
 
 
 def write_page(args: argparse.Namespace, model: ModelFile, session: BaseSession) -> int:
-    """Write the page of a session over the model; return the exit code."""
+    """Write the page of a run; return the exit code.
+
+    session: over the model.
+    """
     from tfjit.lab import view
 
     sizes, values = (

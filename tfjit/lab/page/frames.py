@@ -1,4 +1,4 @@
-"""Describe the history of a graph as runs of passes, each with frames of changed nodes."""
+"""Describe a graph's history: runs of passes, frames of changed nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Described(Protocol):
-    """A node of a graph, or its state at one moment of the history."""
+    """A node of a graph, or its state at one moment."""
 
     @property
     def name(self) -> str:
@@ -64,7 +64,9 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One step of the history: a rewrite, or the other changes of a pass.
+    """One step of the history.
+
+    It is a rewrite, or the other changes of a pass.
 
     node: the path of the rewritten node, "" for many. added, changed: nodes as they are afterwards.
     removed: paths.
@@ -115,7 +117,7 @@ def record_of(
 
 
 def node_text(node: Described) -> str:
-    """Return the attrs, the requested device and the outputs of a node as text.
+    """Return attrs, requested device and outputs of a node as text.
 
     Attrs that follow from the inputs or are defaults are left out, and so are fused groups, which
     the page shows by themselves.

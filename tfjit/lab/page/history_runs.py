@@ -1,4 +1,4 @@
-"""Turn the history of a plan into runs of passes, whose frames the page steps through."""
+"""Turn the history of a plan into runs of passes, with frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DIVIDED: Final = "the graph is divided among devices"
 
 @dataclass(frozen=True, slots=True)
 class GraphStory:
-    """Hold the given graph, each run of a pass, and the graph that runs.
+    """Hold the given graph, the passes, and the graph that runs.
 
     final: the nodes of the last. A pass that runs others has one run before and one behind them.
     """
@@ -35,17 +35,17 @@ class GraphStory:
     final: tuple[NodeRecord, ...] = ()
 
 
-def graph_story(history: History, report: PipelineReport, served: Iterable[str]) -> GraphStory:
+def graph_story(history: History, report: PipelineReport, executed: Iterable[str]) -> GraphStory:
     """Return the story that a history tells.
 
-    report: of the same passes, for their times and remarks. served: the paths of the nodes that
+    report: of the same passes, for their times and remarks. executed: the paths of the nodes that
     run; bodies without any are gone at the end.
     """
     if not history.graphs:
         return GraphStory()
     reader = _Reader(history, report)
     runs = reader.runs()
-    known = set(served)
+    known = set(executed)
     final = [
         record
         for region, nodes in reader.nodes.items()
@@ -58,7 +58,7 @@ def graph_story(history: History, report: PipelineReport, served: Iterable[str])
 
 
 class _Reader:
-    """Goes through the events once, with the nodes that the page shows at each.
+    """Goes through the events once, with the nodes at each.
 
     A region is shown as the newest of its copies; copies that are tried as one kernel, and bodies
     that are opened for their shapes alone, are not shown.
@@ -101,12 +101,12 @@ class _Reader:
             return PassRun(name, tuple(frames), where)
         region = "" if "/device:" in where else where
         rewrites = {(frame.node, frame.reason) for frame in frames}
-        said = ((node and node_path(region, node), text) for node, text in entry.messages)
-        remarks = tuple(dict.fromkeys(pair for pair in said if pair not in rewrites))
+        messages = ((node and node_path(region, node), text) for node, text in entry.messages)
+        remarks = tuple(dict.fromkeys(pair for pair in messages if pair not in rewrites))
         return PassRun(name, tuple(frames), where, entry.elapsed_us, remarks)
 
     def _opened(self, event: Event) -> list[Frame]:
-        """Return frames for copies that the passes have made since the last event."""
+        """Return frames for copies of bodies made since the last event."""
         frames = []
         if self.parts and self.parts[0].born <= event.number:
             nodes: dict[str, NodeRecord] = {}
@@ -129,7 +129,10 @@ class _Reader:
         return Frame(node, reason, change.added, change.removed, change.changed)
 
     def _frames(self, event: Event) -> list[Frame]:
-        """Return the frame of an event, none for the end of a pass that changed nothing more."""
+        """Return the frame of an event.
+
+        There is none for the end of a pass that changed nothing more.
+        """
         added: list[NodeRecord] = []
         removed: list[str] = []
         changed: list[NodeRecord] = []

@@ -1,4 +1,4 @@
-"""Collect the contents of a page as JSON's types, each name and text once."""
+"""Collect the contents of a page as JSON's types."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ def page_data(
 
 
 def kernel_sources(variant: Variant | None) -> dict[str, list[KernelSource]]:
-    """Return the compiled texts by the path of their node; none without a step."""
+    """Return the compiled texts by the path of their node.
+
+    There are none without a step.
+    """
     if variant is None or variant.lowered is None or variant.step is None:
         return {}
     found: dict[str, list[KernelSource]] = {}
@@ -95,19 +98,19 @@ def _run(run: PassRun, names: Interned, ops: Interned, texts: Interned) -> list[
         controls = [names(name) for name in record.controls]
         return [names(record.name), ops(record.op), inputs, controls, texts(record.text)]
 
-    def said(node: str, text: str) -> list[object]:
+    def remark(node: str, text: str) -> list[object]:
         return [names(node) if node else -1, texts(text)]
 
     frames = [
         [
-            *said(frame.node, frame.reason),
+            *remark(frame.node, frame.reason),
             [row(record) for record in frame.added],
             [names(path) for path in frame.removed],
             [row(record) for record in frame.changed],
         ]
         for frame in run.frames
     ]
-    remarks = [said(node, text) for node, text in run.remarks]
+    remarks = [remark(node, text) for node, text in run.remarks]
     return [run.name, run.where, round(run.elapsed_us, 1), frames, remarks]
 
 
@@ -118,7 +121,7 @@ def _explained(
     names: Interned,
     ops: Interned,
 ) -> dict[str, object]:
-    """Return a node's entry, without what is nothing."""
+    """Return a node's entry, without empty fields."""
     entry: dict[str, object] = {"n": names(node.name), "o": ops(node.op), "how": node.serving}
     limit: tuple[float, str] | None = None
     if limits is not None and (node.bytes_moved or node.flops):

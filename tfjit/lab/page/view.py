@@ -1,4 +1,4 @@
-"""Show a run as a page: `view` explains it, and `View` writes the page."""
+"""Show a run as a page, in a file or a notebook."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class View:
         return target
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame, so that a notebook's style and scripts stay apart."""
+        """Return the page in a frame, apart from a notebook's scripts."""
         return (
             f'<iframe srcdoc="{html.escape(self.html())}" sandbox="allow-scripts" '
             f'style="width: 100%; height: {_FRAME_PIXELS}px; border: 0"></iframe>'
@@ -61,7 +61,7 @@ def view(
     """Return the page of a run: graph, passes, kernels and times.
 
     fetches, feeds, feed_dict, measure: as `Session.explain` takes them. title: of the page.
-    Raises what `Session.explain` raises.
+    Raises the errors of `Session.explain`.
     """
     explanation: Explanation = session.explain(fetches, feeds, measure, feed_dict)
     return page_of(explanation, title)

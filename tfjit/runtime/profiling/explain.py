@@ -217,7 +217,7 @@ class Explanation:
         ]
 
     def summary(self) -> str:
-        """Return a page: where time and memory go, what is not fused or compiled, and why."""
+        """Return a page on time, memory, and rewrites left undone."""
         return summary_text(self)
 
     def details(self) -> str:
@@ -228,7 +228,10 @@ class Explanation:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        """Return the page of the plan, for notebooks; once its session is closed, the summary."""
+        """Return the page of the plan, for notebooks.
+
+        Once the session is closed, it is the summary.
+        """
         page = importlib.import_module("tfjit.lab.page.view")  # of a layer above
         try:
             shown: str = page.page_of(self)._repr_html_()

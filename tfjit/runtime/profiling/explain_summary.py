@@ -1,4 +1,4 @@
-"""Write a page on a signature: where time and memory go, and what is left undone."""
+"""Write a page on a signature: time, memory, rewrites left undone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _time_of(node: ExplainedNode) -> float:
 
 
 def _time_lines(told: Explanation) -> list[str]:
-    """Return the longest kernels with their shares, and the sum by kind of kernel."""
+    """Return the longest kernels, and the sums by kind of kernel."""
     measured = told.measured
     timed = [
         node
@@ -148,14 +148,14 @@ def _undone_lines(told: Explanation) -> list[str]:
 
 
 def _without_names(text: str) -> str:
-    """Return a cause without the names of nodes, so that equal causes count as one."""
+    """Return a cause without names, so that equal ones are counted."""
     text = re.sub(r"'[^']*'", "'...'", text)
     text = re.sub(r"\S+/\S+", "...", text)
     return text if len(text) <= 110 else f"{text[:107]}..."
 
 
 def _uncompiled_lines(told: Explanation) -> list[str]:
-    """Return the nodes that no compiled code serves, by op type and reason."""
+    """Return the nodes without compiled code, by op type and reason."""
     lines: list[str] = []
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for node in told.nodes:
