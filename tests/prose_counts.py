@@ -26,6 +26,7 @@ LAYERS = {
     "ops": ROOT / "tfjit" / "ops",
     "client": ROOT / "tfjit" / "client",
     "distributed": ROOT / "tfjit" / "distributed",
+    "lab": ROOT / "tfjit" / "lab",
     "top": ROOT / "tfjit",
 }
 DOCUMENTS = ("ARCHITECTURE.md", "README.md", "CHANGELOG.md", "docs/cluster.md")

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # From the user down to the wire. A layer imports itself and those after it.
-LAYERS = ("client", "distributed", "runtime", "passes", "kernels", "framework", "protos")
+LAYERS = ("lab", "client", "distributed", "runtime", "passes", "kernels", "framework", "protos")
 # Where the source of `tfjit.<layer>` stands in the tree.
 FOLDERS = {
     layer: ROOT / layer if layer in ("passes", "kernels", "protos") else ROOT / "tfjit" / layer
@@ -87,6 +87,7 @@ ROOMS = {
         "packing",
         "",
     ),
+    "lab": ("rewrites", ""),
 }
 
 
@@ -124,7 +125,7 @@ def may_import(importer: str, imported: str) -> bool:
     if importer == "top" or importer == imported:
         return True
     if imported == "ops":
-        return importer == "client"
+        return importer in ("lab", "client")
     if importer == "ops":
         return imported == "framework"
     return imported in LAYERS and LAYERS.index(importer) < LAYERS.index(imported)

@@ -18,6 +18,7 @@ LAYERS = {
     "distributed": ROOT / "tfjit" / "distributed",
     "framework": ROOT / "tfjit" / "framework",
     "kernels": ROOT / "kernels",
+    "lab": ROOT / "tfjit" / "lab",
     "ops": ROOT / "tfjit" / "ops",
     "passes": ROOT / "passes",
     "protos": ROOT / "protos",

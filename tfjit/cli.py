@@ -1,6 +1,6 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | inspect | pack | passes | config | warm | server | demo`,
+The commands are `tfjit run | explain | inspect | bisect | pack | passes | config | warm | server | demo`,
 and `tfjit script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
@@ -179,6 +179,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("model", metavar="MODEL", help=model)
 
+    from tfjit import bisect_command
+
+    bisect_command.add_arguments(command("bisect", _bisect, bisect_command.TEXT))
+
     pack = command(
         "pack",
         _pack,
@@ -328,6 +332,12 @@ def _inspect(args: argparse.Namespace) -> int:
 
     print(inspect_model(read_model_of(args.model)))
     return 0
+
+
+def _bisect(args: argparse.Namespace) -> int:
+    from tfjit.bisect_command import bisect
+
+    return bisect(args)
 
 
 def _pack(args: argparse.Namespace) -> int:
