@@ -36,13 +36,13 @@ class _ScriptBisector:
 
     def __init__(self, path: Path, arguments: list[str], time_limit_s: float | None) -> None:
         self.path, self.arguments, self.time_limit_s = path, arguments, time_limit_s
-        self.events: dict[int, dict[str, Any]] = {}
+        self.events: dict[int | None, dict[int, dict[str, Any]]] = {}  # by limit
 
     def run(self) -> Bisection:
         """Return the answer."""
         search = Search(self._judge)
         whole = search.try_limit(None)
-        rewrites = max(self.events, default=0)
+        rewrites = max(self.events[None], default=0)
         if whole.good:
             note = f"nothing to find: with all {rewrites} rewrites the script succeeds"
             return Bisection(None, rewrites, tuple(search.trials), note=note)
@@ -54,10 +54,9 @@ class _ScriptBisector:
             note = f"the script fails from time to time: with all {rewrites} rewrites it succeeded"
             return Bisection(None, rewrites, tuple(search.trials), note=note)
         found = search.first_bad(rewrites)
-        exceptions = search.exceptions(found, rewrites)
+        exceptions = search.exceptions(found, rewrites, further=1)
         judged = search.try_limit(found)
-        self._judge(found)  # its last event is the one to show
-        event = self.events.get(found, {})
+        event = self.events[found].get(found, {})
         culprit = Culprit(
             found,
             event.get("pass", "unknown"),
@@ -94,7 +93,7 @@ class _ScriptBisector:
                 lines = done.stderr.strip().splitlines()
                 detail = "" if good else f"exit status {done.returncode}"
                 detail += f": {lines[-1]}" if lines and not good else ""
-            self.events = _events(log)
+            self.events[limit] = _events(log)
         return good, detail
 
 

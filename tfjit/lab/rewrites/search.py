@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-_FURTHER: Final = 3
-"""Limits that are tried on each side of a found one, to see whether the answer is the only one."""
+FURTHER: Final = 3
+"""Limits to try on each side of a found one, to see whether the answer is the only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +144,16 @@ class Search:
         self.trials.append(trial)
         return trial
 
-    def exceptions(self, found: int, rewrites: int) -> tuple[Trial, ...]:
-        """Return tried limits that disagree with the found one; try a few more first."""
-        for k in range(1, _FURTHER + 1):
-            self.try_limit(found * k // (_FURTHER + 1))
-            self.try_limit(found + (rewrites - found) * k // (_FURTHER + 1))
+    def exceptions(
+        self, found: int, rewrites: int, further: int = FURTHER
+    ) -> tuple[Trial, ...]:
+        """Return tried limits that disagree with the found one.
+
+        further: limits to try on each side of it first.
+        """
+        for k in range(1, further + 1):
+            self.try_limit(found * k // (further + 1))
+            self.try_limit(found + (rewrites - found) * k // (further + 1))
         return tuple(
             trial
             for trial in sorted(self.trials, key=lambda t: -1 if t.limit is None else t.limit)
