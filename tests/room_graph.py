@@ -76,7 +76,6 @@ ROOMS = {
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
     "distributed": ("protocol", "worker", "master", "server", "session", ""),
-    "lab": ("page", ""),
     "client": (
         "session",
         "variables",
@@ -88,6 +87,7 @@ ROOMS = {
         "packing",
         "",
     ),
+    "lab": ("rewrites", "page", ""),
 }
 
 
@@ -125,7 +125,7 @@ def may_import(importer: str, imported: str) -> bool:
     if importer == "top" or importer == imported:
         return True
     if imported == "ops":
-        return importer == "client"
+        return importer in ("lab", "client")
     if importer == "ops":
         return imported == "framework"
     return imported in LAYERS and LAYERS.index(importer) < LAYERS.index(imported)

@@ -1,7 +1,7 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | view | inspect | pack | passes | config | warm | server |
-demo`, and `tfjit script.py args...`.
+The commands are `tfjit run | explain | view | inspect | bisect | pack | passes | config | warm |
+server | demo`, and `tfjit script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -193,6 +193,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("model", metavar="MODEL", help=model)
 
+    from tfjit import bisect_command
+
+    bisect_command.add_arguments(command("bisect", _bisect, bisect_command.TEXT))
+
     pack = command(
         "pack",
         _pack,
@@ -342,6 +346,12 @@ def _inspect(args: argparse.Namespace) -> int:
 
     print(inspect_model(read_model_of(args.model)))
     return 0
+
+
+def _bisect(args: argparse.Namespace) -> int:
+    from tfjit.bisect_command import bisect
+
+    return bisect(args)
 
 
 def _pack(args: argparse.Namespace) -> int:

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tfjit.lab.page.view import View, view
+    from tfjit.lab.rewrites.bisect import Bisection, bisect
+    from tfjit.lab.rewrites.bisect_script import bisect_script
+    from tfjit.lab.rewrites.recorded import history
 
 # Public name -> the module that has it.
 _MODULES: Final = {
+    "Bisection": "tfjit.lab.rewrites.bisect",
     "View": "tfjit.lab.page.view",
+    "bisect": "tfjit.lab.rewrites.bisect",
+    "bisect_script": "tfjit.lab.rewrites.bisect_script",
+    "history": "tfjit.lab.rewrites.recorded",
     "view": "tfjit.lab.page.view",
 }
 
@@ -31,4 +38,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES})
 
 
-__all__ = ["View", "view"]
+__all__ = ["Bisection", "View", "bisect", "bisect_script", "history", "view"]

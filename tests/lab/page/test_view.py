@@ -40,6 +40,11 @@ def test_unknown_sizes_are_one() -> None:
     assert any("float32<1,3>" in text for text in shown.data["texts"])
 
 
+def test_a_model_is_opened_for_its_page(demo_dir: Path) -> None:
+    shown = lab.view(demo_dir / "digits_cnn.pb", "probs:0", {"images:0": (2, 8, 8, 1)})
+    assert "probs" in shown.data["names"]
+
+
 def test_names_of_the_layer() -> None:
     assert lab.View.__module__ == lab.view.__module__ == "tfjit.lab.page.view"
     assert {"view", "View"} <= set(dir(lab))

@@ -45,5 +45,5 @@ def page_html(data: Mapping[str, object]) -> str:
         "data": embedded(data),
         "scripts": "".join(f"<script>\n{asset(name)}</script>\n" for name in SCRIPTS),
     }
-    # in one pass: what is inserted is not searched again
+    # in one pass: inserted text is not searched again
     return re.sub(r"<!--(title|style|data|scripts)-->", lambda at: parts[at[1]], asset("page.html"))

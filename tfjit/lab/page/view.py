@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tfjit.client.session.session import BaseSession
 from tfjit.kernels.executor.roofline import machine_limits
 from tfjit.lab.page.history_runs import GraphStory, graph_story
 from tfjit.lab.page.html_text import page_html
 from tfjit.lab.page.page_data import page_data
+from tfjit.lab.rewrites.subject import opened
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import BaseSession
     from tfjit.framework.graphs.typing import FeedDict, Fetches
     from tfjit.runtime.profiling.explain import Explanation
 
@@ -50,7 +51,7 @@ class View:
 
 
 def view(
-    session: BaseSession,
+    subject: object,
     fetches: Fetches,
     feeds: Mapping[object, object] | None = None,
     *,
@@ -60,11 +61,15 @@ def view(
 ) -> View:
     """Return the page of a run: graph, passes, kernels and times.
 
-    fetches, feeds, feed_dict, measure: as `Session.explain` takes them. title: of the page.
-    Raises the errors of `Session.explain`.
+    subject: an open session; or a graph, a GraphDef, a model or its path. fetches, feeds,
+    feed_dict, measure: as `Session.explain` takes them. title: of the page. Raises the errors of
+    `Session.explain`.
     """
-    explanation: Explanation = session.explain(fetches, feeds, measure, feed_dict)
-    return page_of(explanation, title)
+    if isinstance(subject, BaseSession):
+        explanation: Explanation = subject.explain(fetches, feeds, measure, feed_dict)
+        return page_of(explanation, title)
+    with opened(subject) as session:
+        return page_of(session.explain(fetches, feeds, measure, feed_dict), title)
 
 
 def page_of(explanation: Explanation, title: str = "") -> View:
