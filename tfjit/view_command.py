@@ -57,10 +57,10 @@ def write_page(args: argparse.Namespace, model: ModelFile, session: BaseSession)
     """
     from tfjit.lab import view
 
-    sizes, values = (
-        {tensor_name(model, name): value for name, value in given.items()}
-        for given in (shapes_of(args.shape), feeds_of(args.feed))
-    )
+    sizes: dict[object, object] = {
+        tensor_name(model, name): shape for name, shape in shapes_of(args.shape).items()
+    }
+    values = {tensor_name(model, name): value for name, value in feeds_of(args.feed).items()}
     shown = view(
         session,
         [tensor_name(model, name) for name in fetches_of(args.fetch)],

@@ -8,15 +8,6 @@ const TABS = ["node", "kernels", "roofline", "summary"];
 
 const $ = (id) => document.getElementById(id);
 
-/* The length of the scopes that the names of all kernels begin with. */
-function commonScope(kernels) {
-  if (kernels.length < 2) return 0;
-  const [first, ...rest] = kernels.map((kernel) => kernel.name);
-  let end = first.length;
-  for (const name of rest) while (!name.startsWith(first.slice(0, end))) end--;
-  return first.lastIndexOf("/", end - 1) + 1;
-}
-
 class Page {
   constructor(data) {
     this.data = data;
@@ -41,7 +32,7 @@ class Page {
       kernel.time = kernel.took || (data.measured ? 0 : kernel.us);
       this.kernels.set(kernel.id, kernel);
     }
-    this.commonScope = commonScope([...this.kernels.values()].filter((kernel) => kernel.time));
+    this.tails = countTails([...this.kernels.values()].filter((kernel) => kernel.how !== "constant").map((kernel) => kernel.name));
     this.total = [...this.kernels.values()].reduce((sum, kernel) => sum + kernel.time, 0);
     this.longest = [...this.kernels.values()].reduce((most, kernel) => Math.max(most, kernel.time), 0);
     for (const kernel of this.kernels.values()) kernel.share = this.total ? kernel.time / this.total : 0;
@@ -307,10 +298,8 @@ class Page {
     return box;
   }
 
-  /* A kernel's name without the scope of all kernels; a long one keeps its end. */
-  tail(kernel, longest = 60) {
-    const name = kernel.name.slice(this.commonScope);
-    return name.length > longest ? `…${name.slice(1 - longest)}` : name;
+  tail(kernel) {
+    return tailOf(kernel.name, this.tails);
   }
 
   toggle(item) {

@@ -8,6 +8,29 @@ function part(tag, text, name) {
   return made;
 }
 
+/* How many of the names end with the same parts. */
+function countTails(names) {
+  const tails = new Map();
+  for (const name of names) {
+    const parts = name.split("/");
+    for (let k = 2; k < parts.length; k++) {
+      const tail = parts.slice(-k).join("/");
+      tails.set(tail, (tails.get(tail) || 0) + 1);
+    }
+  }
+  return tails;
+}
+
+/* The end of a name, of as many parts as tell it from the others, two at least. */
+function tailOf(name, tails) {
+  const parts = name.split("/");
+  for (let k = 2; k < parts.length; k++) {
+    const tail = parts.slice(-k).join("/");
+    if (tails.get(tail) === 1) return tail;
+  }
+  return name;
+}
+
 function counted(counts) {
   const span = part("span", "", "counts");
   for (const [sign, key] of [["+", "added"], ["−", "removed"], ["~", "changed"]]) {
@@ -47,10 +70,12 @@ function passList(page, onlyChanging) {
 function rewriteRows(page, pass) {
   const { history } = page;
   const frames = history.frames.slice(pass.first, pass.last + 1).filter((frame) => frame.reason);
+  const nameOf = (frame) => (frame.node < 0 ? "" : history.names[frame.node]);
+  const tails = countTails(new Set(frames.map(nameOf)));
   const rows = frames.slice(0, MOST_ROWS).map((frame) => {
     const row = part("li", "", "rewrite");
-    const of = frame.node < 0 ? "" : history.names[frame.node];
-    row.append(part("span", of.split("/").slice(-2).join("/"), "name"), part("span", frame.reason, "where"));
+    const of = nameOf(frame);
+    row.append(part("span", tailOf(of, tails), "name"), part("span", frame.reason, "where"));
     row.title = `${of}: ${frame.reason}`;
     row.classList.toggle("here", frame === history.frame);
     row.addEventListener("click", () => page.goToFrame(frame.index));
@@ -198,14 +223,14 @@ function kernelPanel(page, order) {
   ];
   if (page.data.measured) columns.push(["measured", (k) => (k.took ? micro(k.took) : ""), (a, b) => b.took - a.took]);
   columns.push(["share", (k) => (k.time ? `${(100 * k.share).toFixed(1)}%` : ""), (a, b) => b.time - a.time]);
-  columns.push(["of limit", (k) => (k.limit && k.time ? `${((100 * k.limit[0]) / k.time).toFixed(0)}%` : ""),
+  columns.push(["limit", (k) => (k.limit && k.time ? `${((100 * k.limit[0]) / k.time).toFixed(0)}%` : ""),
     (a, b) => (b.limit && b.time ? b.limit[0] / b.time : 0) - (a.limit && a.time ? a.limit[0] / a.time : 0)]);
   const chosen = columns.find(([name]) => name === order) || columns[columns.length - 2];
   rows.sort(chosen[2]);
   const table = part("table"), head = part("thead"), body = part("tbody"), titles = part("tr");
   for (const [name] of columns) {
     const cell = part("th", name + (name === chosen[0] ? " ▾" : ""));
-    if (name === "node") cell.style.width = "36%";
+    if (name === "node") cell.style.width = "38%";
     cell.addEventListener("click", () => page.showKernels(name));
     titles.append(cell);
   }
@@ -214,7 +239,7 @@ function kernelPanel(page, order) {
   for (const kernel of rows.slice(0, 400)) {
     const row = part("tr");
     for (const [name, text] of columns) {
-      const cell = part("td", name === "node" ? page.tail(kernel, 20) : text(kernel));
+      const cell = part("td", name === "node" ? page.tail(kernel) : text(kernel));
       if (name === "node") {
         cell.title = `${kernel.name} (${kernel.op})`;
         const bar = part("i", "", "bar");
