@@ -88,7 +88,7 @@ ROOMS = {
         "packing",
         "",
     ),
-    "lab": ("peers", "measure", ""),
+    "lab": ("peers", "measure", "rewrites", "page", ""),
 }
 
 

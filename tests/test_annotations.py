@@ -22,6 +22,7 @@ LIMITS = {
     "runtime": 774,
     "ops": 261,
     "client": 716,
+    "lab": 0,
 }
 
 

@@ -258,7 +258,13 @@ def test_a_saved_model_runs_by_the_names_of_its_signature(
 
 def test_explain_names_passes_and_kernels(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1") == 0
+    summary = capsys.readouterr().out
+    assert "where the time goes" in summary and "memory: at most" in summary
+    assert len(summary.splitlines()) < 60
+    given = ["--fetch", "probs:0", "--shape", "images=4,8,8,1"]
+    assert call("explain", digits, *given, "--details") == 0
     out = capsys.readouterr().out
+    assert out.startswith(summary.partition("\nmemory:")[0])
     assert "prune" in out and "fuse" in out and "Conv2D" in out
 
 
@@ -266,7 +272,7 @@ def test_explain_measures(digits: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert (
         call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1", "--measure") == 0
     )
-    assert "measured over" in capsys.readouterr().out
+    assert "where the time goes: a run takes" in capsys.readouterr().out
     assert (
         call(
             "explain",

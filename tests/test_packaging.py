@@ -249,6 +249,7 @@ def test_wheel_is_complete(built: Path) -> None:
         "tfjit/demo/digits.npz",
         "tfjit/cli.py",
         "tfjit/__main__.py",
+        *(f"tfjit/lab/page/{name}" for name in ("page.html", "page.css", "main.js")),
     }
     for package in _setuptools()["packages"]:
         folder = _folder_of(package)

@@ -1,7 +1,7 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | inspect | pack | passes | config | warm | server | demo`,
-and `tfjit script.py args...`.
+The commands are `tfjit run | explain | view | inspect | bisect | pack | passes | config | warm |
+server | demo`, and `tfjit script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfjit import __version__, passes_command
+from tfjit import __version__, passes_command, view_command
 from tfjit.arguments import (
     UsageError,
     feeds_of,
@@ -156,7 +156,8 @@ def _parser() -> argparse.ArgumentParser:
     explain = command(
         "explain",
         _explain,
-        "Show the changes of each pass, the fused groups, and the kernel of each node.",
+        "Show where time and memory go, and what is not fused or compiled; with --details each "
+        "pass, fused group and kernel.",
     )
     explain.add_argument("model", metavar="MODEL", help=model)
     several(explain, "--fetch", "NAME", "tensor to compute; at least one")
@@ -174,12 +175,29 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="time each kernel in place, beside its prediction and the machine's limits",
     )
+    explain.add_argument(
+        "--details",
+        action="store_true",
+        help="print each pass, node, fused group and remark behind the summary",
+    )
     explain.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+    view = command(
+        "view",
+        _view,
+        "Write one HTML file that shows the graph, what each pass changed, fused groups, kernels "
+        "with their source and times.",
+    )
+    view_command.add_arguments(view, several, model)
 
     inspect = command(
         "inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model."
     )
     inspect.add_argument("model", metavar="MODEL", help=model)
+
+    from tfjit import bisect_command
+
+    bisect_command.add_arguments(command("bisect", _bisect, bisect_command.TEXT))
 
     pack = command(
         "pack",
@@ -331,6 +349,12 @@ def _inspect(args: argparse.Namespace) -> int:
     return 0
 
 
+def _bisect(args: argparse.Namespace) -> int:
+    from tfjit.bisect_command import bisect
+
+    return bisect(args)
+
+
 def _pack(args: argparse.Namespace) -> int:
     from tfjit.pack_command import pack
 
@@ -399,8 +423,19 @@ def _explain(args: argparse.Namespace) -> int:
 
         print(json.dumps(explanation.as_json(), indent=1))
     else:
-        print(explanation)
+        print(explanation.summary(), end="")
+        if args.details:
+            print(f"\n{explanation.details()}", end="")
+        else:
+            print("\n--details adds each pass, node, fused group and remark")
     return 0
+
+
+def _view(args: argparse.Namespace) -> int:
+    view_command.check(args)
+    model = read_model_of(args.model)
+    with _progress(f"explaining {model.path.name}"), _opened(model) as session:
+        return view_command.write_page(args, model, session)
 
 
 def _warm(args: argparse.Namespace) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from tfjit.passes.history.recording import Changed, GraphRecord, States, rebuilt
 from tfjit.passes.text.text_format import format_node, print_graph
 
 if TYPE_CHECKING:
     from tfjit.passes.history.history import Event, History
+
+_MAX_SHOWN: Final = 16
+"""Nodes of which the readers are shown too."""
 
 
 def graph_text(graphs: Sequence[GraphRecord], number: int) -> str:
@@ -45,6 +48,26 @@ def changed_lines(changed: Changed) -> list[str]:
         lines += [f"- {line}" for line in old.get(name, "").splitlines()]
         lines += [f"+ {line}" for line in new.get(name, "").splitlines()]
     return lines
+
+
+def neighbourhood(states: States, names: Iterable[str]) -> str:
+    """Return the lines of some nodes, of their inputs and of the nodes that read them."""
+    chosen = {name for name in names if name in states}
+    near = set(chosen)
+    for name in chosen:
+        near.update(src for src, _ in states[name].inputs if src in states)
+    if len(chosen) <= _MAX_SHOWN:
+        near.update(
+            name
+            for name, state in states.items()
+            if not chosen.isdisjoint(src for src, _ in state.inputs)
+        )
+    order = sorted(near, key=lambda name: states[name].id)
+    left = len(order) - 4 * _MAX_SHOWN
+    order = order[: 4 * _MAX_SHOWN]
+    lines = list(node_lines(states, order).values())
+    lines += [f"# and {left} more"] if left > 0 else []
+    return "".join(f"{line}\n" for line in lines)
 
 
 def net_changes(history: History, first: int, last: int) -> list[tuple[GraphRecord, Changed]]:
@@ -112,4 +135,4 @@ def _row(history: History, event: Event) -> str:
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-__all__ = ["changed_lines", "graph_text", "history_html", "net_changes", "pass_diff", "range_diff"]
+__all__ = ["changed_lines", "graph_text", "history_html", "neighbourhood", "net_changes", "pass_diff", "range_diff"]

@@ -112,7 +112,7 @@ def test_a_backend_without_rules_fuses_nothing() -> None:
         fake_device.unregister()
     np.testing.assert_allclose(logits, data["test_logits"][:3], atol=1e-4)
     assert "_Fused" not in {node.op for node in explained.nodes}
-    assert "the fake backend fuses nothing" in str(explained)
+    assert "the fake backend fuses nothing" in explained.details()
 
 
 def test_a_session_lists_the_devices(fake: FakeBackend) -> None:
@@ -145,7 +145,7 @@ def test_an_op_without_a_kernel_there_is_placed_on_the_host(fake: FakeBackend) -
     np.testing.assert_allclose(result, 1 / (1 + np.exp(-np.tanh(values))), rtol=1e-6)
     assert (devices(explained)["t"], devices(explained)["s"]) == (FAKE, CPU)
     assert fake.calls == [("Tanh", "t")]
-    text = str(explained)
+    text = explained.details()
     assert f"on {FAKE}, " in text and "by the fake backend" in text and "by the cpu backend" in text
 
 

@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tfjit.lab.compare import compare
     from tfjit.lab.comparison import Comparison
+    from tfjit.lab.page.view import View, view
+    from tfjit.lab.rewrites.bisect import Bisection, bisect
+    from tfjit.lab.rewrites.bisect_script import bisect_script
+    from tfjit.lab.rewrites.recorded import history
 
 # Public name -> the module that has it.
 _MODULES: Final = {
+    "Bisection": "tfjit.lab.rewrites.bisect",
     "Comparison": "tfjit.lab.comparison",
+    "View": "tfjit.lab.page.view",
+    "bisect": "tfjit.lab.rewrites.bisect",
+    "bisect_script": "tfjit.lab.rewrites.bisect_script",
     "compare": "tfjit.lab.compare",
+    "history": "tfjit.lab.rewrites.recorded",
+    "view": "tfjit.lab.page.view",
 }
 
 
@@ -32,4 +42,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES})
 
 
-__all__ = ["Comparison", "compare"]
+__all__ = [
+    "Bisection",
+    "Comparison",
+    "View",
+    "bisect",
+    "bisect_script",
+    "compare",
+    "history",
+    "view",
+]

@@ -114,7 +114,9 @@ def _run_both(
     config.graph_options.optimizer_options.global_jit_level = 1
     with tfjit.Session(graph=graph.as_graph_def().SerializeToString(), config=config) as session:
         found = session.run("y:0", feeds)
-        kernels = str(session.explain("y:0", {name: value.shape for name, value in feeds.items()}))
+        kernels = session.explain(
+            "y:0", {name: value.shape for name, value in feeds.items()}
+        ).details()
     return found, wanted, kernels
 
 

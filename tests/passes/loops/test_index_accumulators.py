@@ -256,7 +256,7 @@ def test_messages() -> None:
         x = tf1.placeholder(tf.float32, [None, None, 3], name="x")
         fetches = [t.name for t in until(x)]
     with tfjit.Session(graph=graph) as session:
-        assert "how often" in str(session.explain(fetches, {"x:0": X.shape}))
+        assert "how often" in session.explain(fetches, {"x:0": X.shape}).details()
 
 
 def test_too_many_reads(form: int) -> None:

@@ -34,7 +34,7 @@ def remark(cond: Cond, body: Callable[[Any, Any], Any]) -> str:
             fetch = tf.while_loop(cond, body, (tf.constant(0), x))[1]
     with tf.Session(graph=graph, config=ConfigProto(allow_soft_placement=True)) as session:
         session.run(fetch, {x: np.eye(3)})
-        text = str(session.explain(fetch, {x: (3, 3)}))
+        text = session.explain(fetch, {x: (3, 3)}).details()
     found = re.search(r"offload_loops: \S+: (.*)", text)
     return found[1] if found else ""
 

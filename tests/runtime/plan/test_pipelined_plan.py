@@ -78,7 +78,7 @@ def test_a_training_step_is_compiled() -> None:
                     and variant.step is not None
                     and variant.step.native
                 )
-                assert "stage 2 of 2, behind" in str(s.explain([loss, step]))
+                assert "stage 2 of 2, behind" in s.explain([loss, step]).details()
             return found
 
     np.testing.assert_allclose(run(tfjit), run(tf1), rtol=1e-4)

@@ -35,7 +35,7 @@ def test_each_node_has_a_time() -> None:
     assert found.measured.runs >= 5
     times = {node.name: node.measured_us for node in found.nodes}
     assert (times["places"] or 0) > 0
-    assert "a run of the step" in str(found)
+    assert "a run of the step" in found.details()
 
 
 def test_variables_and_streams_are_as_before() -> None:

@@ -194,7 +194,7 @@ def test_values_of_branches(
         single = alone.run([feeds["x:0"]])
         explanation = session.explain(fetches, {"x:0": (33, 33)}, measure=True)
     assert explanation.bundles
-    assert "bundles, whose launches" in str(explanation)
+    assert "bundles, whose launches" in explanation.details()
     for got in (found, *runs):
         for a, b in zip(got, plain, strict=True):
             np.testing.assert_array_equal(a, b)

@@ -59,7 +59,7 @@ def test_a_hundred_batch_sizes_share_one_arena(
         assert largest >= SHARED_BYTES
         assert backend.arenas.count == 1
         assert backend.arenas.nbytes <= 1.2 * largest  # the largest may have given way
-        text = str(session.explain(y, {x: (300, 64)}))
+        text = session.explain(y, {x: (300, 64)}).details()
         assert "1 shared arenas" in text and "variants of plans hold" in text
 
 

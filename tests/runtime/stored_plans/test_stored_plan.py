@@ -123,7 +123,7 @@ def store_of(graph: tfjit.Graph) -> tuple[list[np.ndarray], str]:
 
 def kernels_of(session: tfjit.Session) -> str:
     """Return the lines of an explanation that do not depend on time."""
-    text = str(session.explain("out:0", {"x:0": ROWS}))
+    text = session.explain("out:0", {"x:0": ROWS}).details()
     first, last = text.index("node  "), text.index("this session:")
     return text[first:last]
 

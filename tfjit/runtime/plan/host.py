@@ -11,6 +11,7 @@ from tfjit.runtime.stored_plans.keyed_session import KeyedSession
 
 if TYPE_CHECKING:
     from tfjit.framework.env import Env
+    from tfjit.passes.history.history import History
     from tfjit.passes.ir.run_spec import RunSpec
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
@@ -52,7 +53,11 @@ class PlanHost(KeyedSession, Protocol):
         """Raise CancelledError once the session is closed."""
 
     def build_partitions(
-        self, spec: RunSpec, quick: bool = False, fuses: bool = True
+        self,
+        spec: RunSpec,
+        quick: bool = False,
+        fuses: bool = True,
+        history: History | None = None,
     ) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes."""
 

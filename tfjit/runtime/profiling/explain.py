@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import importlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +14,11 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.kernels.executor.roofline import MachineLimits, machine_limits
 from tfjit.kernels.jit.store import store
-from tfjit.passes.ir.region_path import node_path
 from tfjit.passes.text.value_text import format_value
 from tfjit.runtime.lowering.lowered import Instruction
 from tfjit.runtime.profiling.dataflow_timing import dataflow_unmeasurable, measure_dataflow
+from tfjit.runtime.profiling.explain_details import details_text, remarks
+from tfjit.runtime.profiling.explain_summary import summary_text
 from tfjit.runtime.profiling.kernel_timing import (
     StepTimes,
     measure_variant,
@@ -112,7 +115,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Hold the whole report; `str()` is its text.
+    """Hold the whole report; `str()` is its summary, `details()` its text.
 
     nodes: in execution order. kernel_count: distinct compiled texts besides shared tile tables.
     output_bytes: fetched arrays that compiled code writes; constant_bytes: constants and packed
@@ -122,6 +125,7 @@ class Explanation:
     of each partition's device. writers: (module path, titles of the kernels that it generated).
     built_s: processor time of this graph's passes, builders and layouts. compiled_here: those of
     its kernels that this process had compiled, compile_s: the compiler's seconds for them.
+    plan, variant: those explained, for the page that shows them; None where nothing runs.
     """
 
     signature: str
@@ -144,6 +148,8 @@ class Explanation:
     built_s: float = 0.0
     compile_s: float = 0.0
     compiled_here: int = 0
+    plan: Plan | None = field(default=None, repr=False, compare=False)
+    variant: Variant | None = field(default=None, repr=False, compare=False)
 
     @property
     def peak_bytes(self) -> int:
@@ -175,7 +181,7 @@ class Explanation:
             ],
             "reasons": [
                 {"pass": where, "text": text, "nodes": names}
-                for where, text, names in _reasons(self.report)
+                for where, text, names in remarks(self.report)
             ],
             "nodes": nodes,
             "bundles": [list(names) for names in self.bundles],
@@ -202,139 +208,37 @@ class Explanation:
         """Return the nodes that NumPy serves in compiled plans."""
         return tuple(node for node in self.nodes if node.serving == "reference")
 
-    def _device_lines(self) -> list[str]:
+    @property
+    def devices_text(self) -> list[str]:
+        """Return a line for each partition: its device, nodes and backend."""
         counts = Counter(node.device for node in self.nodes)
         return [
             f"on {name}, {counts[name]} nodes by the {backend} backend"
             for name, backend in self.devices
         ]
 
+    def summary(self) -> str:
+        """Return a page on time, memory, and rewrites left undone."""
+        return summary_text(self)
+
+    def details(self) -> str:
+        """Return the whole report: each pass, node, group and remark."""
+        return details_text(self)
+
     def __str__(self) -> str:
-        lines = [
-            f"plan {self.signature}",
-            f"run by {self.executor}",
-            *self._device_lines(),
-            "",
-            self.report.format(messages=False),
-        ]
-        lines.append(f"{'node':<44} {'op':<24} {'served by':<12} {'us':>8} {'kB':>9}  kernel")
-        for node in self.nodes:
-            if node.serving == "constant":
-                continue
-            kernel = "; ".join(node.kernels) or node.reason
-            time = f"{node.predicted_us:8.1f}" if node.predicted_us else f"{'':8}"
-            size = f"{node.bytes_moved / 1000:9.1f}" if node.bytes_moved else f"{'':9}"
-            lines.append(
-                (
-                    f"{node.name[-44:]:<44} {node.op:<24} {node.serving:<12} {time} {size}  "
-                    f"{kernel}"
-                ).rstrip()
-            )
-        if self.measured is not None:
-            lines += ["", *_measured_lines(self.nodes, self.measured)]
-        elif self.unmeasured:
-            lines += ["", f"not measured: {self.unmeasured}"]
-        groups = [node for node in self.nodes if node.group]
-        if groups:
-            lines += ["", f"{len(groups)} fused groups and loops:"]
-            for node in groups:
-                lines += [f"{node.name}:", *("  " + line for line in node.group.splitlines())]
-        if self.writers:
-            lines += ["", "kernels by the module that generates them:"]
-            lines += [f"  {writer}: {', '.join(titles)}" for writer, titles in self.writers]
-        if self.bundles:
-            lines += ["", f"{len(self.bundles)} bundles, whose launches the threads share out:"]
-            lines += [
-                f"  {len(names)}: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"
-                for names in self.bundles
-            ]
-        for parts, divided in self.divisions:
-            lines += [
-                "",
-                f"rows divided into {parts} parts, one a thread from beginning to end:",
-                f"  {', '.join(divided)}",
-            ]
-        reasons = _reasons(self.report)
-        if reasons:
-            lines += ["", "remarks of the passes:"]
-            for where, text, names in reasons:
-                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                # a remark about the whole graph names no node
-                of = f"{', '.join(names[:3])}{more}: " if any(names) else ""
-                lines.append(f"  {where}: {of}{text}")
-        counts = Counter(node.serving for node in self.nodes)
-        lines += [
-            "",
-            "served: " + ", ".join(f"{count} {how}" for how, count in counts.most_common()),
-        ]
-        lines.append(
-            f"{self.kernel_count} compiled kernels, arena of {self.arena_bytes / 1000:.1f} kB; "
-            f"with outputs of {self.output_bytes / 1000:.1f} kB and constants of "
-            f"{self.constant_bytes / 1000:.1f} kB at most {self.peak_bytes / 1000:.1f} kB a run"
-        )
-        if self.calls is not None and self.calls.groups:
-            calls = self.calls
-            lines.append(
-                f"of {calls.groups} groups {calls.shared} share another's kernel; "
-                f"{calls.unfused} too small for a separate one run member by member"
-            )
-        lines.append(str(self.held))
-        lines.append(
-            f"this graph: built in {self.built_s:.2f} s; {self.compiled_here} of its kernels "
-            f"compiled in {self.compile_s:.2f} s of the compiler's time"
-        )
-        counters = store.snapshot()
-        lines.append(
-            f"this process: {counters.hits} kernels loaded from disk in "
-            f"{counters.load_ms / 1000:.2f} s, {counters.compiled} compiled in "
-            f"{counters.compile_ms / 1000:.2f} s of the compiler's time"
-        )
-        for name, why in self.refused:
-            lines.append(f"refused by the compiler: {name}: {why}")
-        return "\n".join(lines) + "\n"
+        return self.summary()
 
+    def _repr_html_(self) -> str:
+        """Return the page of the plan, for notebooks.
 
-def _measured_lines(nodes: Sequence[ExplainedNode], measured: Measured) -> list[str]:
-    """Return a table of the timed nodes, the longest first."""
-    timed = sorted(
-        (node for node in nodes if node.measured_us is not None),
-        key=lambda node: -(node.measured_us or 0.0),
-    )
-    total = sum(node.measured_us or 0.0 for node in timed)
-    lines = [
-        f"measured over {measured.runs} runs on {measured.threads} threads; {measured.limits}",
-        f"{'kernel of':<44} {'us':>9} {'predicted':>9} {'share':>6} {'chunks':>6} {'GB/s':>7} "
-        f"{'GF/s':>7} {'of limit':>9}",
-    ]
-    for node in timed:
-        us = max(node.measured_us or 0.0, 1e-3)
-        least, what = node.limit_us(measured.limits, measured.threads)
-        limit = f"{100 * least / us:3.0f}% {what}" if node.bytes_moved or node.flops else ""
-        predicted = f"{node.predicted_us:9.1f}" if node.predicted_us else f"{'':9}"
-        lines.append(
-            f"{node.name[-44:]:<44} {us:9.1f} {predicted} {100 * us / max(total, 1e-3):5.1f}% "
-            f"{node.chunks:6} "
-            f"{node.bytes_moved / us / 1e3:7.1f} {node.flops / us / 1e3:7.1f} {limit:>9}"
-        )
-    lines.append(
-        f"{'all kernels':<44} {total:9.1f} {sum(node.predicted_us for node in timed):9.1f}"
-    )
-    lines.append(f"{'a run of the step':<44} {measured.step_us:9.1f}")
-    return lines
-
-
-def _reasons(report: PipelineReport) -> list[tuple[str, str, list[str]]]:
-    """Return (pass, text, nodes it was said of), once for each text."""
-    from tfjit.passes.manager.pass_context import LOOP_PROGRAM
-
-    found: dict[tuple[str, str], list[str]] = {}
-    for entry in report.passes:
-        if LOOP_PROGRAM in entry.where:
-            continue  # a trial on a copy; the pass itself reports the outcome
-        region = "" if "/device:" in entry.where else entry.where
-        for node, text in entry.messages:
-            found.setdefault((entry.name, text), []).append(node_path(region, node))
-    return [(name, text, nodes) for (name, text), nodes in found.items()]
+        Once the session is closed, it is the summary.
+        """
+        page = importlib.import_module("tfjit.lab.page.view")  # of a layer above
+        try:
+            shown: str = page.page_of(self)._repr_html_()
+        except errors.CancelledError:
+            return f"<pre>{html.escape(self.summary())}</pre>"
+        return shown
 
 
 def explain_plan(
@@ -550,6 +454,8 @@ def _explain(plan: Plan, variant: Variant, times: StepTimes | None, unmeasured: 
         variant.built_ms / 1000,
         sum(compile_ms) / 1000,
         len(compile_ms),
+        plan,
+        variant,
     )
 
 

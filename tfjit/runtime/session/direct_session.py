@@ -52,6 +52,7 @@ from tfjit.runtime.step.step import StepEnvironment
 from tfjit.runtime.stored_plans import plan_warm_start
 
 if TYPE_CHECKING:
+    from tfjit.passes.history.history import History
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.pipeline import Partition, PassOptions, Pipeline, PipelineReport, RunSpec
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
@@ -338,11 +339,16 @@ class DirectSession(SessionInterface):
         self._pass_options = replace(self.pass_options(), **changes)
 
     def build_partitions(
-        self, spec: RunSpec, quick: bool = False, fuses: bool = True
+        self,
+        spec: RunSpec,
+        quick: bool = False,
+        fuses: bool = True,
+        history: History | None = None,
     ) -> tuple[list[Partition], PipelineReport]:
         """Run the passes for one signature and feed shapes.
 
         quick: only passes that make the graph runnable. fuses: run the passes over partitions too.
+        history: filled with the passes and their rewrites.
         """
         from tfjit.passes.partitioning.place import raise_unplaced
         from tfjit.passes.pipeline import build
@@ -352,6 +358,8 @@ class DirectSession(SessionInterface):
             options = replace(options, section="quick")
         if quick or not fuses:
             options = replace(options, over_partitions=False)
+        if history is not None:
+            options = replace(options, history=history)
         with self.graph_lock:
             graph = self.graph
             if graph is None:
