@@ -17,9 +17,7 @@ from tfjit.passes.history.text import neighbourhood
 from tfjit.passes.manager.event_budget import EventBudget
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import Session
-    from tfjit.passes.manager.pass_context import Pass
-    from tfjit.passes.manager.pass_manager import PipelineItem
+    from tfjit.client.session.session import Passes, Session
 
 Against = Literal["unoptimised", "tensorflow"]
 _EXCLUDED_WAY: Final = "generic"  # its passes run for several sizes, behind the runs
@@ -35,7 +33,7 @@ def bisect(
     against: Against | Sequence[Any] = "unoptimised",
     tolerance: float = TOLERANCE,
     slower_than: float | None = None,
-    passes: Sequence[PipelineItem | Pass | str] | None = None,
+    passes: Passes = None,
 ) -> Bisection:
     """Return the first rewrite with which the values of a run are wrong, or its time is long.
 
@@ -70,12 +68,12 @@ class _Bisector:
         against: Against | Sequence[Any],
         tolerance: float,
         slower_than: float | None,
-        passes: Sequence[PipelineItem | Pass | str] | None,
+        passes: Passes,
     ) -> None:
         self.subject, self.fetches, self.feeds = subject, list(fetches), dict(feeds or {})
         self.first, self.tolerance, self.slower_than = list(first), tolerance, slower_than
         self.against = against
-        self.passes = None if passes is None else tuple(passes)
+        self.passes = passes
         self.used = 0
         self.expected: Sequence[Any] = ()
         self._kept = contextlib.ExitStack()

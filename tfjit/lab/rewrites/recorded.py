@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tfjit.client.session.feeds import feed_slot, placeholders_behind
@@ -13,29 +13,25 @@ from tfjit.passes.history.history import History
 from tfjit.passes.ir.run_spec import RunSpec
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import Session
+    from tfjit.client.session.session import Passes, Session
     from tfjit.framework.graphs.typing import Fetches
-    from tfjit.passes.manager.pass_context import Pass
-    from tfjit.passes.manager.pass_manager import PipelineItem
 
 
 def history(
     subject: object,
     fetches: Fetches,
     feeds: Mapping[object, object] | None = None,
-    passes: Sequence[PipelineItem | Pass | str] | None = None,
+    passes: Passes = None,
 ) -> History:
     """Return the history of the plan of one run; nothing is run.
 
     subject: a graph, a GraphDef, a model or its path. fetches: as `Session.run` has them. feeds:
     tensor or name -> a shape or a value, as `Session.explain` has them; a placeholder not named has
-    its own shape, with 1 for unknown sizes. passes: over the whole graph, in place of the standard
-    ones. Raises what `Session.run` raises before a step, and ValueError where nothing is computed.
+    its own shape, with 1 for unknown sizes. passes: as `Session` takes
+    them. Raises what `Session.run` raises before a step, and ValueError where nothing is computed.
     """
     found = History()
-    with opened(
-        subject, history=found, passes=None if passes is None else tuple(passes)
-    ) as session:
+    with opened(subject, passes=passes, history=found) as session:
         _plan(session, fetches, feeds)
     return found
 

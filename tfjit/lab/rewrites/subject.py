@@ -16,21 +16,23 @@ from tfjit.framework.graphs.graph import Graph
 from tfjit.runtime.factory import SessionOptions
 
 if TYPE_CHECKING:
-    pass
+    from tfjit.client.session.session import Passes
 
 _UNSET: Final = ("TFJIT_EVENT_LIMIT", "TFJIT_EVENT_LOG")
-Passes = "Sequence[PipelineItem | Pass | str]"
 
 
 @contextlib.contextmanager
 def opened(
-    subject: object, settings: Mapping[str, str] | None = None, **options: Any
+    subject: object,
+    settings: Mapping[str, str] | None = None,
+    passes: Passes = None,
+    **options: Any,
 ) -> Iterator[Session]:
     """Open a session whose plans no other session shares.
 
     subject: a graph, a message, a `ModelFile` or a path; a SavedModel comes with its variables and
-    tables. settings: TFJIT_* variables of the session beside those of the process. options: of its
-    passes, as `PassOptions` has them.
+    tables. settings: TFJIT_* variables of the session beside those of the process. passes: as
+    `Session` takes them. options: of its passes, as `PassOptions` has them.
     """
     variables = {name: text for name, text in os.environ.items() if name not in _UNSET}
     variables["TFJIT_STORED_PLANS"] = "0"
@@ -40,13 +42,13 @@ def opened(
         subject = read_model(subject)
     is_file = isinstance(subject, ModelFile)
     if isinstance(subject, ModelFile) and subject.kind == "SavedModel":
-        with Graph().as_default(), Session(options=surroundings) as session:
+        with Graph().as_default(), Session(options=surroundings, passes=passes) as session:
             _set_options(session, options)
             saved_model.load(session, subject.tags, subject.path.parent)
             yield session
         return
     graph = subject.message if is_file and isinstance(subject, ModelFile) else subject
-    with Session(graph=graph, options=surroundings) as session:
+    with Session(graph=graph, options=surroundings, passes=passes) as session:
         _set_options(session, options)
         yield session
 
