@@ -68,8 +68,8 @@ class Pipeline:
         """Return the pipeline of a text: "default without cse, fuse", or sections.
 
         The short form begins with "default" or a registered name. Then follow, in any number and
-        order: `without A, B`; `only A, B`; `with P before A`, `with P after A`, `with P instead of
-        A`; `then P`, at the end of the graph's passes; `repeat A, B up to N times`. The long form
+        order: `without A, B`; `only A, B`; `with P before A`, `with P after A`, where `in SECTION`
+        may follow; `with P instead of A`; `then P`, at the end of the graph's passes; `repeat A, B up to N times`. The long form
         is that of `to_text`, with a short form as its first line where the sections that it lacks
         are not the default's. Raises InvalidArgumentError with the line at fault.
         """
