@@ -70,9 +70,7 @@ def plant(patch: pytest.MonkeyPatch, name: str, rewrite: Rewrite) -> Planted:
         if info.when is None or info.when(graph):
             right(graph, ctx)
         results = [
-            n
-            for n in graph.op_nodes()
-            if n.op == "_Retval" and n.input_dtypes[0].name == "float32"
+            n for n in graph.op_nodes() if n.op == "_Retval" and n.input_dtypes[0].name == "float32"
         ]
         if ctx.where or not results or not ctx.may_rewrite():
             return

@@ -38,9 +38,7 @@ def test_the_answer_as_text_and_html() -> None:
     )
     answer = Bisection(culprit, 9, (Trial(None, False, "y:0 is 1, not 2"),), note="bad: y:0 is 1")
     text = str(answer)
-    assert text.splitlines()[0] == (
-        "pass simplify (identity) in while/body, rewrite 3: x dropped"
-    )
+    assert text.splitlines()[0] == ("pass simplify (identity) in while/body, rewrite 3: x dropped")
     assert "before:\n  x = <A>()" in text and "9 rewrites, 1 runs" in text
     assert "x = &lt;A&gt;()" in answer._repr_html_()
     assert str(answer.trials[0]) == "all rewrites: bad, y:0 is 1, not 2"

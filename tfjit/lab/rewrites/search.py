@@ -21,7 +21,9 @@ class Trial:
 
     def __str__(self) -> str:
         limit = "all rewrites" if self.limit is None else f"{self.limit} rewrites"
-        return f"{limit}: {'good' if self.good else 'bad'}{f', {self.detail}' if self.detail else ''}"
+        return (
+            f"{limit}: {'good' if self.good else 'bad'}{f', {self.detail}' if self.detail else ''}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,11 @@ class Bisection:
         found = self.culprit
         graphs = ""
         if found is not None:
-            cells = "".join(f"<td><pre>{html.escape(t)}</pre></td>" for t in (found.before, found.after))
-            title = html.escape(str(found).splitlines()[0])
-            graphs = (
-                f"<p>{title}</p><table><tr><th>before</th><th>after</th></tr><tr>{cells}</tr></table>"
+            cells = "".join(
+                f"<td><pre>{html.escape(t)}</pre></td>" for t in (found.before, found.after)
             )
+            title = html.escape(str(found).splitlines()[0])
+            graphs = f"<p>{title}</p><table><tr><th>before</th><th>after</th></tr><tr>{cells}</tr></table>"
         return (
             f"{graphs}<p>{html.escape(self.note)}</p><details><summary>{len(self.trials)} runs"
             f"</summary><table><tr><th>limit</th><th>result</th><th></th></tr>{rows}</table>"
@@ -144,9 +146,7 @@ class Search:
         self.trials.append(trial)
         return trial
 
-    def exceptions(
-        self, found: int, rewrites: int, further: int = FURTHER
-    ) -> tuple[Trial, ...]:
+    def exceptions(self, found: int, rewrites: int, further: int = FURTHER) -> tuple[Trial, ...]:
         """Return tried limits that disagree with the found one.
 
         further: limits to try on each side of it first.

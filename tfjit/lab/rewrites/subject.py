@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +16,7 @@ from tfjit.framework.graphs.graph import Graph
 from tfjit.runtime.factory import SessionOptions
 
 if TYPE_CHECKING:
-    from tfjit.passes.manager.pass_context import Pass
-    from tfjit.passes.manager.pass_manager import PipelineItem
+    pass
 
 _UNSET: Final = ("TFJIT_EVENT_LIMIT", "TFJIT_EVENT_LOG")
 Passes = "Sequence[PipelineItem | Pass | str]"
