@@ -25,6 +25,9 @@ from tfjit.arguments import (
     shapes_of,
     tensor_name,
 )
+from tfjit.bisect_command import TEXT as BISECT
+from tfjit.bisect_command import add_arguments as add_bisect_arguments
+from tfjit.bisect_command import split_arguments
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
 
@@ -43,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given and (given[0] == "-m" or given[0].endswith(".py")):
         return _run_program(given)
     parser = _parser()
-    args = parser.parse_args(given)
+    given, behind = split_arguments(given)
+    args = parser.parse_args(given, argparse.Namespace(arguments=behind))
     try:
         code: int = args.command(args)
         sys.stdout.flush()
@@ -195,9 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("model", metavar="MODEL", help=model)
 
-    from tfjit import bisect_command
-
-    bisect_command.add_arguments(command("bisect", _bisect, bisect_command.TEXT))
+    add_bisect_arguments(command("bisect", _bisect, BISECT))
 
     pack = command(
         "pack",

@@ -22,7 +22,7 @@ from tfjit.passes.manager.raised_at import raised_at
 from tfjit.passes.manager.steps import Fixpoint, Item, Step, flat
 
 if TYPE_CHECKING:
-    from tfjit.passes.history.history import Event
+    from tfjit.passes.history.events import Event
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.manager.pass_context import PassContext
     from tfjit.passes.manager.pipeline_spec import Pipeline
