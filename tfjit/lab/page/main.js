@@ -83,7 +83,7 @@ class Page {
     const time = kernel && kernel.time ? ` · ${micro(kernel.time)}` : "";
     const lines = [group ? `${group.kind} group${time}` : node.op + time];
     if (group) lines.push(group.ops.join(" · "));
-    const style = { lines, mark: this.history.marks.get(node.id) };
+    const style = { lines, mark: this.history.marks.get(node.id), group: this.groupOf.get(node.id) };
     if (this.mode === "time") {
       style.colour = time ? this.drawing.kinds[4] : "";
       style.tint = time ? 0.06 + (0.6 * kernel.time) / this.longest : 0;
@@ -259,6 +259,7 @@ class Page {
       if (item) this.drawing.centre(item, Math.max(this.drawing.scale, 0.8));
     }
     this.drawing.selected = id === null ? null : this.items.get(id) || null;
+    this.drawing.group = id === null ? undefined : this.groupOf.get(id);
     if (id !== null) {
       this.showNode();
       this.showTab("node");
@@ -272,6 +273,7 @@ class Page {
 
   selectScope(item) {
     this.drawing.selected = item;
+    this.drawing.group = undefined;
     this.selectedId = null;
     const box = part("div");
     box.append(part("h2", item.path), part("span", `${item.leaves} nodes${item.us ? `, ${micro(item.us)}` : ""}`, "soft"));
