@@ -132,7 +132,7 @@ def test_hostile_texts_are_texts(tmp_path: Path) -> None:
     )
     assert found["hacked"] == "undefined" and found["images"] == 0
     assert found["title"] == attack and found["found"] == 1 and found["node"] == 2
-    assert found["scripts"] == 3 + len(SCRIPTS)  # data, the watch and the probe
+    assert found["scripts"] == 3 + len(SCRIPTS)
 
 
 def test_ten_thousand_nodes_open_and_stay_smooth(tmp_path: Path) -> None:
