@@ -26,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL|SCRIPT.py",
         help="a GraphDef or MetaGraphDef file, or the folder of a SavedModel; or a script",
     )
-    parser.add_argument(
-        "arguments", metavar="ARGS", nargs="*", help="of the script, behind a --"
-    )
+    parser.add_argument("arguments", metavar="ARGS", nargs="*", help="of the script, behind a --")
 
     def several(option: str, metavar: str, text: str) -> None:
         parser.add_argument(

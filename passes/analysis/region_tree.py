@@ -77,7 +77,7 @@ def _open_children(scope: Scope) -> None:
             inputs = graph.inputs(node.name)[0 if node.has_trait(WHILE) else 1 :]
             part = branch_part(number, is_if=False) if key == "branches" else key
             ctx = scope.ctx.child(node.name, part)
-            ctx.watch(body)
+            ctx.watch(body, is_scope=True)
             given: dict[str, ArgumentInfo] = {}
             for k, arg in indexed(body, "_Arg").items():
                 src, output = inputs[k]

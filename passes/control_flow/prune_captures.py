@@ -158,8 +158,7 @@ def _branches(graph: DataflowGraph, node: Node) -> str:
         return ""
     types = tuple(node.attrs["Tin"][i] for i in kept)
     made = [
-        _narrowed(graph, function, kept, types, constants, same, outputs)
-        for function in functions
+        _narrowed(graph, function, kept, types, constants, same, outputs) for function in functions
     ]
     attrs = dict(node.attrs)
     attrs.update(

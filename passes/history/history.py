@@ -4,144 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tfjit.passes.history.recording import Changed, GraphRecord, NodeState
+from tfjit.passes.history.events import REWRITE, Event
+from tfjit.passes.history.plan_recorder import PlanRecorder
+from tfjit.passes.history.recording import GraphRecord, NodeState
 
 if TYPE_CHECKING:
     from tfjit.passes.history.export import ExportedGraph
     from tfjit.passes.history.trace import Trace
-    from tfjit.passes.ir.dataflow_graph import DataflowGraph
-
-PASS = "pass"
-"""`Event.kind` of the end of a pass."""
-REWRITE = "rewrite"
-"""`Event.kind` of one rewrite."""
-
-
-@dataclass(slots=True)
-class Event:
-    """One rewrite, or the end of one run of a pass with the changes that it gave no reason for.
-
-    number: in the history, from 1. count: of an optional rewrite, as `PassOptions.event_limit`
-    counts; None for others. pass_name, rule: the pass, and its part. where: the path of the region,
-    or the partition's device, "" for the whole graph. node: the rewritten node, "" for many.
-    nodes_before, nodes_after: the numbers of nodes of the changed graphs. depth: the number of
-    enclosing passes. changes: of each changed graph.
-    """
-
-    number: int
-    plan: int
-    kind: str
-    pass_name: str
-    where: str
-    rule: str
-    node: str
-    reason: str
-    count: int | None = None
-    depth: int = 0
-    nodes_before: int = 0
-    nodes_after: int = 0
-    changes: list[tuple[GraphRecord, Changed]] = field(default_factory=list, repr=False)
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Return the names of the changed nodes."""
-        return tuple(dict.fromkeys(name for _, changed in self.changes for name in changed))
-
-    def __str__(self) -> str:
-        title = f"{self.pass_name}{f' ({self.rule})' if self.rule else ''}"
-        place = self.where.rpartition("/device:")[2]
-        at = f" in {place}" if place else ""
-        sizes = f"{self.nodes_before} -> {self.nodes_after} nodes"
-        text = f"{self.number}: {title}{at}: "
-        if self.kind == PASS:
-            return f"{text}end, {sizes if self.changes else 'no further change'}"
-        return f"{text}{self.node + ' ' if self.node else ''}{self.reason}, {sizes}"
-
-
-class PlanRecorder:
-    """Writes the events of one plan into a history."""
-
-    def __init__(self, history: History, plan: int) -> None:
-        self._history, self._plan = history, plan
-        self._live: list[GraphRecord] = []
-        self._records: dict[int, GraphRecord] = {}  # by the id of the graph
-        self._depth = 0
-
-    def watch(self, graph: DataflowGraph, region: str, purpose: str, device: str = "") -> None:
-        """Record the changes of a graph from now on."""
-        if id(graph) in self._records:
-            return
-        born = len(self._history.events) + 1
-        record = GraphRecord(graph, self._plan, born, region, purpose, device)
-        self._live.append(record)
-        self._records[id(graph)] = record
-        self._history.graphs.append(record)
-
-    def enter(self, graph: DataflowGraph, region: str, purpose: str, device: str) -> None:
-        """Record that a pass begins."""
-        self.watch(graph, region, purpose, device)
-        self._depth += 1
-
-    def leave(self, name: str, graph: DataflowGraph, where: str) -> None:
-        """Record the end of a pass, with the changes since its last rewrite."""
-        self._records[id(graph)].compare()
-        self._depth -= 1
-        event = self._made(PASS, name, where, "", "", "")
-        self._fill(event)
-        if self._depth == 0:
-            for record in [record for record in self._live if record.region]:
-                record.close()
-            self._live = [record for record in self._live if not record.region]
-            self._records = {id(record._graph): record for record in self._live}
-
-    def add(
-        self, name: str, where: str, node: str, reason: str, rule: str, count: int | None
-    ) -> Event:
-        """Record a rewrite, with the changes since the last event."""
-        event = self._made(REWRITE, name, where, rule, node, reason)
-        event.count = count
-        self._fill(event)
-        return event
-
-    def finish(self, event: Event, reason: str) -> Event:
-        """Record the changes of a rewrite that other passes ran for; return the event."""
-        event.reason = reason
-        self._fill(event)
-        return event
-
-    def text_of(self, event: Event) -> str:
-        """Return what an event changed, as text."""
-        return self._history.diff(event.number)
-
-    def close(self) -> None:
-        """Stop the recording of this plan."""
-        for record in self._live:
-            record.close()
-        self._live, self._records = [], {}
-
-    def _made(
-        self, kind: str, name: str, where: str, rule: str, node: str, reason: str
-    ) -> Event:
-        with self._history.lock:
-            events = self._history.events
-            event = Event(
-                len(events) + 1, self._plan, kind, name, where, rule, node, reason
-            )
-            event.depth = self._depth
-            events.append(event)
-        return event
-
-    def _fill(self, event: Event) -> None:
-        touched = [record for record in self._live if record.is_touched]
-        for record in touched:
-            event.nodes_before += record.count
-            changed = record.take(event.number)
-            event.nodes_after += record.count
-            if changed:
-                event.changes.append((record, changed))
 
 
 @dataclass(frozen=True)
@@ -322,4 +194,4 @@ class History:
             )
 
 
-__all__ = ["PASS", "REWRITE", "Event", "History", "Moment", "PlanRecorder"]
+__all__ = ["History", "Moment"]

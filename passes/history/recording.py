@@ -5,7 +5,7 @@ A graph under record changes its class, so that other graphs cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
@@ -120,15 +120,24 @@ class GraphRecord:
 
     region: the path of the region that the graph is, "" for a plan's own. purpose: the pass that
     made the copy of the region. device: of the partition that the graph is. plan: the number of
-    the plan. born: the number of the first event after the graph was made.
+    the plan. born: the number of the first event after the graph was made. is_scope: a body that is
+    rewritten together with the graph around it.
     """
 
     def __init__(
-        self, graph: DataflowGraph, plan: int, born: int, region: str, purpose: str, device: str
+        self,
+        graph: DataflowGraph,
+        plan: int,
+        born: int,
+        region: str,
+        purpose: str,
+        device: str,
+        is_scope: bool,
     ) -> None:
-        self.plan, self.born = plan, born
+        library = graph.functions
+        self.plan, self.born, self.is_scope = plan, born, is_scope
         self.region, self.purpose, self.device = region, purpose, device
-        self.functions: FunctionLibrary = graph.functions
+        self.get_functions: Callable[[], FunctionLibrary] = lambda: library
         self.start: dict[str, NodeState] = {
             name: state_of(graph, name) for name in graph._node if name not in _ENDS
         }
@@ -143,6 +152,11 @@ class GraphRecord:
     def count(self) -> int:
         """Return the number of nodes at the last event."""
         return len(self._now)
+
+    @property
+    def functions(self) -> FunctionLibrary:
+        """Return the functions that nodes of the graph may name."""
+        return self.get_functions()
 
     @property
     def is_touched(self) -> bool:
@@ -203,6 +217,27 @@ class GraphRecord:
         return found
 
 
+def insert_state(graph: DataflowGraph, state: NodeState) -> None:
+    """Insert a node in a state, without edges."""
+    inputs, outputs = signature(state.op, state.op_def, state.attrs, state.name)
+    graph._insert(
+        Node(
+            graph,
+            state.name,
+            state.id,
+            state.op,
+            dict(state.attrs),
+            state.op_def,
+            inputs,
+            outputs,
+            state.device,
+            state.assigned_device,
+            state.origin,
+            state.output_shapes,
+        )
+    )
+
+
 def rebuilt(
     states: States, names: Iterable[str] | None = None, functions: FunctionLibrary | None = None
 ) -> DataflowGraph:
@@ -221,23 +256,7 @@ def rebuilt(
     }
     highest = 1
     for state in sorted((states[n] for n in chosen | (sources & set(states))), key=lambda s: s.id):
-        inputs, outputs = signature(state.op, state.op_def, state.attrs, state.name)
-        graph._insert(
-            Node(
-                graph,
-                state.name,
-                state.id,
-                state.op,
-                dict(state.attrs),
-                state.op_def,
-                inputs,
-                outputs,
-                state.device,
-                state.assigned_device,
-                state.origin,
-                state.output_shapes,
-            )
-        )
+        insert_state(graph, state)
         highest = max(highest, state.id)
     for missing in sorted(sources - set(states)):
         highest += 1
@@ -263,6 +282,7 @@ __all__ = [
     "NodeState",
     "RecordingGraph",
     "States",
+    "insert_state",
     "is_same",
     "rebuilt",
     "state_of",

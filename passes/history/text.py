@@ -10,7 +10,8 @@ from tfjit.passes.history.recording import Changed, GraphRecord, States, rebuilt
 from tfjit.passes.text.text_format import format_node, print_graph
 
 if TYPE_CHECKING:
-    from tfjit.passes.history.history import Event, History
+    from tfjit.passes.history.events import Event
+    from tfjit.passes.history.history import History
 
 _MAX_SHOWN: Final = 16
 """Nodes of which the readers are shown too."""
@@ -135,4 +136,12 @@ def _row(history: History, event: Event) -> str:
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-__all__ = ["changed_lines", "graph_text", "history_html", "neighbourhood", "net_changes", "pass_diff", "range_diff"]
+__all__ = [
+    "changed_lines",
+    "graph_text",
+    "history_html",
+    "neighbourhood",
+    "net_changes",
+    "pass_diff",
+    "range_diff",
+]

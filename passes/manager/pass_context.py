@@ -13,7 +13,8 @@ from tfjit.passes.ir.run_spec import RunSpec
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
-    from tfjit.passes.history.history import Event, History
+    from tfjit.passes.history.events import Event
+    from tfjit.passes.history.history import History
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.manager.event_budget import EventBudget
     from tfjit.passes.manager.pass_manager import PassManager, PipelineItem
@@ -240,14 +241,15 @@ class PassContext:
         if manager is not None and manager.records:
             manager.record(self, name, reason, rule, begun)
 
-    def watch(self, graph: DataflowGraph) -> None:
+    def watch(self, graph: DataflowGraph, is_scope: bool = False) -> None:
         """Record the changes of a copied body, where a history is recorded.
 
-        The context is that of the body.
+        The context is that of the body. is_scope: the body is rewritten together with the graph
+        around it.
         """
         manager = self._manager
         if manager is not None and manager.history is not None:
-            manager.history.watch(graph, self.where, self.purpose)
+            manager.history.watch(graph, self.where, self.purpose, is_scope=is_scope)
 
     # ---- running passes
 

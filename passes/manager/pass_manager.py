@@ -20,7 +20,7 @@ from tfjit.passes.manager.event_budget import EventBudget, process_budget
 from tfjit.passes.manager.pass_registry import PASSES, SHAPES, PassInfo
 
 if TYPE_CHECKING:
-    from tfjit.passes.history.history import Event
+    from tfjit.passes.history.events import Event
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.manager.pass_context import Pass, PassContext
 

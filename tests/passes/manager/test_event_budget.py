@@ -43,9 +43,7 @@ def loops() -> tuple[tf.Graph, list[str]]:
     """Return a v1 loop with a gradient."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [3, 2], name="x")
-        _, last = tf.while_loop(
-            lambda i, h: i < 3, lambda i, h: (i + 1, tf.tanh(h) * x), [0, x]
-        )
+        _, last = tf.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, tf.tanh(h) * x), [0, x])
         (grad,) = tf.gradients(last, [x])
         return graph, [last.name, grad.name]
 

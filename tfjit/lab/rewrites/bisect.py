@@ -12,7 +12,8 @@ from tfjit.lab.rewrites.judges import TOLERANCE, difference, slowdown
 from tfjit.lab.rewrites.search import Bisection, Culprit, Search
 from tfjit.lab.rewrites.subject import opened
 from tfjit.lab.rewrites.tensorflow_run import tensorflow_values
-from tfjit.passes.history.history import Event, History
+from tfjit.passes.history.events import Event
+from tfjit.passes.history.history import History
 from tfjit.passes.history.text import neighbourhood
 from tfjit.passes.manager.event_budget import EventBudget
 
