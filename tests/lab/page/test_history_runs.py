@@ -67,6 +67,20 @@ def test_bodies_of_loops_are_regions(data_dir: Path) -> None:
     assert inputs <= set(state)
 
 
+def test_partitions_of_several_devices() -> None:
+    config = tfjit.ConfigProto(device_count={"CPU": 2})
+    with tfjit.Graph().as_default(), tfjit.Session(config=config) as session:
+        x = tfjit.placeholder(tfjit.float32, [3, 4], name="x")
+        with tfjit.device("/cpu:1"):
+            y = tfjit.exp(x, name="far") * 2.0
+        z = tfjit.negative(y, name="near")
+        story, _ = told(session, z, {})
+    assert replayed(story.runs) == {record.name: record for record in story.final}
+    assert {"_Send", "_Recv"} <= {record.op for record in story.final}
+    reasons = [frame.reason for run in story.runs for frame in run.frames]
+    assert reasons.count("the graph is divided among devices") == 1
+
+
 @pytest.mark.parametrize("fetches", [["x:0"], []])
 def test_a_run_of_nothing_has_a_page(fetches: list[str]) -> None:
     with tfjit.Graph().as_default(), tfjit.Session() as session:

@@ -44,6 +44,10 @@ def test_the_page_shows_what_the_plan_has(shown: View, tmp_path: Path) -> None:
           states: page.history.passes.map((pass) => { page.history.goToPass(pass.index);
             return page.history.state.size; }),
           node: document.getElementById("node").textContent,
+          points: (page.showTab("roofline"), document.querySelectorAll("#roofline circle").length),
+          rows: (page.showTab("kernels"), document.querySelectorAll("#kernels tbody tr").length),
+          legends: ["time", "served", "group"].map((mode) => { page.styles.mode = mode; page.restyle();
+            page.drawing.draw(); return document.getElementById("legend").textContent; }),
           drawn: Number(document.documentElement.dataset.drawnMs) };
         """,
         tmp_path,
@@ -62,6 +66,9 @@ def test_the_page_shows_what_the_plan_has(shown: View, tmp_path: Path) -> None:
     assert any(name == "fuse" and counts["removed"] for name, counts in found["passes"])
     assert "Generated source" in found["node"] and "def " in found["node"]
     assert "History" in found["node"]
+    assert found["points"] >= 1 and found["rows"] >= 2
+    time, served, group = found["legends"]
+    assert "darker" in time and "native" in served and "matmul group" in group
 
 
 def test_keys_search_and_step(shown: View, tmp_path: Path) -> None:
@@ -132,7 +139,7 @@ def test_hostile_texts_are_texts(tmp_path: Path) -> None:
     )
     assert found["hacked"] == "undefined" and found["images"] == 0
     assert found["title"] == attack and found["found"] == 1 and found["node"] == 2
-    assert found["scripts"] == 3 + len(SCRIPTS)  # data, the watch and the probe
+    assert found["scripts"] == 3 + len(SCRIPTS)
 
 
 def test_ten_thousand_nodes_open_and_stay_smooth(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ class Drawing {
     this.x = this.y = 0; // the window's corner in the graph
     this.root = null;
     this.selected = null;
+    this.group = undefined; // of the selected node
     this.edges = new Map(); // item -> its edges, for the selected one
     this.widths = new Map();
     this.colours = {};
@@ -273,8 +274,9 @@ class Drawing {
     if (style.mark === "removed") pen.setLineDash([5, 4]);
     pen.stroke();
     pen.setLineDash([]);
-    if (item === this.selected) {
-      pen.lineWidth = 2;
+    // the selected node, and thinner the others of its fused group
+    if (item === this.selected || (item.node && this.group !== undefined && style.group === this.group)) {
+      pen.lineWidth = item === this.selected ? 2.5 : 1;
       pen.strokeStyle = this.colours.accent;
       pen.beginPath();
       pen.roundRect(item.left - 4, item.top - 4, item.w + 8, item.h + 8, radius + 4);

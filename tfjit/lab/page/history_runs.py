@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.lab.page.frames import Frame, NodeRecord, PassRun, frame_between, record_of
-from tfjit.passes.history.history import PASS
+from tfjit.passes.history.events import PASS
 from tfjit.passes.ir.region_path import node_path
 from tfjit.passes.manager.pass_context import LOOP_PROGRAM
 
 if TYPE_CHECKING:
-    from tfjit.passes.history.history import Event, History
+    from tfjit.passes.history.events import Event
+    from tfjit.passes.history.history import History
     from tfjit.passes.history.recording import GraphRecord, NodeState
     from tfjit.passes.manager.pass_manager import PassReport
     from tfjit.passes.pipeline import PipelineReport

@@ -14,9 +14,13 @@ SCRIPTS: Final = (
     "history.js",
     "scopes.js",
     "layout.js",
+    "kernels.js",
+    "styles.js",
     "drawing.js",
     "roofline.js",
     "panels.js",
+    "page.js",
+    "controls.js",
     "main.js",
 )
 """The scripts in the order in which the browser reads them."""

@@ -8,29 +8,6 @@ function part(tag, text, name) {
   return made;
 }
 
-/* How many of the names end with the same parts. */
-function countTails(names) {
-  const tails = new Map();
-  for (const name of names) {
-    const parts = name.split("/");
-    for (let k = 2; k < parts.length; k++) {
-      const tail = parts.slice(-k).join("/");
-      tails.set(tail, (tails.get(tail) || 0) + 1);
-    }
-  }
-  return tails;
-}
-
-/* The end of a name, of as many parts as tell it from the others, two at least. */
-function tailOf(name, tails) {
-  const parts = name.split("/");
-  for (let k = 2; k < parts.length; k++) {
-    const tail = parts.slice(-k).join("/");
-    if (tails.get(tail) === 1) return tail;
-  }
-  return name;
-}
-
 function counted(counts) {
   const span = part("span", "", "counts");
   for (const [sign, key] of [["+", "added"], ["−", "removed"], ["~", "changed"]]) {
@@ -108,7 +85,7 @@ function nodePanel(page, id) {
   const box = part("div");
   const { history, kernels, data } = page;
   const node = history.state.get(id) || history.previous.get(id) || page.anyNode(id);
-  const kernel = kernels.get(id);
+  const kernel = kernels.byId.get(id);
   box.append(part("h2", history.names[id]));
   if (node) box.append(part("span", node.op, "op"));
   const mark = history.marks.get(id);
@@ -117,7 +94,7 @@ function nodePanel(page, id) {
   const remarks = history.passes.flatMap((pass) => pass.remarks
     .filter(([of]) => of === id).map(([, text]) => [pass, data.texts[text]]));
   if (kernel) kernelPart(page, box, kernel);
-  const group = page.groupOf.get(id);
+  const group = kernels.groupOf.get(id);
   if (group !== undefined && group !== id) {
     box.append(part("h3", "Ends in"), list([link(page, group)]));
   }
@@ -216,7 +193,7 @@ function linkList(page, box, title, ids) {
 /* The kernels by time, or by the column that was clicked. */
 function kernelPanel(page, order) {
   const box = part("div");
-  const rows = [...page.kernels.values()].filter((kernel) => kernel.time || kernel.how === "native" || kernel.how === "reference");
+  const rows = [...page.kernels.byId.values()].filter((kernel) => kernel.time || kernel.how === "native" || kernel.how === "reference");
   const columns = [
     ["node", (k) => k.name, (a, b) => a.name.localeCompare(b.name)],
     ["predicted", (k) => (k.us ? micro(k.us) : ""), (a, b) => b.us - a.us],
@@ -239,12 +216,12 @@ function kernelPanel(page, order) {
   for (const kernel of rows.slice(0, 400)) {
     const row = part("tr");
     for (const [name, text] of columns) {
-      const cell = part("td", name === "node" ? page.tail(kernel) : text(kernel));
+      const cell = part("td", name === "node" ? page.kernels.tail(kernel) : text(kernel));
       if (name === "node") {
         cell.title = `${kernel.name} (${kernel.op})`;
         const bar = part("i", "", "bar");
         bar.style.width = `${(100 * kernel.time) / (longest || 1)}%`;
-        bar.style.background = page.colourOf(kernel.id) || "";
+        bar.style.background = page.styles.colourOf(kernel.id) || "";
         cell.append(bar);
       }
       row.append(cell);
@@ -265,8 +242,8 @@ function rooflinePanel(page) {
     box.append(part("p", "The machine's limits are not known.", "soft"));
     return box;
   }
-  box.append(rooflineSvg([...page.kernels.values()], limits, threads,
-    (kernel) => page.colourOf(kernel.id) || page.drawing.colours.accent, (id) => page.select(id, true)));
+  box.append(rooflineSvg([...page.kernels.byId.values()], limits, threads,
+    (kernel) => page.styles.colourOf(kernel.id) || page.drawing.colours.accent, (id) => page.select(id, true)));
   const rates = limits.copy.map(([size, rate], k) => k < limits.copy.length - 1
     ? `${rate.toFixed(0)} GB/s up to ${short(size, "B")}` : `${rate.toFixed(0)} GB/s beyond`);
   box.append(part("p", `One thread copies ${rates.join(", ")}; its multiply-adds reach ` +
