@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,9 +17,8 @@ from tfjit.lab.page.page_data import page_data
 from tfjit.lab.rewrites.subject import opened
 
 if TYPE_CHECKING:
+    from tfjit.client.session.session import Passes
     from tfjit.framework.graphs.typing import FeedDict, Fetches
-    from tfjit.passes.manager.pass_context import Pass
-    from tfjit.passes.manager.pass_manager import PipelineItem
     from tfjit.runtime.profiling.explain import Explanation
 
 _FRAME_PIXELS: Final = 720  # height in a notebook
@@ -59,14 +58,14 @@ def view(
     *,
     feed_dict: FeedDict | None = None,
     measure: bool = False,
-    passes: Sequence[PipelineItem | Pass | str] | None = None,
+    passes: Passes = None,
     title: str = "",
 ) -> View:
     """Return the page of a run: graph, passes, kernels and times.
 
     subject: an open session; or a graph, a GraphDef, a model or its path. fetches, feeds,
-    feed_dict, measure: as `Session.explain` takes them. passes: over the whole graph, in place of
-    the standard ones; a session has its own. title: of the page. Raises the errors of
+    feed_dict, measure: as `Session.explain` takes them. passes: as `Session` takes them; an open
+    session has its own. title: of the page. Raises the errors of
     `Session.explain`, ValueError for passes of a session.
     """
     if isinstance(subject, BaseSession):
@@ -74,7 +73,7 @@ def view(
             raise ValueError("passes: an open session has its own; give a graph or a model")
         explanation: Explanation = subject.explain(fetches, feeds, measure, feed_dict)
         return page_of(explanation, title)
-    with opened(subject, passes=None if passes is None else tuple(passes)) as session:
+    with opened(subject, passes=passes) as session:
         return page_of(session.explain(fetches, feeds, measure, feed_dict), title)
 
 
