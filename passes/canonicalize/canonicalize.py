@@ -5,13 +5,10 @@ They remove identities, movement of no elements, and arithmetic that changes not
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
-from tfjit.framework.cooperative_yield import yielding
-from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types import dtypes
 from tfjit.passes.canonicalize.decompose_batch_norm import decompose_batch_norm
 from tfjit.passes.canonicalize.decompose_batch_norm_training import (
@@ -19,6 +16,7 @@ from tfjit.passes.canonicalize.decompose_batch_norm_training import (
     decompose_batch_norm_training,
 )
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
+from tfjit.passes.canonicalize.identities import IDENTITIES
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.canonicalize.sum_products import sum_products
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -33,8 +31,7 @@ from tfjit.passes.manager.rewriter import (
     tensor_dtype,
     tensor_shape,
 )
-
-Rule = Callable[[DataflowGraph, PassContext, Node], "str | None"]
+from tfjit.passes.patterns.rewriting import NodeRule, apply_rules
 
 
 def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -51,24 +48,7 @@ def simplify(graph: DataflowGraph, ctx: PassContext) -> None:
     sums may be rounded at other places.
     Needs: `infer_shapes` for the rules on shapes.
     """
-    for name in yielding(graph.topological_order()):
-        if name not in graph:
-            continue
-        node = graph.node(name)
-        for rule in RULES.get(node.op, ()):
-            if not ctx.may_rewrite():
-                return
-            op, changes = node.op, graph.changes
-            try:
-                done = rule(graph, ctx, node)
-            except Declined as reason:
-                ctx.log(name, f"{op} stays: {reason}")
-                continue
-            if done:
-                ctx.rewrote(name, f"{op}: {done}", rule.__name__.strip("_"))
-                break
-            if graph.changes != changes:
-                ctx.rewrote(name, f"{op}: changed in part", rule.__name__.strip("_"))
+    apply_rules(graph, ctx, RULES)
 
 
 # ---- rules: each returns a description of its change, or None when its pattern does not match
@@ -82,9 +62,6 @@ def _identity(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     src, output = graph.inputs(node.name)[0]
     if graph.node(src).output_dtypes[output].is_ref:
         raise Declined(f"it reads the variable '{src}'")
-    if graph.node(src).has_trait(CONTROL_FLOW) and graph.control_consumers(node.name):
-        # the control edges put constants into the branch
-        raise Declined("control edges out of a branch hang on it")
     return drop(graph, node, src, output)
 
 
@@ -253,100 +230,6 @@ _LOSSLESS: Final = {
 }
 
 
-def _multiply_by_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Rewrite products and quotients by 1 to their operand."""
-    inputs = graph.inputs(node.name)
-    sides = (1,) if node.op in ("RealDiv", "Div", "FloorDiv", "TruncateDiv") else (1, 0)
-    if node.op == "FloorDiv" and tensor_dtype(graph, *inputs[0]).is_floating:
-        return None  # FloorDiv of floats rounds
-    for side in sides:
-        if _is_all(constant(graph, ctx, *inputs[side]), 1):
-            other = inputs[1 - side]
-            _need_shape(graph, node, other, "1")
-            return drop(graph, node, *other)
-    return None
-
-
-def _add_zero(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Rewrite x + (-0.0) and x - 0.0 to x.
-
-    x + 0.0 is different: it turns -0.0 into 0.0. For integers every zero qualifies.
-    """
-    inputs = graph.inputs(node.name)
-    subtracts = node.op == "Sub"
-    for side in (1,) if subtracts else (1, 0):
-        value = constant(graph, ctx, *inputs[side])
-        if not _is_all(value, 0) or value is None:
-            continue
-        dtype = tensor_dtype(graph, *inputs[side])
-        if dtype.is_complex:
-            return None
-        if dtype.is_floating:
-            negative = np.signbit(value.astype(np.float64))
-            if negative.any() if subtracts else not negative.all():
-                raise Declined("adding 0.0 turns -0.0 into 0.0")
-        other = inputs[1 - side]
-        _need_shape(graph, node, other, "0")
-        return drop(graph, node, *other)
-    return None
-
-
-def _is_all(value: np.ndarray | None, number: int) -> bool:
-    if (
-        value is None
-        or value.size == 0
-        or (value.dtype.kind not in "fiuV" and value.dtype.kind != "c")
-    ):
-        return False
-    if value.dtype.names is not None:
-        return False
-    return bool((value == number).all())
-
-
-def _need_shape(graph: DataflowGraph, node: Node, other: tuple[str, int], what: str) -> None:
-    """Raise Declined if the constant also widens the other operand by broadcasting."""
-    if not same_shape(tensor_shape(graph, *other), node.output_shapes[0]):
-        raise Declined(f"the {what} may broadcast '{other[0]}'")
-
-
-def _undo(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Rewrite op(op(x)) to x for Neg, LogicalNot, Invert and Conj."""
-    src, _ = graph.inputs(node.name)[0]
-    if graph.node(src).op != node.op or graph.control_inputs(src):
-        return None
-    return drop(graph, node, *graph.inputs(src)[0])
-
-
-def _idempotent(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Rewrite op(op(x)) to op(x) for Relu, Abs, Floor and the like."""
-    src, output = graph.inputs(node.name)[0]
-    return drop(graph, node, src, output) if graph.node(src).op == node.op else None
-
-
-def _pad_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Drop padding by zero rows and columns."""
-    inputs = graph.inputs(node.name)
-    paddings = constant(graph, ctx, *inputs[1])
-    return (
-        drop(graph, node, *inputs[0])
-        if paddings is not None and paddings.size and not paddings.any()
-        else None
-    )
-
-
-def _concat_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Rewrite the concatenation of one tensor to that tensor."""
-    inputs = graph.inputs(node.name)
-    values = inputs[1:] if node.op == "Concat" else inputs[:-1]
-    return drop(graph, node, *values[0]) if len(values) == 1 else None
-
-
-def _sum_of_one(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-    """Rewrite AddN of one tensor to that tensor."""
-    inputs = graph.inputs(node.name)
-    return drop(graph, node, *inputs[0]) if len(inputs) == 1 else None
-
-
 def _reduce_nothing(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
     """Replace a reduction over axes of size 1 by its input.
 
@@ -416,10 +299,10 @@ def _gather_all(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | Non
     return drop(graph, node, *inputs[0])
 
 
-def _table() -> dict[str, tuple[Rule, ...]]:
-    rules: dict[str, tuple[Rule, ...]] = {}
+def _table() -> dict[str, tuple[NodeRule, ...]]:
+    rules: dict[str, tuple[NodeRule, ...]] = {}
 
-    def add(rule: Rule, *ops: str) -> None:
+    def add(rule: NodeRule, *ops: str) -> None:
         for op in ops:
             rules[op] = (*rules.get(op, ()), rule)
 
@@ -448,15 +331,10 @@ def _table() -> dict[str, tuple[Rule, ...]]:
     add(_strided_slice_all, "StridedSlice")
     add(_transpose, "Transpose", "ConjugateTranspose")
     add(_cast, "Cast")
-    add(_multiply_by_one, "Mul", "RealDiv", "Div", "FloorDiv", "TruncateDiv")
-    add(_add_zero, "Add", "AddV2", "Sub")
-    add(_undo, "Neg", "LogicalNot", "Invert", "Conj")
     add(_count_segments, "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
     add(_gather_all, "GatherV2")
-    add(_idempotent, "Relu", "Relu6", "Abs", "Floor", "Ceil", "Rint", "Round", "Sign")
-    add(_pad_nothing, "Pad", "PadV2", "MirrorPad")
-    add(_concat_one, "Concat", "ConcatV2")
-    add(_sum_of_one, "AddN", "AccumulateNV2")
+    for identity in IDENTITIES:
+        add(identity, *identity.root_types)
     add(sum_products, "AddN", "AccumulateNV2")
     add(_reduce_nothing, "Mean", "Sum", "Prod", "Max", "Min", "All", "Any")
     add(lower_einsum, "Einsum")

@@ -60,7 +60,7 @@ def drop(graph: DataflowGraph, node: Node, src: str, index: int) -> str:
 
     The consumers of the node use `src:index`. Returns a description for the log.
     Raises Declined where more than the graph's text would change: a copy to another device, a
-    reference.
+    reference, an order after a branch.
     """
     source = graph.node(src)
     if (
@@ -74,6 +74,9 @@ def drop(graph: DataflowGraph, node: Node, src: str, index: int) -> str:
             f"'{src}:{index}' is {source.output_dtypes[index].name}, it is "
             f"{node.output_dtypes[0].name}"
         )
+    if source.has_trait(CONTROL_FLOW) and graph.control_consumers(node.name):
+        # the control edges put constants into the branch
+        raise Declined("control edges out of a branch hang on it")
     if any(
         output for output in range(1, len(node.output_dtypes)) if graph.consumers(node.name, output)
     ):

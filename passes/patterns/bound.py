@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,8 +17,7 @@ from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
 class Bound(Value):
     """A tensor of the graph, in the place of a part of the pattern.
 
-    It may stand in a replacement. node, output: its place in the graph. of_node: the part of the
-    pattern is a node.
+    It may stand in a replacement. node, output: its place in the graph.
     """
 
     __slots__ = ("_state", "node", "output")
@@ -65,22 +63,6 @@ class Bound(Value):
         return self.node if self.output == 0 else f"{self.node}:{self.output}"
 
     __repr__ = __str__
-
-
-def parameters(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the names of a function's parameters.
-
-    Raises TypeError for parameters that no name can be given to.
-    """
-    named = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise TypeError(f"it takes '{parameter}'; its parameters are names of the pattern")
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise TypeError(f"its parameter '{parameter.name}' is positional only")
-        if parameter.default is parameter.empty:
-            named.append(parameter.name)
-    return tuple(named)
 
 
 def call(

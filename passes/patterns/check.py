@@ -14,7 +14,6 @@ from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.framework.op_defs.op_def import AttrDef, OpDef, registry
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types.dtypes import DType
-from tfjit.passes.patterns.bound import parameters
 from tfjit.passes.patterns.expressions import (
     ANY_USES,
     Attr,
@@ -31,7 +30,7 @@ from tfjit.passes.patterns.expressions import (
 from tfjit.passes.patterns.literals import cast, text_of
 from tfjit.passes.patterns.matcher import MAX_COMMUTATIVE, is_commutative, key_of
 from tfjit.passes.patterns.plan import type_attrs
-from tfjit.passes.patterns.rewrite_rule import Rule
+from tfjit.passes.patterns.rewrite_rule import Rule, parameters
 
 _Facts = dict[object, frozenset[DType]]
 

@@ -12,6 +12,7 @@ from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.patterns.application import plan_match
 from tfjit.passes.patterns.check import near
 from tfjit.passes.patterns.matcher import State, Step
 from tfjit.passes.patterns.rewrite_rule import Rule
@@ -132,7 +133,7 @@ def _matched(rule: Rule, state: State, steps: Sequence[Step]) -> tuple[tuple[str
 def _refusal(rule: Rule, state: State) -> str:
     """Return the reason against the rewrite of a complete match, "" for none."""
     try:
-        if rule.plan(state) is not None:
+        if plan_match(rule, state) is not None:
             return ""
     except Declined as reason:
         return str(reason)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -65,7 +63,8 @@ class Value:
         raise TypeError("an expression of a pattern has no truth value")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+# Plain classes: the built-in rules are made in the first moments of a process, and a dataclass takes
+# a millisecond to define.
 class Tensor(Value):
     """Any tensor; the same name twice in a pattern is the same tensor twice.
 
@@ -73,16 +72,21 @@ class Tensor(Value):
     size that is equal wherever that string stands. rank: of the shape, which is then known.
     """
 
-    name: str
-    dtypes: Dtypes = None
-    shape: tuple[Dim, ...] | None = None
-    rank: int | None = None
+    __slots__ = ("dtypes", "name", "rank", "shape")
+
+    def __init__(
+        self,
+        name: str,
+        dtypes: Dtypes = None,
+        shape: tuple[Dim, ...] | None = None,
+        rank: int | None = None,
+    ) -> None:
+        self.name, self.dtypes, self.shape, self.rank = name, dtypes, shape, rank
 
     def __str__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Constant(Tensor):
     """A tensor whose value is known before the run.
 
@@ -90,24 +94,36 @@ class Constant(Tensor):
     the tensor's dtype, bit by bit: -0.0 is not 0.0, NaN is NaN. when: a predicate over the array.
     """
 
-    value: Any = None
-    when: Callable[[np.ndarray], object] | None = None
+    __slots__ = ("value", "when")
+
+    def __init__(
+        self,
+        name: str = "",
+        dtypes: Dtypes = None,
+        shape: tuple[Dim, ...] | None = None,
+        rank: int | None = None,
+        value: Any = None,
+        when: Callable[[np.ndarray], object] | None = None,
+    ) -> None:
+        super().__init__(name, dtypes, shape, rank)
+        self.value, self.when = value, when
 
     def __str__(self) -> str:
         return self.name or text_of(self.value)
 
 
-@dataclass(frozen=True, slots=True)
 class Attr:
     """An attr's value under a name, for guards and replacements."""
 
-    name: str
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __str__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
 class OpType:
     """An op type, or one of several; a call with inputs and attrs is an `Op`.
 
@@ -115,8 +131,10 @@ class OpType:
     two nodes of one type.
     """
 
-    types: tuple[str, ...]
-    name: str = ""
+    __slots__ = ("name", "types")
+
+    def __init__(self, types: tuple[str, ...], name: str = "") -> None:
+        self.types, self.name = types, name
 
     def __call__(self, *inputs: object, **attrs: Any) -> Op:
         return Op(self, tuple(as_value(value) for value in inputs), attrs)
@@ -128,49 +146,57 @@ class OpType:
 ANY_USES: Final = -1
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Op(Value):
     """A node: op type, inputs, attrs; as a tensor it is output 0, `node[i]` output i.
 
     Attrs that are not named may have any value in a pattern, and have their default in a
     replacement. A callable in a pattern is a predicate over the attr's value.
     use_count: None leaves the choice to the matcher: a node that the replacement computes anew has
-    no other use.
+    no other use. attrs_of: the name of the matched node whose attrs a new node has.
     """
 
-    kind: OpType
-    inputs: tuple[Value, ...]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-    name: str = ""
-    use_count: int | None = None
-    dtypes: Dtypes = None
-    shape: tuple[Dim, ...] | None = None
-    rank: int | None = None
-    attrs_of: str = ""
+    __slots__ = (
+        *("attrs", "attrs_of", "dtypes", "inputs", "kind", "name", "rank", "shape"),
+        "use_count",
+    )
+
+    def __init__(self, kind: OpType, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
+        self.kind, self.inputs, self.attrs = kind, inputs, attrs
+        self.name = self.attrs_of = ""
+        self.use_count: int | None = None
+        self.dtypes: Dtypes = None
+        self.shape: tuple[Dim, ...] | None = None
+        self.rank: int | None = None
+
+    def _with(self, **changes: Any) -> Op:
+        made = Op(self.kind, self.inputs, self.attrs)
+        for name in ("name", "attrs_of", "use_count", "dtypes", "shape", "rank"):
+            setattr(made, name, changes.get(name, getattr(self, name)))
+        return made
 
     def named(self, name: str) -> Op:
         """Return the node under a name, for guards and replacements."""
-        return dataclasses.replace(self, name=name)
+        return self._with(name=_identifier(name))
 
     def uses(self, count: int) -> Op:
         """Return the node with a required number of uses."""
-        return dataclasses.replace(self, use_count=count)
+        return self._with(use_count=count)
 
     def shared(self) -> Op:
         """Return the node with any number of uses; others keep the old node."""
-        return dataclasses.replace(self, use_count=ANY_USES)
+        return self._with(use_count=ANY_USES)
 
     def of(self, *, dtype: object = None, shape: object = None, rank: int | None = None) -> Op:
         """Return the node with a required dtype, shape or rank of output 0."""
-        return dataclasses.replace(self, dtypes=as_dtypes(dtype), shape=_as_dims(shape), rank=rank)
+        return self._with(dtypes=as_dtypes(dtype), shape=_as_dims(shape), rank=rank)
 
     def with_attrs_of(self, name: str) -> Op:
         """Return a node of a replacement with the attrs of a matched node.
 
-        name: given by `named`, or "root". The op type has to have those attrs; attrs of the call
-        come first.
+        name: given by `named`, or "root". Attrs that the op type does not have are left out; attrs
+        of the call come first.
         """
-        return dataclasses.replace(self, attrs_of=name)
+        return self._with(attrs_of=name)
 
     def __getitem__(self, index: int) -> Output:
         if not isinstance(index, int) or index < 0:
@@ -186,12 +212,13 @@ class Op(Value):
         return f"{self.kind}({', '.join(parts)})"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Output(Value):
     """One output of a node of several."""
 
-    node: Op
-    index: int
+    __slots__ = ("index", "node")
+
+    def __init__(self, node: Op, index: int) -> None:
+        self.node, self.index = node, index
 
     def __str__(self) -> str:
         return f"{self.node}[{self.index}]"

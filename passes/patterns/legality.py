@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, ELEMENTWISE, IDENTITY, READS_STATE, VIEW
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, READS_STATE, VIEW
 from tfjit.framework.types.shape import Shape, format_shape
-from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
+from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.manager.rewriter import reads_reference, same_shape, tensor_shape
-from tfjit.passes.patterns.expressions import ANY_USES, Constant, Op
+from tfjit.passes.patterns.expressions import ANY_USES, Constant, Op, Tensor
 from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
 from tfjit.passes.patterns.plan import Plan, PlannedNode
 
@@ -106,30 +106,16 @@ def check_shape(pattern: CompiledPattern, state: State, source: tuple[str, int])
     """
     found = tensor_shape(state.graph, *source)
     wanted = state.node.output_shapes[0]
-    if same_shape(found, wanted) or _follows(state.graph, (state.node.name, 0), source):
+    if same_shape(found, wanted):
         return
-    raise Declined(
-        f"'{source[0]}' has the shape {_text(found)}, the node {_text(wanted)}: these may differ"
-    )
+    shapes = f"its shape is {_text(found)}, that of '{state.node.name}' {_text(wanted)}"
+    literals = [str(value) for value, _ in pattern.variables if _is_literal(value)]
+    what = f"the {literals[0]}" if literals else "the rest of the pattern"
+    raise Declined(f"{what} may broadcast '{source[0]}': {shapes}")
 
 
-def _follows(graph: DataflowGraph, tensor: tuple[str, int], source: tuple[str, int]) -> bool:
-    """Return whether a tensor has a source's shape, by elementwise nodes between the two.
-
-    Other operands of these nodes are scalars or the source itself.
-    """
-    for _ in range(64):
-        if tensor == source:
-            return True
-        node = graph.node(tensor[0])
-        if not node.has_trait(ELEMENTWISE | IDENTITY) or tensor[1] != 0:
-            return False
-        inputs = graph.inputs(node.name)
-        wide = {other for other in inputs if tensor_shape(graph, *other) != ()}
-        if len(wide) != 1:
-            return False
-        tensor = wide.pop()
-    return False
+def _is_literal(value: Tensor) -> bool:
+    return isinstance(value, Constant) and value.value is not None
 
 
 def named_by(spec: RunSpec) -> set[str]:

@@ -7,7 +7,6 @@ program of steps for each order of their inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,12 +29,14 @@ from tfjit.passes.patterns.expressions import (
     node_of,
     walk,
 )
-from tfjit.passes.patterns.literals import equals, text_of
+from tfjit.passes.patterns.literals import cast, equals, text_of
 
 MAX_COMMUTATIVE: Final = 8
 """Most commutative nodes of a pattern: it is tried in 2**8 orders."""
 
 _MISSING: Final = object()
+_Fits = Callable[[DataflowGraph, PassContext, tuple[str, int]], bool]
+_Check = tuple[Callable[["State"], bool], Callable[["State"], str]]
 
 
 class State:
@@ -64,7 +65,6 @@ class State:
         return constant(self.graph, self.ctx, *self.tensors[slot])
 
 
-@dataclass(frozen=True, slots=True)
 class Step:
     """One check of a program.
 
@@ -72,12 +72,14 @@ class Step:
     `matches_node`. decided: number of commutative nodes whose order this and earlier steps use.
     """
 
-    run: Callable[[State], bool]
-    explain: Callable[[State], str]
-    place: str
-    slot: int
-    decided: int
-    matches_node: bool = False
+    __slots__ = ("decided", "explain", "matches_node", "place", "run", "slot")
+
+    def __init__(
+        self, check: _Check, place: str, slot: int, decided: int, matches_node: bool = False
+    ) -> None:
+        self.run, self.explain = check
+        self.place, self.slot = place, slot
+        self.decided, self.matches_node = decided, matches_node
 
 
 class CompiledPattern:
@@ -115,11 +117,39 @@ class CompiledPattern:
         # the steps as plain functions: most attempts end at one of the first
         self.programs = [tuple(self._steps(order)) for order in range(orders)]
         self._runs = [tuple(step.run for step in steps) for steps in self.programs]
+        self._heads = self._root_inputs()
 
     def slot_of(self, value: Value) -> int | None:
         """Return the slot of a part of the pattern; None for another value."""
         found = node_of(value)
         return self.slots.get(key_of(found[0] if found else value))
+
+    def may_match(self, graph: DataflowGraph, ctx: PassContext, node: Node) -> bool:
+        """Return whether the inputs of a node, each by itself, fit the pattern's root.
+
+        Most attempts end here, without a state.
+        """
+        inputs = graph.inputs(node.name)
+        if len(inputs) != len(self.root.inputs):
+            return False
+        for heads in self._heads:
+            for index, fits in heads:
+                if not fits(graph, ctx, inputs[index]):
+                    break
+            else:
+                return True
+        return False
+
+    def _root_inputs(self) -> list[list[tuple[int, _Fits]]]:
+        """Return the tests of each order of the root's inputs."""
+        orders = [self.root.inputs]
+        if 0 in self.commutative:
+            orders.append(self.root.inputs[::-1])
+        made = []
+        for inputs in orders:
+            tests = [(index, _fits(value)) for index, value in enumerate(inputs)]
+            made.append([(index, fits) for index, fits in tests if fits is not None])
+        return made
 
     def matches(self, graph: DataflowGraph, ctx: PassContext, node: Node) -> Iterator[State]:
         """Yield the matches at a node, one for each order of inputs."""
@@ -173,15 +203,15 @@ class CompiledPattern:
                     fresh.append((child_slot, index))
             place = places[slot]
             yield Step(
-                *_match_node(value, slot, tuple(fresh)), place, slot, decided, matches_node=True
+                _match_node(value, slot, tuple(fresh)), place, slot, decided, matches_node=True
             )
             if reverse and "Add" in value.kind.types:
-                yield Step(*_match_numbers(slot), place, slot, decided)
+                yield Step(_match_numbers(slot), place, slot, decided)
             for name, wanted in value.attrs.items():
                 checks = _match_attr(value, slot, name, wanted)
-                yield Step(*checks, f"{value.kind}'s attr '{name}'", slot, decided)
+                yield Step(checks, f"{value.kind}'s attr '{name}'", slot, decided)
             for check in _constraints(value, slot):
-                yield Step(*check, place, slot, decided)
+                yield Step(check, place, slot, decided)
             for index, (child, child_slot) in enumerate(zip(inputs, children, strict=True)):
                 here = f"{value.kind}'s input {index}"
                 places.setdefault(child_slot, here)
@@ -190,17 +220,17 @@ class CompiledPattern:
                     output = found[1] if found else None
                     name = str(found[0].kind if found else child)
                     same = _match_same(slot, index, child_slot, output, name)
-                    yield Step(*same, here, child_slot, decided)
+                    yield Step(same, here, child_slot, decided)
                 elif found:
-                    yield Step(*_match_output(child_slot, found[1]), here, child_slot, decided)
+                    yield Step(_match_output(child_slot, found[1]), here, child_slot, decided)
                 elif isinstance(child, Tensor):
                     for check in _constant_checks(child, child_slot):
-                        yield Step(*check, here, child_slot, decided)
+                        yield Step(check, here, child_slot, decided)
                     for check in _constraints(child, child_slot):
-                        yield Step(*check, here, child_slot, decided)
+                        yield Step(check, here, child_slot, decided)
             if value.use_count is not None and value.use_count != ANY_USES:
                 uses.append(
-                    Step(*_match_uses(slot, value.use_count), place, slot, len(self.commutative))
+                    Step(_match_uses(slot, value.use_count), place, slot, len(self.commutative))
                 )
         yield from uses
 
@@ -225,6 +255,46 @@ def _is_commutative(value: Op) -> bool:
     return all(is_commutative(op_type) for op_type in value.kind.types)
 
 
+def _fits(value: Value) -> _Fits | None:
+    """Return the test of one input by itself; None where any tensor fits."""
+    found = node_of(value)
+    if found:
+        types = frozenset(found[0].kind.types)
+        return lambda graph, ctx, tensor: graph.node(tensor[0]).op in types
+    if not isinstance(value, Constant):
+        return None
+    holds, when = _value_test(value), value.when
+
+    def fits(graph: DataflowGraph, ctx: PassContext, tensor: tuple[str, int]) -> bool:
+        array = constant(graph, ctx, *tensor)
+        return array is not None and holds(array) and (when is None or bool(when(array)))
+
+    return fits
+
+
+def _value_test(value: Constant) -> Callable[[np.ndarray], bool]:
+    """Return the test of a constant's value, without its predicate."""
+    literal = value.value
+    if literal is None:
+        return lambda array: True
+    if isinstance(literal, np.ndarray):
+        return lambda array: equals(array, literal)
+    first: dict[np.dtype[Any], Any] = {}
+
+    def is_literal(array: np.ndarray) -> bool:
+        # the first element decides for most constants
+        dtype = array.dtype
+        if dtype not in first:
+            made = cast(literal, dtype)
+            first[dtype] = None if made is None else made.item()
+        if not array.size or first[dtype] is None:
+            return False
+        here, wanted = array.item(0), first[dtype]
+        return (here == wanted or here != here) and equals(array, literal)
+
+    return is_literal
+
+
 def uses_of(graph: DataflowGraph, name: str) -> list[str]:
     """Return the users of a node, one entry a use.
 
@@ -233,9 +303,6 @@ def uses_of(graph: DataflowGraph, name: str) -> list[str]:
     return [
         "a target of the run" if edge.dst == SINK else edge.dst for edge in graph.edges_out_of(name)
     ]
-
-
-_Check = tuple[Callable[[State], bool], Callable[[State], str]]
 
 
 def _match_node(value: Op, slot: int, fresh: tuple[tuple[int, int], ...]) -> _Check:
@@ -355,11 +422,11 @@ def _match_uses(slot: int, count: int) -> _Check:
 def _constant_checks(value: Tensor, slot: int) -> Iterator[_Check]:
     if not isinstance(value, Constant):
         return
-    literal, when = value.value, value.when
+    literal, when, holds_value = value.value, value.when, _value_test(value)
 
     def is_constant(state: State) -> bool:
         found = state.constant(slot)
-        return found is not None and (literal is None or equals(found, literal))
+        return found is not None and holds_value(found)
 
     def why_no_constant(state: State) -> str:
         found, (src, _) = state.constant(slot), state.tensors[slot]

@@ -23,46 +23,53 @@ def rewrite(
     replacement: Any,
     *,
     when: Callable[..., object] | None = None,
-    about: str = "",
+    keeps_shape: bool = False,
 ) -> Rule:
     """Return the rule that replaces a pattern by an expression.
 
     replacement: an expression over the pattern's parts, a number, an array, or a function that
     returns one of these. when: a guard, called with the parts that its parameters name.
+    keeps_shape: a tensor that replaces the root has the root's shape by the meaning of the ops;
+    else the rule is refused where the shapes may differ, as after broadcasting.
     Raises InvalidArgumentError with the name of the rule where the pattern can match nothing or the
     replacement cannot fit.
     """
     from tfjit.passes.patterns.check import check_rule
 
-    rule = _declared(name, pattern, replacement, when, about)
+    rule = _declared(name, pattern, replacement, when, keeps_shape)
     check_rule(rule)
     return rule
 
 
 def rule(
-    pattern: Op, *, name: str = "", when: Callable[..., object] | None = None
+    pattern: Op,
+    *,
+    name: str = "",
+    when: Callable[..., object] | None = None,
+    keeps_shape: bool = False,
 ) -> Callable[[Callable[..., object]], Rule]:
     """Return a decorator that makes a rule of a replacement function.
 
     The function's parameters are names of the pattern's parts; it returns an expression, or None
-    where the rule does not apply. name: by default the function's.
+    where the rule does not apply. name: by default the function's. keeps_shape: as in `rewrite`.
     """
 
     def declare(function: Callable[..., object]) -> Rule:
-        return rewrite(name or function.__name__, pattern, function, when=when)
+        given = name or function.__name__
+        return rewrite(given, pattern, function, when=when, keeps_shape=keeps_shape)
 
     return declare
 
 
 def _declared(
-    name: str, pattern: Op, replacement: Any, when: Callable[..., object] | None, about: str
+    name: str, pattern: Op, replacement: Any, when: Callable[..., object] | None, keeps: bool
 ) -> Rule:
     if not isinstance(name, str) or not name:
         raise InvalidArgumentError(None, None, f"a rule has a name, got {name!r}")
     try:
         if not isinstance(replacement, Value) and not callable(replacement):
             replacement = as_value(replacement)
-        return Rule(name, pattern, replacement, when, about)
+        return Rule(name, pattern, replacement, when, keeps)
     except TypeError as error:
         raise InvalidArgumentError(None, None, f"rule '{name}': {error}") from None
 
@@ -115,12 +122,20 @@ def apply_rules(
             continue
         node = graph.node(name)
         for one in table.get(node.op, ()):
-            label = one.name if isinstance(one, Rule) else node.op
+            if not ctx.may_rewrite():
+                return
+            if isinstance(one, Rule):
+                label = rule_name = one.name
+            else:
+                label, rule_name = node.op, one.__name__.strip("_")
+            changes = graph.changes
             try:
                 done = one(graph, ctx, node)
             except Declined as reason:
                 ctx.log(name, f"{label} stays: {reason}")
                 continue
             if done:
-                ctx.log(name, f"{label}: {done}")
+                ctx.rewrote(name, f"{label}: {done}", rule_name)
                 break
+            if graph.changes != changes:
+                ctx.rewrote(name, f"{label}: changed in part", rule_name)

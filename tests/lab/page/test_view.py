@@ -43,12 +43,12 @@ def test_unknown_sizes_are_one() -> None:
 def test_a_model_is_opened_for_its_page(demo_dir: Path) -> None:
     shown = lab.view(demo_dir / "digits_cnn.pb", "probs:0", {"images:0": (2, 8, 8, 1)})
     assert "probs" in shown.data["names"]
-    given = ["lower_feeds", "prune", "place", "infer_shapes"]
+    given = "default without simplify"
     small = lab.view(
         demo_dir / "digits_cnn.pb", "probs:0", {"images:0": (2, 8, 8, 1)}, passes=given
     )
     names = [name for name, *_ in small.data["passes"]]
-    assert names[1:5] == given and "simplify" not in names
+    assert "fold_constants" in names and "simplify" not in names
     own = pytest.raises(ValueError, match="an open session has its own")
     with tfjit.Graph().as_default(), tfjit.Session() as session, own:
         lab.view(session, [], passes=given)

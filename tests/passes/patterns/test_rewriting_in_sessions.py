@@ -11,8 +11,8 @@ import tensorflow as tf
 
 import tfjit
 from tfjit.passes import patterns as p
+from tfjit.passes.manager import user_passes
 from tfjit.protos import ConfigProto
-from tfjit.runtime.session import rewriter_config
 
 op = p.op
 x, y, w, b = p.tensors("x y w b")
@@ -21,7 +21,7 @@ x, y, w, b = p.tensors("x y w b")
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch) -> ConfigProto:
     """Return a config with a pass of rules, of which one makes the user's own op."""
-    monkeypatch.setattr(rewriter_config, "_CUSTOM", {})
+    monkeypatch.setattr(user_passes, "_REGISTERED", {})
     scaled = f"Scaled{uuid.uuid4().hex[:6]}"
     tfjit.register_op(
         scaled, inputs=("x: float",), outputs=("y: float",), expression="x / (1.0 + exp(-x))"
@@ -51,7 +51,7 @@ def test_a_session_with_a_pass_of_rules(config: ConfigProto) -> None:
         tfjit.import_graph_def(graph.as_graph_def(), name="")
     with tfjit.Session(graph=own, config=config) as session:
         np.testing.assert_allclose(session.run("sum:0", {"images:0": fed}), expected, rtol=2e-6)
-        text = session.explain("sum:0", {"images:0": fed})
+        text = session.explain("sum:0", {"images:0": fed}).details()
         for name in ("silu", "distribute"):
             assert f"{name}: " in str(text), name
 
@@ -69,7 +69,7 @@ def test_why_not_reads_graphs_of_tensorflow() -> None:
 def test_a_rule_that_fails_is_undone_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(rewriter_config, "_CUSTOM", {})
+    monkeypatch.setattr(user_passes, "_REGISTERED", {})
     wrong = p.rewrite("wrong", op.Square(x), op.Cast(op.Neg(x), DstT="int32"))
     tfjit.register_graph_optimizer("mine", lambda parameters: p.as_pass("mine", [wrong]))
     made = ConfigProto()
