@@ -69,9 +69,10 @@ class Pipeline:
 
         The short form begins with "default" or a registered name. Then follow, in any number and
         order: `without A, B`; `only A, B`; `with P before A`, `with P after A`, where `in SECTION`
-        may follow; `with P instead of A`; `then P`, at the end of the graph's passes; `repeat A, B up to N times`. The long form
-        is that of `to_text`, with a short form as its first line where the sections that it lacks
-        are not the default's. Raises InvalidArgumentError with the line at fault.
+        may follow; `with P instead of A`; `then P`, at the end of the graph's passes; `repeat A, B
+        up to N times`. The long form is that of `to_text`, with a short form as its first line
+        where the sections that it lacks are not the default's. Raises InvalidArgumentError with the
+        line at fault.
         """
         from tfjit.passes.manager.pipeline_text import parse
 
