@@ -33,6 +33,7 @@ SOURCE_LIMITS = {
     "ops": (0, 0, 0.0, 0.0, 4, 1),
     "client": (0, 0, 2.1, 0.2, 11, 5),
     "distributed": (0, 0, 2.9, 0.4, 6, 0),
+    "lab": (0, 0, 0.0, 0.0, 0, 0),
     "top": (0, 0, 0.0, 0.0, 0, 0),
 }
 # Document -> pronouns and phrases per 1,000 words, lines over 100 columns.
