@@ -147,7 +147,8 @@ class GraphRecord:
         self._graph: DataflowGraph | None = graph
         graph.__class__ = RecordingGraph
         assert isinstance(graph, RecordingGraph)
-        graph._touched = self._touched = set()
+        self._touched: set[str] = set()
+        graph._touched = self._touched
 
     @property
     def count(self) -> int:
@@ -208,7 +209,7 @@ class GraphRecord:
         """Stop the recording; the graph is as any other again."""
         if self._graph is not None:
             self._graph.__class__ = DataflowGraph
-            del self._graph._touched  # type: ignore[attr-defined]
+            del self._graph._touched
             self._graph = None
 
     def states(self, event: int) -> dict[str, NodeState]:
