@@ -10,6 +10,7 @@ from tfjit.arguments import UsageError, feeds_of, fetches_of, read_model_of, ten
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from tfjit.lab.rewrites.search import Bisection
 
@@ -24,10 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL|SCRIPT.py",
-        help="a GraphDef or MetaGraphDef file, or the folder of a SavedModel; or a script",
+        help="a GraphDef or MetaGraphDef file, or the folder of a SavedModel; or a script, with its "
+        "arguments behind a --",
     )
-    parser.add_argument("arguments", metavar="ARGS", nargs="*", help="of the script, behind a --")
-
     def several(option: str, metavar: str, text: str) -> None:
         parser.add_argument(
             option, metavar=metavar, action="extend", nargs="+", default=[], help=text
@@ -61,9 +61,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def split_arguments(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the command line, and the arguments of a script behind its "--"."""
+    if given[:1] != ["bisect"] or "--" not in given:
+        return list(given), []
+    at = given.index("--")
+    return list(given[:at]), list(given[at + 1 :])
+
+
 def bisect(args: argparse.Namespace) -> int:
     """Run the command with its parsed arguments; return the exit code.
 
+    args.arguments: of a script.
     The code is 0 where a rewrite was found, or where the run is good.
     """
     found = _of_script(args) if args.model.endswith(".py") else _of_model(args)
@@ -106,4 +115,4 @@ def _of_model(args: argparse.Namespace) -> Bisection:
     )
 
 
-__all__ = ["TEXT", "add_arguments", "bisect"]
+__all__ = ["TEXT", "add_arguments", "bisect", "split_arguments"]

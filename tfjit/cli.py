@@ -1,7 +1,12 @@
 """The command line of tfjit.
 
+<<<<<<< HEAD
 The commands are `tfjit run | explain | view | inspect | bisect | pack | passes | config | warm |
 server | demo`, and `tfjit script.py args...`.
+=======
+The commands are `tfjit run | explain | inspect | bisect | pack | passes | config | warm | server |
+demo`, and `tfjit script.py args...`.
+>>>>>>> e4549a73b242b261d0d09c5880510aa60b268f59
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -25,6 +30,9 @@ from tfjit.arguments import (
     shapes_of,
     tensor_name,
 )
+from tfjit.bisect_command import TEXT as BISECT
+from tfjit.bisect_command import add_arguments as add_bisect_arguments
+from tfjit.bisect_command import split_arguments
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
 
@@ -43,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given and (given[0] == "-m" or given[0].endswith(".py")):
         return _run_program(given)
     parser = _parser()
-    args = parser.parse_args(given)
+    given, behind = split_arguments(given)
+    args = parser.parse_args(given, argparse.Namespace(arguments=behind))
     try:
         code: int = args.command(args)
         sys.stdout.flush()
@@ -193,9 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("model", metavar="MODEL", help=model)
 
-    from tfjit import bisect_command
-
-    bisect_command.add_arguments(command("bisect", _bisect, bisect_command.TEXT))
+    add_bisect_arguments(command("bisect", _bisect, BISECT))
 
     pack = command(
         "pack",

@@ -180,7 +180,7 @@ class GraphRecord:
         changed: Changed = {}
         if graph is None:
             return changed
-        for name in self._touched:
+        for name in sorted(self._touched):
             if name in _ENDS:
                 continue
             before = now.get(name)
@@ -191,6 +191,13 @@ class GraphRecord:
             elif before is None or not is_same(before, graph):
                 after = now[name] = state_of(graph, name)
                 changed[name] = before, after
+                # a node that takes another's place may have got its origin or shape
+                for src, _ in after.inputs:
+                    known = now.get(src)
+                    if known is None or src in changed or _is_alike(graph.node(src), known):
+                        continue
+                    now[src] = state_of(graph, src)
+                    changed[src] = known, now[src]
         self._touched.clear()
         if changed:
             self.log.append((event, changed))

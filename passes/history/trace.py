@@ -122,7 +122,8 @@ def _holders(history: History, node: str) -> list[str]:
     for state in history.nodes_after(last).values():
         group = state.attrs.get("group")
         members = group.names if group is not None and hasattr(group, "names") else ()
-        if node == state.name or node in members or node in state.origin:
+        implements = node in members or (node in state.origin and state.op != "_Retval")
+        if node == state.name or implements:
             found.append(state.name)
     return found
 
