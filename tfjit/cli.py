@@ -1,12 +1,7 @@
 """The command line of tfjit.
 
-<<<<<<< HEAD
 The commands are `tfjit run | explain | view | inspect | bisect | pack | passes | config | warm |
 server | demo`, and `tfjit script.py args...`.
-=======
-The commands are `tfjit run | explain | inspect | bisect | pack | passes | config | warm | server |
-demo`, and `tfjit script.py args...`.
->>>>>>> e4549a73b242b261d0d09c5880510aa60b268f59
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
