@@ -60,6 +60,7 @@ TABLES: Final = {
     "passes/fusion/fuse.py": "PIECEWISE",
     "passes/legalize/custom_kernels.py": "_NOT_ASKED",
     "passes/legalize/inline_functions.py": "_MAY_GO",
+    "passes/history/standard_ops.py": "_REPLACEMENTS _STAY",
     "passes/offload/offloadable_loops.py": "ROW_OPS _NOTHING",
     "passes/offload/outline_offloaded.py": "_NEVER _PRODUCTS",
     "passes/loops/arrays_to_lists.py": "_UNDERSTOOD",

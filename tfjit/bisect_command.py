@@ -1,4 +1,4 @@
-"""Run `tfjit bisect`: find the rewrite from which on a run is wrong or slow."""
+"""Run `tfjit bisect`: find the rewrite that is at fault."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL|SCRIPT.py",
-        help="a GraphDef or MetaGraphDef file, or the folder of a SavedModel; or a script, with its "
-        "arguments behind a --",
+        help="a GraphDef or MetaGraphDef file, or the folder of a SavedModel; or a script, with "
+        "its arguments behind a --",
     )
+
     def several(option: str, metavar: str, text: str) -> None:
         parser.add_argument(
             option, metavar=metavar, action="extend", nargs="+", default=[], help=text
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def split_arguments(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the command line, and the arguments of a script behind its "--"."""
+    """Return the command line, and a script's arguments behind "--"."""
     if given[:1] != ["bisect"] or "--" not in given:
         return list(given), []
     at = given.index("--")

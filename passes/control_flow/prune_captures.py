@@ -50,7 +50,7 @@ def trim_bodies(graph: DataflowGraph, ctx: PassContext) -> None:
 
 
 def _trim(graph: DataflowGraph, node: Node) -> str:
-    """Prune the captures of one node, and of those in its bodies; return a description."""
+    """Prune the captures of a node and its bodies; return a description."""
     reason = (_while if node.has_trait(WHILE) else _branches)(graph, node)
     return reason or "its bodies are pruned"
 

@@ -1,4 +1,4 @@
-"""Define events: a rewrite, or the end of a pass, with the changed nodes."""
+"""Define events: rewrites and ends of passes, with the changed nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ REWRITE: Final = "rewrite"
 
 @dataclass(slots=True)
 class Event:
-    """One rewrite, or the end of one run of a pass with the changes that it gave no reason for.
+    """One rewrite, or the end of one run of a pass.
+
+    The end has the changes for which the pass gave no reason.
 
     number: in the history, from 1. count: of an optional rewrite, as `PassOptions.event_limit`
     counts; None for others. pass_name, rule: the pass, and its part. where: the path of the region,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.types.shape import TensorShape
 from tfjit.passes.history.events import PASS
@@ -13,6 +13,8 @@ from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
 
 if TYPE_CHECKING:
     from tfjit.passes.history.history import History
+    from tfjit.protos.function_pb2 import FunctionDefLibrary
+    from tfjit.protos.graph_pb2 import GraphDef
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class ExportedGraph:
     their effects.
     """
 
-    graph_def: Any
+    graph_def: GraphDef
     feeds: dict[str, str]
     fetches: dict[str, str]
     targets: tuple[str, ...]
@@ -32,7 +34,7 @@ class ExportedGraph:
 
 def export(history: History, number: int) -> ExportedGraph:
     """Return a plan's graph after an event; `History.graph_after` has the contract."""
-    number = _settled(history, number)
+    number = _whole_after(history, number)
     records = history.own_graphs(number)
     states: dict[str, NodeState] = {}
     for record in records:
@@ -57,8 +59,8 @@ def export(history: History, number: int) -> ExportedGraph:
     )
 
 
-def _settled(history: History, number: int) -> int:
-    """Return the first event from this one on at which graph and bodies belong together.
+def _whole_after(history: History, number: int) -> int:
+    """Return the first event from this one on with consistent bodies.
 
     A pass that rewrites bodies together with the graph puts the bodies back at its end.
     """
@@ -92,10 +94,10 @@ class _LoopRestorer:
                     break
 
     def _restore(self, name: str, earlier: States, changed: Changed) -> None:
-        """Replace one `_Loop` by its While, with inputs that have left the graph.
+        """Replace one `_Loop` by its While, with its former inputs.
 
-        earlier: the nodes before the `_Loop` was made. changed: what that changed, which shows the
-        numbers of the outputs.
+        earlier: the nodes before the `_Loop` was made. changed: the nodes that changed with it,
+        which show the numbers of the outputs.
         """
         graph = self.graph
         outputs = self.outputs[name] = {}
@@ -160,8 +162,8 @@ def _tensor_of(name: str, prefix: str) -> str:
     return f"{node}:{output}"
 
 
-def _rename(message: Any) -> dict[str, str]:
-    """Give nodes whose names TensorFlow refuses other names; return these by the old ones."""
+def _rename(message: GraphDef) -> dict[str, str]:
+    """Rename nodes for TensorFlow; return new names by old ones."""
     used = {node.name for node in message.node}
     names: dict[str, str] = {}
     for node in message.node:
@@ -184,7 +186,7 @@ def _rename(message: Any) -> dict[str, str]:
     return names
 
 
-def _keep_reachable(library: Any, wanted: set[str]) -> None:
+def _keep_reachable(library: FunctionDefLibrary, wanted: set[str]) -> None:
     """Drop the functions that no node names."""
     functions = [f for f in library.function if f.signature.name in wanted]
     gradients = [g for g in library.gradient if g.function_name in wanted]

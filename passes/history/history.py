@@ -1,4 +1,4 @@
-"""Hold the history of plans: a list of events that can be gone through both ways."""
+"""Hold the history of plans: events, and the graph after each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moment:
-    """The graph of a plan after one event; `next` and `previous` go through the history."""
+    """The graph of a plan after one event."""
 
     history: History
     number: int
@@ -29,11 +29,11 @@ class Moment:
         return self.history.events[self.number - 1] if self.number else None
 
     def next(self) -> Moment:
-        """Return the moment after the next event; the last is its own next."""
+        """Return the moment after the next event, or the last one."""
         return Moment(self.history, min(self.number + 1, len(self.history.events)))
 
     def previous(self) -> Moment:
-        """Return the moment before this event; the first is its own previous."""
+        """Return the moment before this event, or the first one."""
         return Moment(self.history, max(self.number - 1, 0))
 
     @property
@@ -109,7 +109,7 @@ class History:
     # ---- graphs
 
     def nodes_after(self, number: int) -> dict[str, NodeState]:
-        """Return the nodes of the plan's own graph after an event, by name."""
+        """Return the nodes of the plan's graph after an event, by name."""
         found: dict[str, NodeState] = {}
         for record in self.own_graphs(number):
             found.update(record.states(number))
@@ -132,17 +132,20 @@ class History:
     def graph_after(self, number: int) -> ExportedGraph:
         """Return the plan's graph after an event in ops that TensorFlow has.
 
-        Raises UnimplementedError that names a node whose op TensorFlow lacks and that cannot be
-        written back.
+        A pass that rewrites bodies together with the graph is done at its end alone: for events in
+        it, the graph is that after the pass. Raises UnimplementedError that names a node with an op
+        that TensorFlow lacks and that cannot be written back.
         """
         from tfjit.passes.history.export import export
 
         return export(self, number)
 
-    # ---- what changed
+    # ---- changes
 
     def diff(self, first: int | str, last: int | None = None) -> str:
-        """Return what changed as text: removed lines "-", new ones "+", in the dumps' form.
+        """Return the changed lines as text, in the dumps' form.
+
+        "-" marks lines before, "+" lines after.
 
         first: the number of an event, or the name of a pass for all of its runs. last: the last
         event of a range that begins with `first`. Raises ValueError for a pass that did not run.
@@ -157,7 +160,7 @@ class History:
         return range_diff(self, first, last)
 
     def origin_of(self, node: str) -> Trace:
-        """Return the events that made a node what it is, back to the user's nodes.
+        """Return the events that made a node, and the user's nodes.
 
         Raises ValueError for a node that was never in the graph.
         """
@@ -166,7 +169,7 @@ class History:
         return origin_of(self, node)
 
     def fate_of(self, node: str) -> Trace:
-        """Return the events that a node went through, to the nodes that compute it at the end.
+        """Return the events of a node, and the nodes that compute it.
 
         Raises ValueError for a node that was never in the graph.
         """

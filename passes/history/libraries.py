@@ -1,8 +1,8 @@
-"""Keep the functions of a plan for its history, beyond the plan itself."""
+"""Keep the functions of a plan for its history."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.passes.history.recording import NodeState, rebuilt, state_of
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
@@ -49,7 +49,7 @@ class _KeptBody:
         graph = function.graph
         self.name, self.must_run = function.name, function.must_run
         self.inputs: tuple[DType, ...] = function.inputs
-        self.attrs: dict[str, Any] = dict(function.attrs)
+        self.attrs: dict[str, object] = dict(function.attrs)
         self.states: dict[str, NodeState] = {
             name: state_of(graph, name) for name in graph._node if name not in (SOURCE, SINK)
         }

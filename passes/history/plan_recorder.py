@@ -50,7 +50,7 @@ class PlanRecorder:
         self._depth += 1
 
     def leave(self, name: str, graph: DataflowGraph, where: str) -> None:
-        """Record the end of a pass, with the changes since its last rewrite."""
+        """Record the end of a pass, with changes since its last rewrite."""
         self._records[id(graph)].compare()
         self._depth -= 1
         event = self._made(PASS, name, where, "", "", "")
@@ -71,13 +71,13 @@ class PlanRecorder:
         return event
 
     def finish(self, event: Event, reason: str) -> Event:
-        """Record the changes of a rewrite that other passes ran for; return the event."""
+        """Record the changes of a rewrite that was begun before."""
         event.reason = reason
         self._fill(event)
         return event
 
     def text_of(self, event: Event) -> str:
-        """Return what an event changed, as text."""
+        """Return the changed lines of an event."""
         return self._history.diff(event.number)
 
     def close(self) -> None:

@@ -6,38 +6,39 @@ A graph under record changes its class, so that other graphs cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.graph_def import signature
 
 if TYPE_CHECKING:
     from tfjit.framework.op_defs.op_def import OpDef
+    from tfjit.framework.types.shape import Shape
     from tfjit.passes.ir.function_library import FunctionLibrary
 
 _ENDS: Final = (SOURCE, SINK)
 
 
 class NodeState(NamedTuple):
-    """One node at one time, with its inputs; is_end: a fetch or target."""
+    """One node at one time. is_end: it is a fetch or target."""
 
     id: int
     name: str
     op: str
     op_def: OpDef | None
-    attrs: Mapping[str, Any]
+    attrs: Mapping[str, object]
     inputs: tuple[tuple[str, int], ...]
     control_inputs: tuple[str, ...]
     device: str
     assigned_device: str
     origin: tuple[str, ...]
-    output_shapes: tuple[Any, ...]
+    output_shapes: tuple[Shape, ...]
     is_end: bool
 
 
 States = Mapping[str, NodeState]
 Changed = dict[str, tuple["NodeState | None", "NodeState | None"]]
-"""Node -> its states before and after; None where there is no such node."""
+"""Node -> its states before and after, None for no node."""
 
 
 class RecordingGraph(DataflowGraph):
@@ -103,7 +104,7 @@ def is_same(state: NodeState, graph: DataflowGraph) -> bool:
 
 
 def _is_alike(node: Node, state: NodeState) -> bool:
-    """Return whether the fields of a node are the same; its edges are not compared."""
+    """Return whether the fields of a node, without edges, are the same."""
     try:
         return (
             node.output_shapes == state.output_shapes
@@ -164,7 +165,7 @@ class GraphRecord:
         return bool(self._touched)
 
     def compare(self) -> None:
-        """Note nodes whose attrs, shapes or devices have changed in place."""
+        """Note nodes with attrs, shapes or devices changed in place."""
         graph = self._graph
         if graph is None:
             return

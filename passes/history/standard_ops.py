@@ -1,9 +1,9 @@
-"""Write ops that passes make back as the ops that they stand for."""
+"""Write ops that passes make as standard ops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class _Replacer:
 
     def __init__(self, library: FunctionLibrary) -> None:
         self.library = library
-        self.made: dict[Any, FuncRef] = {}
+        self.made: dict[object, FuncRef] = {}
 
     def graph(self, graph: DataflowGraph) -> None:
         """Replace the ops of one graph, in place."""
@@ -109,7 +109,7 @@ class _Replacer:
                     node.attrs[key] = tuple(map(self.body, value))
 
     def body(self, ref: FuncRef) -> FuncRef:
-        """Return a function of standard ops, the same one where it is already."""
+        """Return a function of standard ops, perhaps the same one."""
         key = key_of(ref)
         if key not in self.made:
             self.made[key] = ref  # a function may call itself

@@ -1,4 +1,4 @@
-"""Print what events changed, as lines of graph text, and as HTML."""
+"""Print the changes of events, as graph text and as HTML."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def node_lines(states: States, names: Sequence[str]) -> dict[str, str]:
 
 
 def changed_lines(changed: Changed) -> list[str]:
-    """Return removed and new lines of nodes, a node's old line before its new one.
+    """Return old and new lines of nodes.
 
     A node of which only its place among equal lines changed has none.
     """
@@ -52,7 +52,7 @@ def changed_lines(changed: Changed) -> list[str]:
 
 
 def neighbourhood(states: States, names: Iterable[str]) -> str:
-    """Return the lines of some nodes, of their inputs and of the nodes that read them."""
+    """Return the lines of nodes, their inputs and their users."""
     chosen = {name for name in names if name in states}
     near = set(chosen)
     for name in chosen:
@@ -72,7 +72,7 @@ def neighbourhood(states: States, names: Iterable[str]) -> str:
 
 
 def net_changes(history: History, first: int, last: int) -> list[tuple[GraphRecord, Changed]]:
-    """Return what a range of events changed in all, by graph."""
+    """Return the changes of a range of events in all, by graph."""
     found: dict[int, tuple[GraphRecord, Changed]] = {}
     for event in history.events[first - 1 : last]:
         for record, changed in event.changes:
@@ -86,7 +86,7 @@ def net_changes(history: History, first: int, last: int) -> list[tuple[GraphReco
 
 
 def range_diff(history: History, first: int, last: int) -> str:
-    """Return the text of what a range of events changed."""
+    """Return the changed lines of a range of events."""
     events = history.events[first - 1 : last]
     title = str(events[0]) if first == last else f"events {first} to {last}"
     lines = [title]
@@ -99,7 +99,7 @@ def range_diff(history: History, first: int, last: int) -> str:
 
 
 def pass_diff(history: History, name: str) -> str:
-    """Return the text of what all runs of a pass changed."""
+    """Return the changed lines of all runs of a pass."""
     ends = [event for event in history.events if event.pass_name == name]
     if not ends:
         known = ", ".join(dict.fromkeys(event.pass_name for event in history.events))
@@ -110,7 +110,7 @@ def pass_diff(history: History, name: str) -> str:
 
 
 def history_html(history: History) -> str:
-    """Return a table of the events; a click on one shows what changed."""
+    """Return a table of events; a click shows the changed lines."""
     rows = []
     for event in history.events:
         if event.changes:

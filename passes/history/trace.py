@@ -1,4 +1,4 @@
-"""Follow a node through a history, back to its origin and on to its fate."""
+"""Follow a node through a history, back and forth."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.passes.history.recording import NodeState
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _expect(history: History, node: str, known: bool) -> None:
 
 
 def _states(history: History, node: str) -> Iterator[tuple[Event | None, NodeState | None]]:
-    """Yield the states of a node with their events, in order; None for the start of a graph."""
+    """Yield (event, state) of a node in order; first without event."""
     for record in history.graphs:
         if node in record.start:
             yield None, record.start[node]
@@ -103,7 +104,7 @@ def _states(history: History, node: str) -> Iterator[tuple[Event | None, NodeSta
 
 
 def _is_relabelled(pair: tuple[NodeState | None, NodeState | None]) -> bool:
-    """Return whether only the shapes or the device of a node became known."""
+    """Return whether only shapes, attrs or device of a node changed."""
     before, after = pair
     return before is not None and before == (
         after
@@ -116,12 +117,12 @@ def _is_relabelled(pair: tuple[NodeState | None, NodeState | None]) -> bool:
 
 
 def _holders(history: History, node: str) -> list[str]:
-    """Return the nodes that compute a node at the end of its plan's own graph."""
+    """Return the nodes that compute a node in the last graph."""
     last = max(event.number for event in history.events)
     found = []
     for state in history.nodes_after(last).values():
         group = state.attrs.get("group")
-        members = group.names if group is not None and hasattr(group, "names") else ()
+        members = group.names if isinstance(group, FusedGroup) else ()
         implements = node in members or (node in state.origin and state.op != "_Retval")
         if node == state.name or implements:
             found.append(state.name)
@@ -129,7 +130,7 @@ def _holders(history: History, node: str) -> list[str]:
 
 
 def _replacements(event: Event, node: str) -> list[str]:
-    """Return the nodes that the readers of a removed node read in its place."""
+    """Return the nodes that the users of a removed node use instead."""
     found = []
     for _, changed in event.changes:
         for before, after in changed.values():

@@ -256,7 +256,7 @@ class _Round:
             self.ctx.rewrote(name, done)
 
     def _drop_handles(self, members: dict[ScopedTensor, _AliasClass]) -> None:
-        """Keep the handles of arrays whose flow stays."""
+        """Let handles stay where the flow of the array stays."""
         for root in [root for root, dense in self.found.items() if dense.is_handle]:
             for scope, node in members[root].uses:
                 if node.op != "TensorArrayV3":

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
 
@@ -33,7 +33,7 @@ class EventBudget:
 
     @property
     def shows_last(self) -> bool:
-        """Return whether the file has the nodes that the last allowed rewrite changed."""
+        """Return whether the file has the last rewrite's changed lines."""
         return self.limit is not None and self.path is not None
 
     def allows(self, ahead: int = 0) -> bool:
@@ -49,7 +49,7 @@ class EventBudget:
             self.used += 1
             return self.used
 
-    def write(self, event: Mapping[str, Any]) -> None:
+    def write(self, event: Mapping[str, object]) -> None:
         """Append one rewrite to the file, if there is one."""
         if self.path is None:
             return

@@ -231,7 +231,7 @@ class PassContext:
     def rewrote(
         self, name: str, reason: str, rule: str = "", begun: Event | bool | None = None
     ) -> None:
-        """Log a change that the running pass has made, and count it as an event.
+        """Log and count a change that the running pass has made.
 
         name: the changed node, "" for many. rule: the part of the pass. begun: of
         `begin_rewrite`.

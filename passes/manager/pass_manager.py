@@ -232,7 +232,7 @@ class PassManager:
     def record(
         self, ctx: PassContext, node: str, reason: str, rule: str, begun: Event | bool | None
     ) -> Event | None:
-        """Count and record a rewrite that the running pass has made or begins.
+        """Count and record a rewrite that the running pass makes.
 
         begun: of `PassContext.begin_rewrite`.
         """

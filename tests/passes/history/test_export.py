@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.lab.rewrites.planted import FEEDS, FETCHES, small_program
-from tests.passes.manager.test_event_budget import FEED, arrays, loops
+from tests.passes.small_programs import FEED, arrays, loops
 from tfjit.framework.errors import UnimplementedError
 from tfjit.lab import history as record
 from tfjit.passes.history.export import ExportedGraph
@@ -34,9 +34,7 @@ def values(made: ExportedGraph, fetches: list[str], feeds: dict[str, Any]) -> li
 @pytest.mark.parametrize("program", [small_program, loops, arrays])
 def test_tensorflow_runs_the_graph_after_an_event(program: Any) -> None:
     made = program()
-    graph, fetches, feeds = (
-        (made, FETCHES, FEEDS) if program is small_program else (*made, FEED)
-    )
+    graph, fetches, feeds = (made, FETCHES, FEEDS) if program is small_program else (*made, FEED)
     history = record(graph, fetches, feeds)
     changing = [event.number for event in history if event.changes]
     right = values(history.graph_after(0), fetches, feeds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,57 +12,12 @@ import pytest
 
 import tfjit as tf
 from tests.passes.plan_graphs import ops_of
+from tests.passes.small_programs import FEED, arrays, loops, training
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.manager.event_budget import EventBudget
 from tfjit.passes.manager.pass_context import PassContext, PassOptions
 from tfjit.passes.pipeline import run_passes
 from tfjit.passes.text.text_format import parse_graph, print_graph
-
-FEED = {"x:0": np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)}
-
-
-def training() -> tuple[tf.Graph, list[str]]:
-    """Return a step of training: matmul, softmax loss, gradients, updates of variables."""
-    with tf.Graph().as_default() as graph:
-        x = tf.placeholder(tf.float32, [3, 2], name="x")
-        w = tf.Variable(np.ones((2, 2), np.float32), name="w")
-        b = tf.Variable(np.zeros(2, np.float32), name="b")
-        logits = tf.nn.bias_add(tf.matmul(tf.tanh(tf.identity(x) * 1.0), w), b)
-        labels = tf.constant([0, 1, 1])
-        loss = tf.reduce_mean(
-            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-        )
-        steps = [
-            tf.assign_sub(v, 0.5 * g)
-            for v, g in zip((w, b), tf.gradients(loss, [w, b]), strict=True)
-        ]
-        tf.global_variables_initializer()
-        return graph, [loss.name, *(step.name for step in steps)]
-
-
-def loops() -> tuple[tf.Graph, list[str]]:
-    """Return a v1 loop with a gradient."""
-    with tf.Graph().as_default() as graph:
-        x = tf.placeholder(tf.float32, [3, 2], name="x")
-        _, last = tf.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, tf.tanh(h) * x), [0, x])
-        (grad,) = tf.gradients(last, [x])
-        return graph, [last.name, grad.name]
-
-
-def arrays() -> tuple[tf.Graph, list[str]]:
-    """Return v1 loops over a tensor array and numbers, and a conditional."""
-    with tf.Graph().as_default() as graph:
-        x = tf.placeholder(tf.float32, [3, 2], name="x")
-        rows = tf.TensorArray(tf.float32, 3, element_shape=[3, 2])
-        _, last, rows = tf.while_loop(
-            lambda i, h, rows: i < 3,
-            lambda i, h, rows: (i + 1, tf.matmul(h, h, transpose_b=True) @ x, rows.write(i, h)),
-            [0, x, rows],
-        )
-        total = tf.reduce_sum(rows.stack())
-        chosen = tf.cond(total > 0.0, lambda: last * 2.0, lambda: last - 1.0)
-        counted = tf.while_loop(lambda i, t: i < 4, lambda i, t: (i + 1, t * 3 + i), [0, 1])
-        return graph, [chosen.name, total.name, counted[1].name]
 
 
 @pytest.mark.parametrize("made", [training, loops, arrays])
@@ -72,7 +28,9 @@ def test_values_are_the_same_for_every_limit(made: Any, monkeypatch: pytest.Monk
     def values(budget: EventBudget) -> list[np.ndarray]:
         with tf.Session(graph=graph) as session:
             runtime: Any = session._runtime_session
-            runtime.change_pass_options(event_limit=budget, verify=True)
+            runtime.change_pass_options(
+                lambda options: replace(options, event_limit=budget, verify=True)
+            )
             if made is training:
                 session.run("init")
             found: list[np.ndarray] = session.run(fetches, FEED)

@@ -38,19 +38,19 @@ def bisect(
     slower_than: float | None = None,
     passes: Sequence[PipelineItem | Pass | str] | None = None,
 ) -> Bisection:
-    """Return the first rewrite with which the values of a run are wrong, or its time is long.
+    """Return the first rewrite with which a run is wrong or slow.
 
     subject: a graph, a GraphDef, a model or its path. fetches, feeds: of the run, by name. first:
     operations that run before, such as an initializer. against: the values that are right: those of
-    the run without optional rewrites, TensorFlow's (in a process of its own), or given ones.
+    the run without optional rewrites, TensorFlow's (in another process), or given ones.
     tolerance: of |x| + 1. slower_than: bad is not a wrong value but a run that takes longer than
     this many times the run without optional rewrites. passes: as in `history`.
 
     The run is planned anew with the first n rewrites alone, for the n of a binary search; all plans
     of the run and of `first` are counted, in the order of planning. A wrong kernel of a fused group
     or of a loop is found as the rewrite that made the group or loop.
-    Raises ValueError for arguments that do not fit, and what `Session.run` raises of a run without
-    optional rewrites.
+    Raises ValueError for arguments that do not fit, and the errors of `Session.run` for a run
+    without optional rewrites.
     """
     if tolerance < 0 or (slower_than is not None and slower_than <= 0):
         raise ValueError("tolerance and slower_than are positive numbers")

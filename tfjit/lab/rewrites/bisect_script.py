@@ -17,12 +17,14 @@ from tfjit.lab.rewrites.search import Bisection, Culprit, Search
 def bisect_script(
     script: str | Path, arguments: Sequence[str] = (), *, time_limit_s: float | None = None
 ) -> Bisection:
-    """Return the first rewrite with which a script's exit status is not 0.
+    """Return the first rewrite with which a script fails.
+
+    A script fails by an exit status other than 0.
 
     The script runs as `tfjit script.py arguments...` does, once for each tried limit. Its rewrites
     are counted over all plans of a process, in the order of planning: a script that plans in
-    several threads, or at random, may count differently from run to run. A process that the script
-    starts has a count of its own. time_limit_s: a run that takes longer is bad.
+    several threads, or at random, may count differently from run to run. Each process that the
+    script starts counts anew. time_limit_s: a run that takes longer is bad.
     Raises FileNotFoundError for a script that is not there.
     """
     path = Path(script)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 TOLERANCE: Final = 1e-3
-"""The largest difference that is no fault, of |x| + 1: rewrites change the order of sums."""
+"""The largest right difference, of |x| + 1: rewrites reorder sums."""
 _ROUNDS: Final = 7
 _SHORTEST_S: Final = 2e-3
 """A timed loop of runs takes at least this long."""
@@ -46,7 +46,10 @@ def difference(
 
 
 def slowdown(run: Callable[[], object], reference: Callable[[], object]) -> float:
-    """Return the time of a run by that of a reference: the least times of alternate rounds."""
+    """Return the least time of a run by that of a reference.
+
+    Both are timed in turn.
+    """
     repeats = [_repeats(run), _repeats(reference)]
     best = [float("inf"), float("inf")]
     for _ in range(_ROUNDS):

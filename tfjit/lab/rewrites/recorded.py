@@ -30,7 +30,8 @@ def history(
     subject: a graph, a GraphDef, a model or its path. fetches: as `Session.run` has them. feeds:
     tensor or name -> a shape or a value, as `Session.explain` has them; a placeholder not named has
     its own shape, with 1 for unknown sizes. passes: over the whole graph, in place of the standard
-    ones. Raises what `Session.run` raises before a step, and ValueError where nothing is computed.
+    ones. Raises the errors of `Session.run` before a step, and ValueError where nothing is
+    computed.
     """
     found = History()
     with opened(

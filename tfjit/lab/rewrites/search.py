@@ -1,4 +1,4 @@
-"""Search for the first bad event limit, and describe what was found."""
+"""Search for the first bad event limit, and describe the answer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 FURTHER: Final = 3
-"""Limits to try on each side of a found one, to see whether the answer is the only one."""
+"""Limits to try on each side of a found one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run with an event limit; `limit` None is none. detail: the reason for the judgement."""
+    """One run with an event limit.
+
+    limit: None for none. detail: the reason for the judgement.
+    """
 
     limit: int | None
     good: bool
@@ -61,7 +64,7 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Bisection:
-    """The answer to the question from which rewrite on a run is wrong or slow.
+    """The rewrite from which on a run is wrong or slow.
 
     culprit: None where there is none, with the reason in `note`. rewrites: of the run without a
     limit. trials: every run, in order. exceptions: limits that were judged otherwise than by the
@@ -105,7 +108,8 @@ class Bisection:
                 f"<td><pre>{html.escape(t)}</pre></td>" for t in (found.before, found.after)
             )
             title = html.escape(str(found).splitlines()[0])
-            graphs = f"<p>{title}</p><table><tr><th>before</th><th>after</th></tr><tr>{cells}</tr></table>"
+            head = "<tr><th>before</th><th>after</th></tr>"
+            graphs = f"<p>{title}</p><table>{head}<tr>{cells}</tr></table>"
         return (
             f"{graphs}<p>{html.escape(self.note)}</p><details><summary>{len(self.trials)} runs"
             f"</summary><table><tr><th>limit</th><th>result</th><th></th></tr>{rows}</table>"
@@ -124,7 +128,7 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
 
     def first_bad(self, rewrites: int) -> int:
-        """Return a limit at which a run is bad, and good with one rewrite fewer.
+        """Return a bad limit, where one rewrite fewer is good.
 
         rewrites: a bad limit; 0 is a good one.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,7 @@ Passes = "Sequence[PipelineItem | Pass | str]"
 def opened(
     subject: object, settings: Mapping[str, str] | None = None, **options: Any
 ) -> Iterator[Session]:
-    """Open a session whose plans no other session shares.
+    """Open a session with plans that no other session shares.
 
     subject: a graph, a message, a `ModelFile` or a path; a SavedModel comes with its variables and
     tables. settings: TFJIT_* variables of the session beside those of the process. options: of its
@@ -56,7 +57,7 @@ def _set_options(session: Session, options: Mapping[str, Any]) -> None:
     change = getattr(runtime, "change_pass_options", None)
     if change is None:
         raise TypeError("rewrites are recorded and counted in sessions of this process alone")
-    change(**options)
+    change(lambda given: replace(given, **options))
 
 
 __all__ = ["opened"]

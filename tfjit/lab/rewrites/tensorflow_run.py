@@ -1,4 +1,4 @@
-"""Ask TensorFlow for the values of a run, in a process of its own."""
+"""Ask TensorFlow for the values of a run, in another process."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -326,12 +326,12 @@ class DirectSession(SessionInterface):
             )
         return self._pass_options
 
-    def change_pass_options(self, **changes: Any) -> None:
+    def change_pass_options(self, change: Callable[[PassOptions], PassOptions]) -> None:
         """Change options of this session's passes, before its first plan.
 
-        changes: fields of `PassOptions`, for tools that experiment with passes.
+        For tools that experiment with passes.
         """
-        self._pass_options = replace(self.pass_options(), **changes)
+        self._pass_options = change(self.pass_options())
 
     def build_partitions(
         self,
