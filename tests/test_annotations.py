@@ -22,7 +22,7 @@ LIMITS = {
     "runtime": 774,
     "ops": 261,
     "client": 716,
-    "lab": 0,
+    "lab": 18,
 }
 
 

@@ -272,7 +272,7 @@ def test_explain_measures(digits: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert (
         call("explain", digits, "--fetch", "probs:0", "--shape", "images=4,8,8,1", "--measure") == 0
     )
-    assert "where the time goes: a run takes" in capsys.readouterr().out
+    assert "where the time goes: a run of the step takes" in capsys.readouterr().out
     assert (
         call(
             "explain",

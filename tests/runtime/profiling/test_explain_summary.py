@@ -48,12 +48,21 @@ def test_shares_add_up_and_the_longest_is_first() -> None:
     assert lines[7] == "  by kind: MatMul 100% (2)"
 
 
+def test_own_passes_are_heard() -> None:
+    report = PipelineReport(
+        [PassReport("mine", 1.0, 2, 2, messages=(("a", "done"), ("b", "done")))]
+    )
+    found = Explanation("x:0->y:0/", report, (), 0, 0, "a step", ())
+    assert "remarks of your passes:\n  mine: a and 1 more: done\n" in found.summary()
+    assert "of your passes" not in explained([], [("a", "stays: no")]).summary()
+
+
 def test_the_text_of_a_plan_is_its_summary() -> None:
     with tfjit.Graph().as_default(), tfjit.Session() as session:
         x = tfjit.placeholder(tfjit.float32, [4, 3], name="x")
         found = session.explain(tfjit.nn.softmax(tfjit.tanh(x) + 1.0))
     assert str(found) == found.summary()
-    assert "fused: 1 groups" in str(found)
+    assert "fused: 1 groups" in str(found) and "kB less than unfused" in str(found)
     assert "pass " in found.details() and "remarks of the passes" in found.details()
 
 

@@ -278,7 +278,7 @@ class Page {
       box.append(part("b", String(value)), part("span", text));
       return box;
     }));
-    $("summary").replaceChildren(part("pre", data.summary, "wrap"));
+    $("summary").replaceChildren(part("pre", data.summary));
     $("summary").firstChild.style.maxHeight = "none";
   }
 
@@ -307,7 +307,8 @@ class Page {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return [];
     const found = [];
-    for (const node of this.known.values()) {
+    for (const last of this.known.values()) {
+      const node = this.history.state.get(last.id) || last;
       const name = node.name.toLowerCase(), op = node.op.toLowerCase();
       if (words.every((word) => name.includes(word) || op.includes(word))) {
         const rank = (this.history.state.has(node.id) ? 0 : 2) + (words.some((word) => name.endsWith(word)) ? 0 : 1);

@@ -6,12 +6,14 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
+from tfjit.passes.manager.pass_registry import PASSES
 from tfjit.runtime.profiling.explain_details import remarks
 
 if TYPE_CHECKING:
     from tfjit.runtime.profiling.explain import ExplainedNode, Explanation
 
 _TOP: Final = 12  # kernels with a line of their own
+_GROUPS: Final = 4
 _CAUSES: Final = 8  # causes with a line of their own
 _NAME_COLUMNS: Final = 46
 # the heads of remarks that say why a rewrite was left undone; the cause follows
@@ -31,6 +33,7 @@ def summary_text(told: Explanation) -> str:
         _group_lines(told),
         _undone_lines(told),
         _uncompiled_lines(told),
+        _own_pass_lines(told),
         _memory_lines(told),
         _pass_lines(told),
     ]
@@ -59,7 +62,7 @@ def _time_lines(told: Explanation) -> list[str]:
             lines.append(f"not measured: {told.unmeasured}")
     else:
         lines = [
-            f"where the time goes: a run takes {measured.step_us:.1f} us, its kernels "
+            f"where the time goes: a run of the step takes {measured.step_us:.1f} us, its kernels "
             f"{total:.1f} us, on {measured.threads} threads (median of {measured.runs} runs)"
         ]
     head = "" if measured is None else f" {'predicted  of limit':<19}"
@@ -117,7 +120,21 @@ def _group_lines(told: Explanation) -> list[str]:
         lines.append(
             f"  {told.calls.unfused} groups, too small for a kernel of theirs, run member by member"
         )
+    saved = [(_saved_bytes(node), node) for node in groups]
+    if any(nbytes for nbytes, _ in saved):
+        total = sum(nbytes for nbytes, _ in saved)
+        lines.append(f"  they move {total / 1e3:.1f} kB less than unfused, of these")
+    for nbytes, node in sorted(saved, key=lambda pair: -pair[0])[:_GROUPS]:
+        if nbytes:
+            reason = _without_names(node.group.partition("\n")[0].partition(": ")[2])
+            lines.append(f"  {nbytes / 1e3:9.1f} kB  {_short(node.name)}: {reason}")
     return lines
+
+
+def _saved_bytes(node: ExplainedNode) -> int:
+    """Return the bytes that a group moves less than its members alone."""
+    found = re.search(r"\((-?\d+) fewer than unfused\)", node.group)
+    return int(found[1]) if found else 0
 
 
 def _undone_lines(told: Explanation) -> list[str]:
@@ -178,6 +195,21 @@ def _uncompiled_lines(told: Explanation) -> list[str]:
         lines.append(f"refused by the compiler: {name}: {why}")
     if len(told.refused) > _CAUSES:
         lines.append(f"and {len(told.refused) - _CAUSES} more refused")
+    return lines
+
+
+def _own_pass_lines(told: Explanation) -> list[str]:
+    """Return the remarks of the user's own passes."""
+    found = [entry for entry in remarks(told.report) if entry[0] not in PASSES]
+    if not found:
+        return []
+    lines = ["remarks of your passes:"]
+    for name, text, nodes in found[:_CAUSES]:
+        more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+        of = f"{nodes[0]}{more}: " if nodes[0] else ""
+        lines.append(f"  {name}: {of}{text}")
+    if len(found) > _CAUSES:
+        lines.append(f"  and {len(found) - _CAUSES} more")
     return lines
 
 
