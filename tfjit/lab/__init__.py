@@ -10,13 +10,24 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from tfjit.lab.bench import Bench, bench
+    from tfjit.lab.bench_script import ScriptBench, bench_script
     from tfjit.lab.compare import compare
     from tfjit.lab.comparison import Comparison
+    from tfjit.lab.saved import Changes, changes_since, load_bench, save_bench
 
 # Public name -> the module that has it.
 _MODULES: Final = {
+    "Bench": "tfjit.lab.bench",
+    "Changes": "tfjit.lab.saved",
     "Comparison": "tfjit.lab.comparison",
+    "ScriptBench": "tfjit.lab.bench_script",
+    "bench": "tfjit.lab.bench",
+    "bench_script": "tfjit.lab.bench_script",
+    "changes_since": "tfjit.lab.saved",
     "compare": "tfjit.lab.compare",
+    "load_bench": "tfjit.lab.saved",
+    "save_bench": "tfjit.lab.saved",
 }
 
 
@@ -32,4 +43,15 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES})
 
 
-__all__ = ["Comparison", "compare"]
+__all__ = [
+    "Bench",
+    "Changes",
+    "Comparison",
+    "ScriptBench",
+    "bench",
+    "bench_script",
+    "changes_since",
+    "compare",
+    "load_bench",
+    "save_bench",
+]
