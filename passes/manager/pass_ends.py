@@ -5,17 +5,15 @@ Ends are the arguments and results, the tensors from and to other devices, and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tfjit.framework.errors import InternalError
+from tfjit.framework.op_defs.op_traits import RECV, SEND
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.manager.pass_context import PassContext
-
-_SENT: Final = frozenset({"_Retval", "_Send", "_HostSend"})
-_RECEIVED: Final = frozenset({"_Arg", "_Recv", "_HostRecv"})
 
 
 class End(NamedTuple):
@@ -40,22 +38,30 @@ def ends_of(graph: DataflowGraph, ctx: PassContext) -> dict[str, End]:
         if name in graph
     }
     for node in graph.op_nodes():
-        if node.op in _SENT or node.op in _RECEIVED:
+        if _leaves(node) or _enters(node):
             key = node.attrs.get("index", node.attrs.get("tensor_name"))
             dtypes = (*node.input_dtypes, *node.output_dtypes)
-            found[node.name] = End(node.op, key, dtypes, _text(node, ctx), node.op in _RECEIVED)
+            found[node.name] = End(node.op, key, dtypes, _text(node, ctx), _enters(node))
     return found
+
+
+def _leaves(node: Node) -> bool:
+    return node.op == "_Retval" or node.has_trait(SEND)
+
+
+def _enters(node: Node) -> bool:
+    return node.op == "_Arg" or node.has_trait(RECV)
 
 
 def _text(node: Node, ctx: PassContext) -> str:
     """Describe an end by its feed or fetch."""
     index = node.attrs.get("index")
     if index is None:
-        verb = "sent to" if node.op in _SENT else "received from"
+        verb = "sent to" if _leaves(node) else "received from"
         return f"the tensor {node.attrs.get('tensor_name', b'').decode()!r} {verb} another device"
-    role, names = ("fetch", ctx.spec.fetches) if node.op in _SENT else ("feed", ctx.spec.feeds)
+    role, names = ("fetch", ctx.spec.fetches) if _leaves(node) else ("feed", ctx.spec.feeds)
     if ctx.where or index >= len(names):
-        return f"{'result' if node.op in _SENT else 'argument'} {index} of the body"
+        return f"{'result' if _leaves(node) else 'argument'} {index} of the body"
     return f"the {role} {names[index]!r}"
 
 
@@ -71,10 +77,8 @@ def check_ends(
         found = after.get(name)
         if found is None:
             if not end.may_go:
-                _fail(
-                    pass_name,
-                    f"node '{name}', {end.text}, is gone{f' or is no {end.kind}' if end.kind else ''}",
-                )
+                now = f"gone or no {end.kind}" if end.kind else "gone"
+                _fail(pass_name, f"node '{name}', {end.text}, is {now}")
         elif found.dtypes != end.dtypes:
             _fail(
                 pass_name,

@@ -203,15 +203,15 @@ class PassManager:
             return
         adopt_networkx()  # the pass may ask for the graph's class
         saved = None if self.options.fail_on_errors else graph.copy()
-        ends, changes = ends_of(graph, ctx), graph.changes
+        ends = ends_of(graph, ctx)
         place = len(self.report.passes)
         try:
             self._run(step, graph, ctx, where)
-            if graph.changes != changes:
-                self.check(step.name, graph, where, always=True)
-                check_ends(step.name, ends, graph, ctx)
-                self._repair(graph, ctx, where)
-                check_ends(step.name, ends, graph, ctx)
+            # also where the graph counts no change: the pass may have written to a node's attrs
+            self.check(step.name, graph, where, always=True)
+            check_ends(step.name, ends, graph, ctx)
+            self._repair(graph, ctx, where)
+            check_ends(step.name, ends, graph, ctx)
         except OpError as error:
             if saved is None:
                 self.failed = error
@@ -229,11 +229,13 @@ class PassManager:
     def _repair(self, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
         """Drop unused nodes and infer shapes behind a user's pass.
 
-        Only where the pipeline has done so before.
+        Only where the pipeline has done so before; a partition's shapes are those of the whole
+        graph.
         """
-        for name, at in (("prune", where), ("infer_shapes", where), ("infer_shapes", "")):
-            is_whole = at == where or "/device:" in where
-            if is_whole and (name, at, ctx.purpose) in self.done:
+        ctx.invalidate(SHAPES)
+        whole = "" if "/device:" in where else where
+        for name, at in (("prune", where), ("infer_shapes", whole)):
+            if (name, at, ctx.purpose) in self.done:
                 self._run(Step(name), graph, ctx, where)
 
     def _run(self, step: Step, graph: DataflowGraph, ctx: PassContext, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
@@ -48,12 +49,20 @@ def _check_items(section: str, items: Items) -> None:
 
 def _check_place(section: str, name: str) -> None:
     """Check that a built-in pass is for the graphs of a section."""
-    kinds = {
-        _kind(other) for other, items in DEFAULT.items() if name in {s.name for s in flat(items)}
-    }
+    homes = _homes(name)
+    kinds = {_kind(home) for home in homes}
     if _kind(section) not in kinds and not kinds >= {"run", "body"}:
-        homes = [other for other, items in DEFAULT.items() if name in {s.name for s in flat(items)}]
         _fail(section, f"{name!r} cannot run here, but in {' or '.join(map(repr, homes))}")
+
+
+@functools.cache
+def _homes(name: str) -> tuple[str, ...]:
+    """Return the sections that have a pass by default."""
+    return tuple(
+        section
+        for section, items in DEFAULT.items()
+        if any(step.name == name for step in flat(items))
+    )
 
 
 def _kind(section: str) -> str:

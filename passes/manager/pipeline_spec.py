@@ -14,7 +14,13 @@ from tfjit.passes.manager.default_pipeline import COMPOSED, DEFAULT, is_for_mast
 from tfjit.passes.manager.pass_registry import PASSES, find_name, near_names
 from tfjit.passes.manager.pipeline_checks import check
 from tfjit.passes.manager.steps import Fixpoint, Item, Items, Step, flat
-from tfjit.passes.manager.user_passes import LOCK, check_name, registered_names, user_pass
+from tfjit.passes.manager.user_passes import (
+    LOCK,
+    UserPass,
+    check_name,
+    registered_names,
+    user_pass,
+)
 
 if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import Pass
@@ -62,10 +68,11 @@ class Pipeline:
         """Return the pipeline of a text: "default without cse, fuse", or sections.
 
         The short form begins with "default" or a registered name. Then follow, in any number and
-        order: `without A, B`; `only A, B`; `with P before A`, `with P after A`, `with P instead of
-        A`; `then P`, at the end of the graph's passes; `repeat A, B up to N times`. The long form
-        is that of `to_text`, with a short form as its first line where the sections that it lacks
-        are not the default's. Raises InvalidArgumentError with the line at fault.
+        order: `without A, B`; `only A, B`; `with P before A`, `with P after A`, where `in SECTION`
+        may follow; `with P instead of A`; `then P`, at the end of the graph's passes; `repeat A, B
+        up to N times`. The long form is that of `to_text`, with a short form as its first line
+        where the sections that it lacks are not the default's. Raises InvalidArgumentError with the
+        line at fault.
         """
         from tfjit.passes.manager.pipeline_text import parse
 
@@ -106,6 +113,8 @@ class Pipeline:
                 raise InvalidArgumentError(
                     None, None, f"{name!r} is required: a plan cannot do without it"
                 )
+        if left_out.isdisjoint(self.names):
+            return self
         return self._mapped(lambda step: None if step.name in left_out else step)
 
     def only(self, *names: str) -> Pipeline:
@@ -196,13 +205,18 @@ class Pipeline:
         return tuple(dict.fromkeys(step.name for _, items in self.sections for step in flat(items)))
 
     @property
+    def users(self) -> tuple[UserPass, ...]:
+        """Return the passes that are not built in, each once, in order."""
+        steps = (step for _, items in self.sections for step in flat(items))
+        return tuple(dict.fromkeys(step.user for step in steps if step.user is not None))
+
+    @property
     def unversioned(self) -> tuple[str, ...]:
         """Return the users' passes without a version.
 
         Plans that they make are never stored.
         """
-        found = [s.user for _, items in self.sections for s in flat(items) if s.user is not None]
-        return tuple(dict.fromkeys(user.name for user in found if not user.version))
+        return tuple(user.name for user in self.users if not user.version)
 
     def to_text(self) -> str:
         """Return the sections as text, which `parse` reads.

@@ -161,6 +161,11 @@ def parse(text: str, where: str = "", imports: bool = True) -> Pipeline:
     return reader.sections(base, lines[first:])
 
 
+def _is_section(words: Sequence[str]) -> bool:
+    """Return whether words are "in SECTION", or none."""
+    return not words or (len(words) == 2 and words[0] == "in")
+
+
 def _is_header(line: str) -> bool:
     bare = line.partition("#")[0]
     return bare.rstrip().endswith(":") and not bare[:1].isspace() and len(bare.split()) == 1
@@ -296,16 +301,16 @@ class _Reader:
                 made = made.then(self._pass(number, name))
             return made
         match given:
-            case [name, "before", anchor]:
-                return made.before(anchor, self._pass(number, name))
-            case [name, "after", anchor]:
-                return made.after(anchor, self._pass(number, name))
+            case [name, "before", anchor, *section] if _is_section(section):
+                return made.before(anchor, self._pass(number, name), *section[1:])
+            case [name, "after", anchor, *section] if _is_section(section):
+                return made.after(anchor, self._pass(number, name), *section[1:])
             case [name, "instead", "of", anchor]:
                 return made.replace(anchor, self._pass(number, name))
         self._fail(
             number,
-            f"'with {' '.join(given)}': expected 'with PASS before NAME', 'with PASS after NAME' "
-            "or 'with PASS instead of NAME'",
+            f"'with {' '.join(given)}': expected 'with PASS before NAME', 'with PASS after NAME', "
+            "either with 'in SECTION', or 'with PASS instead of NAME'",
         )
 
     def _pass(self, number: int, name: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, Any]
 PassMaker = Callable[[Parameters], "Pass"]
-"""A function of a config's parameters, name -> value, that makes a pass."""
+"""A function of a config's parameters that makes a pass."""
 
 LOCK: Final = threading.Lock()
 CLAUSES: Final = ("without", "only", "with", "then", "repeat")
@@ -89,14 +89,15 @@ def registered_names() -> list[str]:
 
 
 def make_registered(name: str, parameters: Parameters | None = None) -> UserPass:
-    """Return the registered pass of a name, made for these parameters.
+    """Return the registered pass of a name.
 
-    A pass made without parameters is made once. Raises KeyError for an unknown name.
+    parameters: it is made anew with these; with None, one is made for all. Raises KeyError for an
+    unknown name.
     """
     entry = _REGISTERED[name]
-    if parameters:
-        # a text could not hold the parameters
-        return UserPass(name, entry.make(parameters), "", entry.needs)
+    if parameters is not None:
+        source = "" if parameters else name  # a text could not hold the parameters
+        return UserPass(name, entry.make(parameters), source, entry.needs, entry.version)
     if not entry.without_parameters:
         made = UserPass(name, entry.make({}), name, entry.needs, entry.version)
         with LOCK:

@@ -16,6 +16,7 @@ from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.manager import pipeline_spec, user_passes
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.protos import ConfigProto
+from tfjit.runtime.plan import first_run, variant
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 PLAIN = np.tanh(X) * 2 + np.exp(X)
@@ -143,3 +144,14 @@ def test_the_environment_leaves_passes_out_of_it(
         pytest.raises(tfjit.errors.InvalidArgumentError, match="'to_sin' needs 'fold_constants'"),
     ):
         session.run("y:0", {"x:0": X})
+
+
+def test_the_first_run_of_a_big_graph_has_the_users_passes(
+    graph: tfjit.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFJIT_JIT", "lazy")
+    monkeypatch.setattr(variant, "QUICK_NODES", 1)
+    monkeypatch.setattr(first_run, "record_pays", lambda *of: False)
+    monkeypatch.setattr(first_run, "passes_pay", lambda *of: False)
+    with tfjit.Session(graph=graph, passes=Pipeline.default().then(tanh_to_sin)) as session:
+        check(session, WITH_SIN)

@@ -55,9 +55,9 @@ def program(v2: bool) -> tuple[tf.Graph, Any, list[Any]]:
     return graph, {x: feed}, fetches
 
 
-def results(built: tuple[tf.Graph, Any, list[Any]]) -> list[np.ndarray]:
+def results(built: tuple[tf.Graph, Any, list[Any]], passes: str = "default") -> list[np.ndarray]:
     graph, feeds, fetches = built
-    with tf.Session(graph=graph) as session:
+    with tf.Session(graph=graph, passes=passes) as session:
         session.run(fetches[-1])
         values: list[np.ndarray] = session.run(fetches[:-1], feeds)
         return values
@@ -92,6 +92,14 @@ def test_without_any_one_pass_the_results_are_the_same(
     with tf.Session(graph=graph) as session:
         report = session.explain(fetches[0], {"x:0": (4, 4)}).report
     assert name not in {entry.name for entry in report.passes}, "it ran in a body"
+
+
+@pytest.mark.parametrize("passes", ["default only", "default repeat simplify, cse up to 9 times"])
+def test_other_pipelines_give_the_same_results(
+    passes: str, built: tuple[tf.Graph, Any, list[Any]], whole: list[np.ndarray]
+) -> None:
+    for value, expected in zip(results(built, passes), whole, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=2e-6, atol=2e-6)
 
 
 def test_a_wrong_rewrite_in_a_body_is_found(

@@ -67,6 +67,10 @@ def changes_a_dtype(graph: DataflowGraph, ctx: PassContext) -> None:
     graph.change_op("h", "Cast", graph.inputs("h"), types)
 
 
+def writes_a_dtype(graph: DataflowGraph, ctx: PassContext) -> None:
+    graph.node("h").attrs["T"] = dtypes.float64
+
+
 def raises(graph: DataflowGraph, ctx: PassContext) -> None:
     for node in list(graph.op_nodes()):
         if node.op == "Tanh":
@@ -85,6 +89,7 @@ FAULTS: dict[Edit, str] = {
     removes_the_fetched: "after pass 'removes_the_fetched': Node '_retval_y_0_0' (_Retval): it",
     changes_the_fetched_dtype: "the fetch 'y:0', was float32 and is float64",
     changes_a_dtype: "after pass 'changes_a_dtype': Node 'mul' (Mul): input 0 from 'h:0' is float64",
+    writes_a_dtype: "after pass 'writes_a_dtype': Node 'h' (Tanh): its attrs say inputs (float64)",
     raises: "pass 'raises' failed at node 'h' (Sin) (test_pass_manager_failures.py:",
     finds_fault: "pass 'finds_fault': Node 'h' is not liked",
 }
@@ -153,7 +158,7 @@ def test_a_fault_in_a_body_is_undone_there(
     pipeline = Pipeline.default().before("simplify", forgets, section="body")
     with (
         tfjit.Session(graph=graph, passes=pipeline) as session,
-        pytest.raises(InternalError, match="of the body, is gone or is no _Retval"),
+        pytest.raises(InternalError, match="of the body, is gone or no _Retval"),
     ):
         session.run("w/Exit_1:0", {"x:0": X})
     expected = np.sin(np.sin(np.sin(np.tanh(X) * 2 + np.exp(X))))

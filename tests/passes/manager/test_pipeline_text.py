@@ -43,6 +43,10 @@ def other(graph: DataflowGraph, ctx: PassContext) -> None:
         ("default only", lambda: DEFAULT.only()),
         ("default only fuse, cse then named", lambda: DEFAULT.only("fuse", "cse").then("named")),
         ("default with named before fuse", lambda: DEFAULT.before("fuse", "named")),
+        (
+            "default with named before simplify in body",
+            lambda: DEFAULT.before("simplify", "named", section="body"),
+        ),
         ("default with named after prune", lambda: DEFAULT.after("prune", "named")),
         ("default with named instead of cse", lambda: DEFAULT.replace("cse", "named")),
         (
@@ -94,6 +98,8 @@ partition:
         ("default without cse,, fuse", "expected names with commas between"),
         ("default without fuze", "'fuze': there is no pass of that name; did you mean 'fuse'"),
         ("default with named", "expected 'with PASS before NAME'"),
+        ("default with named after cse in", "expected 'with PASS before NAME'"),
+        ("default with named after cse in bdy", "no section 'bdy'; did you mean 'body'"),
         ("default with named befor cse", "expected 'with PASS before NAME'"),
         ("default repeat cse up to many times", "expected 'repeat NAME, NAME up to N times'"),
         ("default then tests:nothing", "module 'tests' has no function 'nothing'"),

@@ -304,7 +304,8 @@ def test_custom_optimizers(
     with (
         tfjit.Session(graph=world.graph, config=config(text.format(failing))) as session,
         pytest.raises(
-            tfjit.errors.InternalError, match="pass 'breaks' failed: RuntimeError: half done"
+            tfjit.errors.InternalError,
+            match=r"pass 'breaks' failed \(.*\): RuntimeError: half done",
         ),
     ):
         session.run(world.y, {world.x: X})

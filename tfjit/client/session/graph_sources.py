@@ -135,7 +135,7 @@ def interactive_config(config: Message, options: Message) -> Message:
         made.CopyFrom(given)
     else:
         made.gpu_options.allow_growth = True
-        made.graph_options.rewrite_options.fail_on_optimizer_errors = True
+        made.graph_options.rewrite_options.fail_on_optimizer_errors = True  # as without a config
     made.graph_options.place_pruned_graph = True
     return made
 
@@ -145,7 +145,7 @@ def soft_config() -> Message:
     from tfjit.protos import ConfigProto
 
     made = ConfigProto(allow_soft_placement=True)
-    made.graph_options.rewrite_options.fail_on_optimizer_errors = True
+    made.graph_options.rewrite_options.fail_on_optimizer_errors = True  # as without a config
     return made
 
 

@@ -102,7 +102,8 @@ class Variant:
             nodes, self._fingerprint, self._once = plan.survey(self.feed_shapes)
             if self._fingerprint:
                 known = plan_warm_start.read(self._fingerprint)
-            if nodes > QUICK_NODES:
+            # a user's pass may change results, which those of the first run have to show
+            if nodes > QUICK_NODES and not session.pass_options().pipeline.users:
                 quick = unoptimised(plan, self.feed_shapes, known, self._once)
                 if quick is not None:
                     self.partitions, self.dataflow = quick

@@ -360,7 +360,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "less: no limit"
         ),
         "fail_on_optimizer_errors": _acts(
-            "a custom optimizer that fails, fails the run; else it is left out with a warning"
+            "a pass of the user's that fails, fails the run; else it is undone and left out with a "
+            "warning. Sessions without a config: it fails the run"
         ),
         "implementation_selector": _none(
             "there are no alternative implementations of functions to choose from"
@@ -381,12 +382,14 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "disable_tfg_optimizer": _MLIR,
         "cpu_layout_conversion": _none("see layout_optimizer"),
         "optimizers": _acts(
-            "the optimizers that run, instead of the toggles' choice; the order stays tfjit's. An "
-            "unknown name is InvalidArgumentError and lists the known ones"
+            "the optimizers that run, instead of the toggles' choice; the order stays tfjit's. The "
+            "name of a pipeline (tfjit.passes.register_pipeline) chooses that pipeline. An unknown "
+            "name is InvalidArgumentError and lists the known ones"
         ),
         "custom_optimizers": _acts(
-            "graph passes registered by tfjit.register_graph_optimizer; an unknown name is "
-            "InvalidArgumentError"
+            "graph passes registered by tfjit.register_graph_optimizer, and pipelines as in "
+            "optimizers; 'pipeline' with the parameter 'text' is the text of one. An unknown name "
+            "is InvalidArgumentError"
         ),
         "inter_optimizer_verifier_config": _PARTS,
         "post_optimization_verifier_config": _PARTS,

@@ -144,7 +144,7 @@ def _named_pipeline(rewriter: Message) -> Pipeline:
                     "graph_options.rewrite_options.custom_optimizers 'pipeline': expected one "
                     "parameter 'text', as in 'default without cse'",
                 )
-            texts.append(entry.parameter_map["text"].s.decode())
+            texts.append(entry.parameter_map["text"].s.decode(errors="replace"))
         elif entry.name in known:
             named.append(entry.name)
     if len(named) + len(texts) > 1:
