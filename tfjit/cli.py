@@ -1,7 +1,7 @@
 """The command line of tfjit.
 
-The commands are `tfjit run | explain | view | inspect | bisect | pack | passes | config | warm |
-server | demo`, and `tfjit script.py args...`.
+The commands are `tfjit run | explain | view | compare | bench | bisect | inspect | pack | passes |
+config | warm | server | demo`, and `tfjit script.py args...`.
 
 Exit codes: 0 done, 1 the model or its run failed, 2 the command line is wrong, 130 interrupted; of
 a script, its own. Results go to stdout, everything else to stderr.
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfjit import __version__, passes_command, view_command
+from tfjit import __version__, bench_command, compare_command, passes_command, view_command
 from tfjit.arguments import (
     UsageError,
     feeds_of,
@@ -193,6 +193,7 @@ def _parser() -> argparse.ArgumentParser:
         "with their source and times.",
     )
     view_command.add_arguments(view, several, model)
+    passes_command.add_option(view)
 
     inspect = command(
         "inspect", _inspect, "Show inputs, outputs, variables, ops and size of a model."
@@ -258,6 +259,23 @@ def _parser() -> argparse.ArgumentParser:
         "that --passes reads.",
     )
     passes_command.add_option(passes)
+
+    compare_command.add_arguments(
+        command(
+            "compare",
+            compare_command.run_compare,
+            "Compare pipelines of passes, and other runtimes, on one graph: outputs first, then "
+            "times in random order, with their noise, then the parts of the graph that differ.",
+        )
+    )
+    bench_command.add_arguments(
+        command(
+            "bench",
+            bench_command.run_bench,
+            "Time a model or a script.py fused, unfused and under TensorFlow, and against a saved "
+            "measurement.",
+        )
+    )
 
     warm = command(
         "warm",
@@ -435,8 +453,9 @@ def _explain(args: argparse.Namespace) -> int:
 
 def _view(args: argparse.Namespace) -> int:
     view_command.check(args)
+    passes = passes_command.pipeline_of(args.passes)
     model = read_model_of(args.model)
-    with _progress(f"explaining {model.path.name}"), _opened(model) as session:
+    with _progress(f"explaining {model.path.name}"), _opened(model, passes=passes) as session:
         return view_command.write_page(args, model, session)
 
 
@@ -513,17 +532,9 @@ def _opened(model: ModelFile, config: Any = None, passes: Any = None) -> Iterato
 
     For a SavedModel, with its variables, tables and assets. passes: a Pipeline or None.
     """
-    import tfjit
+    from tfjit.lab.measure.candidates import open_model
 
-    if model.pack is not None or model.kind != "SavedModel":
-        graph = model.graph_def if model.pack is None else model.path
-        with tfjit.Session(graph=graph, config=config, passes=passes) as session:
-            yield session
-        return
-    from tfjit.client.saving import saved_model
-
-    with tfjit.Graph().as_default(), tfjit.Session(config=config, passes=passes) as session:
-        saved_model.load(session, model.tags, model.path.parent)
+    with open_model(model, config, passes) as session:
         yield session
 
 

@@ -10,22 +10,33 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from tfjit.lab.bench import Bench, bench
+    from tfjit.lab.bench_script import ScriptBench, bench_script
     from tfjit.lab.compare import compare
     from tfjit.lab.comparison import Comparison
     from tfjit.lab.page.view import View, view
     from tfjit.lab.rewrites.bisect import Bisection, bisect
     from tfjit.lab.rewrites.bisect_script import bisect_script
     from tfjit.lab.rewrites.recorded import history
+    from tfjit.lab.saved import Changes, changes_since, load_bench, save_bench
 
 # Public name -> the module that has it.
 _MODULES: Final = {
+    "Bench": "tfjit.lab.bench",
     "Bisection": "tfjit.lab.rewrites.bisect",
+    "Changes": "tfjit.lab.saved",
     "Comparison": "tfjit.lab.comparison",
+    "ScriptBench": "tfjit.lab.bench_script",
     "View": "tfjit.lab.page.view",
+    "bench": "tfjit.lab.bench",
+    "bench_script": "tfjit.lab.bench_script",
     "bisect": "tfjit.lab.rewrites.bisect",
     "bisect_script": "tfjit.lab.rewrites.bisect_script",
+    "changes_since": "tfjit.lab.saved",
     "compare": "tfjit.lab.compare",
     "history": "tfjit.lab.rewrites.recorded",
+    "load_bench": "tfjit.lab.saved",
+    "save_bench": "tfjit.lab.saved",
     "view": "tfjit.lab.page.view",
 }
 
@@ -43,12 +54,20 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Bench",
     "Bisection",
+    "Changes",
     "Comparison",
+    "ScriptBench",
     "View",
+    "bench",
+    "bench_script",
     "bisect",
     "bisect_script",
+    "changes_since",
     "compare",
     "history",
+    "load_bench",
+    "save_bench",
     "view",
 ]

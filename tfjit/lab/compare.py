@@ -11,7 +11,7 @@ import numpy as np
 
 from tfjit.lab.comparison import CandidateRow, Comparison
 from tfjit.lab.measure.agreement import Mismatch, mismatches
-from tfjit.lab.measure.candidates import Candidate, Tfjit, Work, check_names, open_candidate
+from tfjit.lab.measure.candidates import Candidate, Tfjit, Work, named_candidates, open_candidate
 from tfjit.lab.measure.feeds import feed_values
 from tfjit.lab.measure.node_times import node_differences
 from tfjit.lab.measure.ratio import CONFIDENCE, ratio_of
@@ -21,6 +21,7 @@ from tfjit.lab.peers.presence import Absent
 
 if TYPE_CHECKING:
     from tfjit.client.session.model_file import ModelFile
+    from tfjit.passes.manager.pipeline_spec import Pipeline
 
 ROUNDS: Final = 20
 SESSIONS: Final = 4
@@ -30,7 +31,7 @@ Report = Callable[[str], None]
 
 def compare(
     model: Any,
-    candidates: Sequence[str] = ("default", "default without fuse"),
+    candidates: Sequence[str | Pipeline] = ("default", "default without fuse"),
     *,
     fetches: Sequence[str],
     feeds: Mapping[str, Any] | None = None,
@@ -49,8 +50,8 @@ def compare(
     """Check that candidates have the same outputs, then time them alternately.
 
     model: a file or SavedModel folder, a GraphDef or MetaGraphDef, its bytes, or a Graph.
-    candidates: pipelines as text, "tensorflow", "xla" or "onnxruntime"; ratios are to the first.
-    fetches: names of tensors, and of operations to run. feeds: values by tensor name. shapes: of
+    candidates: pipelines or their text, "tensorflow", "xla" or "onnxruntime"; ratios are to the
+    first. fetches: names of tensors, and of operations to run. feeds: values by tensor name. shapes: of
     made-up values, uniform or 0 and 1. setup: operations to run first, such as an initializer.
     threads: of every candidate; all cores by default. block_s: time of one candidate in a round.
     tolerance: of outputs, over their largest element. seed: of the order in rounds. optional: these
@@ -58,9 +59,7 @@ def compare(
     under way. The method is that of `tfjit.lab.measure.ratio`. Raises ValueError for candidates and
     numbers that cannot be, InvalidArgumentError for feeds, RuntimeError for a missing candidate.
     """
-    names = list(candidates)
-    check_names(names)
-    if len(names) < 2:
+    if len(candidates) < 2:
         raise ValueError("a comparison needs two candidates or more")
     if sessions < 1 or rounds * sessions < fewest_values(CONFIDENCE):
         raise ValueError(
@@ -68,31 +67,13 @@ def compare(
             "blocks of each candidate are the fewest"
         )
     work = work_of(model, fetches, feeds or {}, shapes or {}, setup, threads)
-    return compare_work(
-        work, names, rounds, sessions, block_s, tolerance, seed, optional, explain, report
-    )
-
-
-def compare_work(
-    work: Work,
-    names: Sequence[str],
-    rounds: int,
-    sessions: int,
-    block_s: float,
-    tolerance: float | None,
-    seed: int | None,
-    optional: Sequence[str],
-    explain: bool,
-    report: Report,
-) -> Comparison:
-    """Compare candidates of checked work; `compare` has the arguments."""
     rng = np.random.default_rng(seed)
     found = Comparison(
         *(work.model.path.name, (*work.fetches, *work.targets)),
         {name: (str(value.dtype), value.shape) for name, value in work.feeds.items()},
         *(work.threads, rounds, sessions),
     )
-    labels = _labels(names)
+    labels = named_candidates(candidates)
     opened: dict[str, list[Candidate]] = {label: [] for label in labels}
     try:
         _open_all(opened, labels, work, sessions, rng, optional, found, report)
@@ -106,9 +87,9 @@ def compare_work(
         for label, group in opened.items():
             found.round_us[label] = [times[label, k] for k in range(len(group))]
         found.mismatches.extend(_after(opened, work, tolerance, found))
-        report("measuring kernels")
         explanations: dict[str, list[Any]] = {}
         for k in range(sessions if explain else 0):
+            report(f"measuring kernels, session {k + 1}")
             for label, group in opened.items():
                 candidate = group[k]
                 if isinstance(candidate, Tfjit):
@@ -147,8 +128,6 @@ def work_of(
 
     Raises ValueError and InvalidArgumentError for names and feeds that do not fit.
     """
-    from tfjit.framework.graphs.graph import Graph
-    from tfjit.framework.graphs.graph_def import import_graph_def
     from tfjit.runtime.host.thread_counts import cores
 
     file = model_file(model)
@@ -158,9 +137,7 @@ def work_of(
         raise ValueError(f"{threads} threads: expected a positive number")
     if not fetches:
         raise ValueError("there is nothing to fetch: name a tensor or an operation")
-    graph = Graph()
-    with graph.as_default():
-        import_graph_def(file.graph_def, name="")
+    graph = graph_of(file)
     tensors, targets = [], []
     for name in (*fetches, *setup):
         try:
@@ -173,6 +150,17 @@ def work_of(
             (tensors if hasattr(element, "op") else targets).append(element.name)
     values = feed_values(graph, [*tensors, *targets], feeds, shapes)
     return Work(file, tuple(tensors), tuple(targets), values, tuple(setup), threads or cores())
+
+
+def graph_of(model: ModelFile) -> Any:
+    """Return a tfjit Graph of a model."""
+    from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.graph_def import import_graph_def
+
+    graph = Graph()
+    with graph.as_default():
+        import_graph_def(model.graph_def, name="")
+    return graph
 
 
 def model_file(model: Any) -> ModelFile:
@@ -190,18 +178,9 @@ def model_file(model: Any) -> ModelFile:
     return ModelFile(Path("graph"), kind, len(content), message)
 
 
-def _labels(names: Sequence[str]) -> dict[str, str]:
-    """Return label -> name, with "(2)" behind the second of a name: a pipeline may meet itself."""
-    found: dict[str, str] = {}
-    for name in names:
-        before = sum(other == name for other in found.values())
-        found[f"{name} ({before + 1})" if before else name] = name
-    return found
-
-
 def _open_all(
     opened: dict[str, list[Candidate]],
-    names: Mapping[str, str],
+    candidates: Mapping[str, tuple[str, Pipeline | None]],
     work: Work,
     sessions: int,
     rng: np.random.Generator,
@@ -210,15 +189,16 @@ def _open_all(
     report: Report,
 ) -> None:
     """Open the sessions in random order: the first of a process may find better memory."""
-    labels = list(names)
+    labels = list(candidates)
     for number in range(sessions):
         for k in rng.permutation(len(labels)):
-            label, name = labels[k], names[labels[k]]
+            label = labels[k]
+            name, passes = candidates[label]
             if label in found.absent:
                 continue
             report(f"opening {label}, session {number + 1}")
             try:
-                opened[label].append(open_candidate(name, work))
+                opened[label].append(open_candidate(name, passes, work))
             except Absent as error:
                 if name not in optional:
                     raise RuntimeError(str(error)) from None
@@ -282,4 +262,4 @@ def _row(
     )
 
 
-__all__ = ["compare", "compare_work", "model_file", "work_of"]
+__all__ = ["compare", "graph_of", "model_file", "work_of"]

@@ -10,13 +10,16 @@ Cells = Sequence[Sequence[str]]
 Table = tuple[str, Sequence[str], Cells]
 
 
-def text_table(heading: Sequence[str], rows: Cells) -> str:
-    """Return a table as text: the first column to the left, the others to the right."""
+def text_table(heading: Sequence[str], rows: Cells, left: int = 1) -> str:
+    """Return a table as text.
+
+    left: the number of first columns with text to the left; the others have it to the right.
+    """
     lines = [heading, *rows]
     widths = [max(len(line[k]) for line in lines) for k in range(len(heading))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if k == 0 else cell.rjust(width)
+            cell.ljust(width) if k < left else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tfjit.framework.errors import InvalidArgumentError
 from tfjit.lab.peers.presence import Absent, installed
 
 if TYPE_CHECKING:
     from tfjit.client.session.model_file import ModelFile
     from tfjit.client.session.session import Session
+    from tfjit.passes.manager.pipeline_spec import Pipeline
 
 WARM_UP_RUNS: Final = 3
 _SECONDS_TO_COMPILE: Final = 600.0
@@ -111,8 +113,20 @@ class _SessionCandidate(Candidate):
 class Tfjit(_SessionCandidate):
     """tfjit with the passes of a pipeline, all compiled."""
 
+    def __init__(self, name: str, work: Work, passes: Pipeline) -> None:
+        self._passes = passes
+        super().__init__(name, work)
+
     def open(self) -> None:
-        self.session = opened(self.work.model, self.name, self.work.threads)
+        from tfjit.protos import ConfigProto, OptimizerOptions
+
+        threads = self.work.threads
+        config = ConfigProto(
+            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+        )
+        # the reference kernels that serve while others compile are not what is measured
+        config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
+        self.session = open_model(self.work.model, config, self._passes)
         self.take_keys()
 
     def finish(self) -> None:
@@ -209,73 +223,60 @@ PEERS: Final[Mapping[str, type[Candidate]]] = {
 }
 
 
-def open_candidate(name: str, work: Work) -> Candidate:
+def open_candidate(name: str, passes: Pipeline | None, work: Work) -> Candidate:
     """Open a session of a candidate.
 
-    Raises Absent where another runtime is not installed or does not take the graph, else the
-    errors of the candidate.
+    passes: of tfjit; None for the runtime that the name is of. Raises Absent where another runtime
+    is not installed or does not take the graph, else the errors of the candidate.
     """
-    return PEERS.get(name, Tfjit)(name, work)
+    return PEERS[name](name, work) if passes is None else Tfjit(name, work, passes)
 
 
-def check_names(names: Sequence[str]) -> None:
-    """Raise ValueError for a candidate that does not exist, or is named twice."""
-    twice = sorted({name for name in names if names.count(name) > 1 and name in PEERS})
-    if twice:
-        raise ValueError(f"{twice[0]} is among the candidates twice")
-    for name in names:
+def named_candidates(given: Sequence[str | Pipeline]) -> dict[str, tuple[str, Pipeline | None]]:
+    """Return label -> (name, pipeline or None) of candidates.
+
+    A pipeline may meet itself: the second has "(2)" behind its name. Raises InvalidArgumentError
+    for a name that is neither a runtime nor a pipeline, and for a runtime that is named twice.
+    """
+    from tfjit.passes.manager.pipeline_spec import Pipeline
+
+    found: dict[str, tuple[str, Pipeline | None]] = {}
+    for one in given:
+        name = " ".join(one.split()) if isinstance(one, str) else str(one)
+        passes = None
         if name not in PEERS:
-            disabled_passes(name)
+            try:
+                passes = Pipeline.of(one)
+            except InvalidArgumentError as error:
+                known = ", ".join(PEERS)
+                raise InvalidArgumentError(
+                    None,
+                    None,
+                    f"candidate {name!r}: no pipeline and none of {known}: {error.message}",
+                ) from None
+        before = sum(other == name for other, _ in found.values())
+        if before and passes is None:
+            raise InvalidArgumentError(None, None, f"{name} is among the candidates twice.")
+        found[f"{name} ({before + 1})" if before else name] = name, passes
+    return found
 
 
-def opened(model: ModelFile, passes: str, threads: int) -> Session:
-    """Open a session over a model, with a pipeline, that compiles before its first result."""
+def open_model(model: ModelFile, config: Any = None, passes: Pipeline | None = None) -> Session:
+    """Open a session over a model; of a SavedModel with its variables, tables and assets."""
     from tfjit.client.session.session import Session
-    from tfjit.framework.graphs.graph import Graph
-    from tfjit.protos import ConfigProto, OptimizerOptions
-    from tfjit.runtime.factory import SessionOptions
 
-    config = ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-    config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
-    options = SessionOptions(config=config, env=_environment(disabled_passes(passes)))
+    if model.pack is not None:
+        return Session(graph=model.path, config=config, passes=passes)
     if model.kind != "SavedModel":
-        return Session(graph=model.message, options=options)
+        return Session(graph=model.graph_def, config=config, passes=passes)
     from tfjit.client.saving import saved_model
+    from tfjit.framework.graphs.graph import Graph
 
     graph = Graph()
-    session = Session(graph=graph, options=options)
+    session = Session(graph=graph, config=config, passes=passes)
     with graph.as_default():
         saved_model.load(session, model.tags, model.path.parent)
     return session
-
-
-def disabled_passes(pipeline: str) -> tuple[str, ...]:
-    """Return the passes that "default without a, b" leaves out.
-
-    Raises ValueError for text of another form and for unknown passes.
-    """
-    from tfjit.passes.manager.pass_registry import OPTIMIZATIONS
-
-    words = pipeline.replace(",", " ").split()
-    if words[:1] != ["default"] or (len(words) > 1 and (words[1] != "without" or len(words) < 3)):
-        raise ValueError(
-            f"{pipeline!r} is no candidate: expected 'default', 'default without PASS, ...' or one "
-            f"of {', '.join(PEERS)}"
-        )
-    known = set(OPTIMIZATIONS)
-    for name in words[2:]:
-        if name not in known:
-            raise ValueError(f"{pipeline!r}: there is no optional pass {name}")
-    return tuple(words[2:])
-
-
-def _environment(disabled: Sequence[str]) -> Any:
-    import os
-
-    from tfjit.framework.env import Env
-
-    given = [name for name in os.environ.get("TFJIT_DISABLE", "").split(",") if name]
-    return Env(variables={**os.environ, "TFJIT_DISABLE": ",".join([*given, *disabled])})
 
 
 def _need(module: str, candidate: str, package: str) -> None:
@@ -283,6 +284,12 @@ def _need(module: str, candidate: str, package: str) -> None:
         raise Absent(f"{candidate} is not installed: pip install {package}")
 
 
-Opener = Callable[[str, Work], Candidate]
-
-__all__ = ["PEERS", "Candidate", "Tfjit", "Work", "check_names", "open_candidate", "opened"]
+__all__ = [
+    "PEERS",
+    "Candidate",
+    "Tfjit",
+    "Work",
+    "named_candidates",
+    "open_candidate",
+    "open_model",
+]
