@@ -12,6 +12,7 @@ from tfjit.distributed.protocol.credentials import find as find_credentials
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.local_channel import LocalChannel, NotLocal
 from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, RpcCalls
 from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellationManager
 
@@ -79,6 +80,7 @@ class Channel:
             if credentials is None
             else self._grpc.secure_channel(address, credentials, _OPTIONS)
         )
+        self._started = RpcCalls(self._channel)
         # a task with TLS asks for certificates
         self._may_be_local = credentials is None and "local_channel" not in settings.names(
             "TFJIT_DISABLE"
@@ -160,31 +162,47 @@ class Channel:
             if cancellation is None:
                 # a fifth less time than a future's, whose answer comes through another thread
                 return send(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
-            future = send.future(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
-            return self._wait(future, cancellation)
+            return self._wait(service, method, request, timeout_s, cancellation, wait_for_ready)
         except self._grpc.RpcError as error:
             raise status.of_call(error, self.address) from None
-        except self._grpc.FutureCancelledError:
-            raise _cancelled(method) from None
         except ValueError as error:
             if "closed channel" not in str(error):
                 raise
             # gRPC's for a channel that another thread has closed
             raise errors.CancelledError(None, None, f"{method} was cancelled: {error}") from None
 
-    @staticmethod
-    def _wait(future: Any, cancellation: CancellationManager) -> Any:
+    def _wait(
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        timeout_s: float | None,
+        cancellation: CancellationManager,
+        wait_for_ready: bool,
+    ) -> Any:
         """Return a call's answer; cancel it with `cancellation` and at an interrupt."""
-        token = cancellation.register(future.cancel)
+        over = threading.Event()
+        outcome: list[Any] = []
+
+        def done(error: errors.OpError | None, answer: Any) -> None:
+            outcome[:] = error, answer
+            over.set()
+
+        cancel = self._start(service, method, request, done, timeout_s, wait_for_ready)
+        token = cancellation.register(cancel)
         try:
             if token is None:
-                future.cancel()
-            return future.result()
+                cancel()
+            over.wait()
         except BaseException:
-            future.cancel()
+            cancel()
             raise
         finally:
             cancellation.deregister(token)
+        error, answer = outcome
+        if error is not None:
+            raise error
+        return answer
 
     def start(
         self,
@@ -208,18 +226,42 @@ class Channel:
                 done(error, None if answer is None else answer.message)
 
             return local.start(service, method, Parcel(request), answered, timeout_s)
+        return self._start(service, method, request, done, timeout_s)
 
-        def over(future: Any) -> None:
-            if future.cancelled():
-                done(_cancelled(method), None)
-            elif future.code() is not self._grpc.StatusCode.OK:
-                done(status.of_call(future, self.address), None)
+    def _start(
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        done: Answered,
+        timeout_s: float | None,
+        wait_for_ready: bool = False,
+    ) -> Cancel:
+        """Send a request over gRPC."""
+
+        def ended(code: int, details: str, metadata: Any, data: bytes | None) -> None:
+            if code:
+                if code == errors.CANCELLED and details == GIVEN_UP:
+                    error: errors.OpError = _cancelled(method)
+                else:
+                    error = status.of_status(code, details, metadata, self.address)
+                done(error, None)
+                return
+            try:
+                answer = data if method in _ANSWERED_IN_BYTES else _parsed(method, data)
+            except errors.OpError as faulty:
+                done(faulty, None)
             else:
-                done(None, future.result())
+                done(None, answer)
 
-        future = self._method(service, method).future(request, timeout=timeout_s)
-        future.add_done_callback(over)
-        return future.cancel
+        path = methods.path(service, method).encode()
+        try:
+            return self._started.start(path, _serialize(request), ended, timeout_s, wait_for_ready)
+        except ValueError as error:
+            if "closed channel" not in str(error):
+                raise
+            done(_cancelled(method), None)
+            return _nothing
 
     def close(self) -> None:
         """Cancel all calls and disconnect."""
@@ -228,11 +270,28 @@ class Channel:
             local, self._local = self._local, None
         if local is not None:
             local.close()
-        self._channel.close()
+        self._channel.close()  # waits until the answers of cancelled calls are read
+        self._started.close()
 
 
 def _cancelled(method: str) -> errors.CancelledError:
     return errors.CancelledError(None, None, f"{method} was cancelled.")
+
+
+def _nothing() -> None:
+    """Cancel a call that is over."""
+
+
+def _parsed(method: str, data: bytes | None) -> Any:
+    """Return an answer's message. Raises InternalError for other bytes."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        return methods.response_class(method).FromString(data or b"")
+    except DecodeError as error:
+        raise errors.InternalError(
+            None, None, f"Could not parse the answer to {method}: {error}"
+        ) from None
 
 
 def _serialize(request: Any) -> bytes:

@@ -14,6 +14,7 @@ from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import Call, blocking, waiting
 from tfjit.distributed.server.local_listener import LocalListener
 from tfjit.distributed.server.master_service import MasterService
+from tfjit.distributed.server.rpc_server import Handler, RpcServer
 from tfjit.distributed.server.thread_pool import MOST_THREADS, ThreadPool
 from tfjit.distributed.server.worker_service import WorkerService
 from tfjit.framework import errors, settings
@@ -54,20 +55,13 @@ class Services:
         host: the interface's address. port: 0 for a free one. credentials: grpc.ServerCredentials
         for TLS, or None. Raises UnknownError for a port that cannot be bound.
         """
-        grpc = import_grpc()
+        import_grpc()
         self._pool = ThreadPool(f"tfjit server :{port}")
-        self._server = grpc.server(self._pool, options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
+        self._server = RpcServer(self._pool, MOST_CALLS, _OPTIONS)
         self.activity = Activity()
         self._is_serving = False
         address = f"{host}:{port}"
-        try:
-            self.port: int = (
-                self._server.add_insecure_port(address)
-                if credentials is None
-                else self._server.add_secure_port(address, credentials)
-            )
-        except RuntimeError:
-            self.port = 0
+        self.port = self._server.add_port(address, credentials)
         if not self.port:
             raise errors.UnknownError(
                 None,
@@ -92,29 +86,29 @@ class Services:
     @property
     def busy_count(self) -> int:
         """The number of calls that hold a thread, or wait for one."""
-        return self._pool.busy_count
+        return self._server.busy_count
 
     def start(self, master: MasterInterface, worker: WorkerInterface) -> None:
         """Answer calls from now on."""
-        grpc = import_grpc()
         of_worker = WorkerService(worker, self.activity)
         answering = {
             MASTER: MasterService(master, self.activity).methods(),
             WORKER: of_worker.methods(),
         }
-        handlers: dict[str, dict[str, Any]] = {MASTER: {}, WORKER: {}}
-        for service, found in answering.items():
-            for name, method in found.items():
-                handlers[service][name] = blocking(method, methods.request_class(name), self._pool)
-        for name, start in of_worker.waiting_methods().items():
-            handlers[WORKER][name] = waiting(start, methods.request_class(name), self._pool)
+        pool = self._pool
+        blocks: dict[str, Handler] = {
+            methods.path(service, name): blocking(method, methods.request_class(name), pool)
+            for service, found in answering.items()
+            for name, method in found.items()
+        }
+        waits: dict[str, Handler] = {
+            methods.path(WORKER, name): waiting(start, methods.request_class(name), pool)
+            for name, start in of_worker.waiting_methods().items()
+        }
+        waits[methods.path(health.SERVICE, health.METHOD)] = blocking(self._check, _Bytes, pool)
         if self._local is not None:
             self._local.start(answering, {WORKER: of_worker.waiting_methods()})
-        handlers[health.SERVICE] = {health.METHOD: blocking(self._check, _Bytes, self._pool)}
-        self._server.add_generic_rpc_handlers(
-            [grpc.method_handlers_generic_handler(name, found) for name, found in handlers.items()]
-        )
-        self._server.start()
+        self._server.start(waits, blocks)
         self._is_serving = True
 
     def _check(self, request: bytes, call: Call) -> bytes:
@@ -129,11 +123,9 @@ class Services:
         if self._is_serving:
             self.activity.drain(grace_s)
             self._is_serving = False
-        else:
-            self._server.start()  # gRPC keeps the port of a server that was never started
         if self._local is not None:
             self._local.close()
-        self._server.stop(0).wait(_STOP_S)
+        self._server.stop(_STOP_S)
 
 
 __all__ = ["MOST_CALLS", "Services"]
