@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +20,9 @@ from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellationManager
 
 SCHEME: Final = "grpc://"
+_SETTING: Final = "GRPC_EXPERIMENTS"
+_KNOWN: Final = (1, 85)
+"""The last version of grpcio that is known to have the experiments."""
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -38,6 +44,8 @@ Answered = Callable[[errors.OpError | None, Any], None]
 def import_grpc() -> Any:
     """Return the module grpc. Raises UnimplementedError where it is not installed."""
     try:
+        if "grpc" not in sys.modules:
+            _import_polling_grpc()
         import grpc
     except ImportError:
         raise errors.UnimplementedError(
@@ -46,6 +54,23 @@ def import_grpc() -> Any:
             "Clusters need grpcio, which is not installed: pip install 'tfjit[grpc]'",
         ) from None
     return grpc
+
+
+def _import_polling_grpc() -> None:
+    """Import grpc so that the threads that wait for events read the sockets themselves.
+
+    From 1.66 on, threads of its own read them and wake those that wait, which takes a third of a
+    short call's time. gRPC reads the setting when it is loaded. Newer versions than the known ones
+    may lack it and would print that; a setting of the user's stays.
+    """
+    version = importlib.metadata.version("grpcio").split(".")
+    if _SETTING in os.environ or not version[1].isdigit() or tuple(map(int, version[:2])) > _KNOWN:
+        return
+    os.environ[_SETTING] = "-event_engine_client,-event_engine_listener"
+    try:
+        import grpc  # noqa: F401
+    finally:
+        del os.environ[_SETTING]
 
 
 def address_of(target: str) -> str:
