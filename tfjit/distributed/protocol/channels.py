@@ -32,7 +32,7 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 
-_ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunStep", "RunCallable"})
+_ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunGraph", "RunStep", "RunCallable"})
 
 _LOOK_AGAIN_S: Final = 1.0
 """The seconds until a task is looked for on this host again."""

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from tfjit.distributed.protocol import status, tensors
 from tfjit.distributed.protocol.interfaces import Cancel
+from tfjit.distributed.protocol.parcel_bytes import decode, encode
+from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.requests import value_of
 from tfjit.distributed.server.rpc_server import Handler, RpcCall
 from tfjit.distributed.server.thread_pool import ThreadPool
@@ -26,9 +28,11 @@ _LAST_CODE: Final = 16
 class Call:
     """A client's call: its deadline, and functions for a client that goes."""
 
-    def __init__(self, rpc: RpcCall, pool: ThreadPool) -> None:
+    def __init__(self, rpc: RpcCall, pool: ThreadPool, request: Parcel) -> None:
         self._rpc = rpc
         self._pool = pool
+        self._request = request
+        self._parcel = Parcel(None)
         self.is_over = False
 
     @property
@@ -46,11 +50,18 @@ class Call:
 
         Raises InvalidArgumentError for contents that do not fit.
         """
-        return value_of(proto)
+        return self._request.value(proto) if proto.version_number else value_of(proto)
 
     def fill(self, proto: Any, value: Any) -> None:
         """Write a value into an empty TensorProto of the answer."""
-        tensors.fill(proto, value)
+        self._parcel.fill(proto, value)
+
+    def encoded(self, answer: Any) -> bytes:
+        """Return the bytes of the answer, which is bytes already or a message."""
+        if isinstance(answer, bytes):
+            return answer
+        self._parcel.message = answer
+        return encode(self._parcel)
 
     def when_gone(self, function: Callable[[], None]) -> None:
         """Run a function if the client goes before the answer."""
@@ -67,18 +78,18 @@ class Call:
 class Reply(Call):
     """The answer to a call, given once, from any thread."""
 
-    def __init__(self, rpc: RpcCall, pool: ThreadPool) -> None:
-        super().__init__(rpc, pool)
+    def __init__(self, rpc: RpcCall, pool: ThreadPool, request: Parcel) -> None:
+        super().__init__(rpc, pool, request)
         self._lock = threading.Lock()
 
     def received(self, value: Any, is_dead: bool) -> Any:
         """Return the answer to RecvTensor, as bytes or a message."""
         return tensors.encode_received(value, is_dead)
 
-    def give(self, encode: Callable[[], Any]) -> None:
+    def give(self, answer: Callable[[], Any]) -> None:
         """Send what a function returns, or its error; never waits.
 
-        encode: returns the answer's message or its bytes.
+        answer: returns the answer's message or its bytes.
 
         A second answer is ignored.
         """
@@ -87,7 +98,7 @@ class Reply(Call):
                 return
             self.is_over = True
         try:
-            data = as_bytes(encode())
+            data = self.encoded(answer())
         except BaseException as raised:
             refuse(self._rpc, raised)
         else:
@@ -96,10 +107,10 @@ class Reply(Call):
     def fail(self, error: BaseException) -> None:
         """Answer with the status of an error."""
 
-        def encode() -> Any:
+        def answer() -> Any:
             raise error
 
-        self.give(encode)
+        self.give(answer)
 
     def started(self, cancel: Cancel) -> None:
         """Cancel the work once the client has gone."""
@@ -117,11 +128,14 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Handler:
     """Return the gRPC handler of a method that answers by its result."""
 
     def handle(data: bytes, rpc: RpcCall) -> None:
-        call = Call(rpc, pool)
+        call = None
         try:
-            answer = as_bytes(method(parsed(request_class, data), call))
+            request = parsed(request_class, data, decode)
+            call = Call(rpc, pool, request)
+            answer = call.encoded(method(request.message, call))
         except BaseException as raised:
-            call.is_over = True
+            if call is not None:
+                call.is_over = True
             refuse(rpc, raised)
         else:
             call.is_over = True
@@ -134,9 +148,14 @@ def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Hand
     """Return the gRPC handler of a method that answers by a Reply."""
 
     def handle(data: bytes, rpc: RpcCall) -> None:
-        reply = Reply(rpc, pool)
         try:
-            reply.started(method(parsed(request_class, data), reply))
+            request = parsed(request_class, data, decode)
+        except errors.OpError as error:
+            refuse(rpc, error)
+            return
+        reply = Reply(rpc, pool, request)
+        try:
+            reply.started(method(request.message, reply))
         except BaseException as error:
             reply.fail(error)
 
@@ -150,31 +169,19 @@ def refuse(rpc: RpcCall, raised: BaseException) -> None:
     rpc.refuse(code, status.short_message(error), status.trailing_metadata(error))
 
 
-def parsed(request_class: Any, data: bytes) -> Any:
-    """Return the message of a request. Raises InvalidArgumentError for other bytes."""
+def parsed(request_class: Any, data: bytes, parse: Callable[[Any, bytes], Any]) -> Any:
+    """Return what `parse` makes of a request.
+
+    Raises InvalidArgumentError for bytes of another kind.
+    """
     from google.protobuf.message import DecodeError
 
     try:
-        return request_class.FromString(data)
+        return parse(request_class, data)
     except DecodeError as error:
         name = request_class.DESCRIPTOR.name
         raise errors.InvalidArgumentError(
             None, None, f"Could not parse {len(data)} bytes as {name}: {error}"
-        ) from None
-
-
-def as_bytes(answer: Any) -> bytes:
-    """Return an answer as bytes. Raises ResourceExhaustedError above protobuf's 2 GB."""
-    from google.protobuf.message import EncodeError
-
-    if isinstance(answer, bytes):
-        return answer
-    try:
-        return bytes(answer.SerializeToString())
-    except (EncodeError, ValueError) as error:
-        name = answer.DESCRIPTOR.name
-        raise errors.ResourceExhaustedError(
-            None, None, f"Could not encode {name} as one message: {error}"
         ) from None
 
 
@@ -190,7 +197,6 @@ __all__ = [
     "Method",
     "Reply",
     "WaitingMethod",
-    "as_bytes",
     "blocking",
     "parsed",
     "public",

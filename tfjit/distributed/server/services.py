@@ -11,10 +11,10 @@ from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterfa
 from tfjit.distributed.protocol.methods import MASTER, WORKER
 from tfjit.distributed.server import health
 from tfjit.distributed.server.activity import Activity
-from tfjit.distributed.server.calls import Call, blocking, waiting
+from tfjit.distributed.server.calls import blocking, refuse, waiting
 from tfjit.distributed.server.local_listener import LocalListener
 from tfjit.distributed.server.master_service import MasterService
-from tfjit.distributed.server.rpc_server import Handler, RpcServer
+from tfjit.distributed.server.rpc_server import Handler, RpcCall, RpcServer
 from tfjit.distributed.server.thread_pool import MOST_THREADS, ThreadPool
 from tfjit.distributed.server.worker_service import WorkerService
 from tfjit.framework import errors, settings
@@ -35,15 +35,6 @@ _OPTIONS: Final = (
 )
 _STOP_S: Final = 10.0
 """The seconds that cancelled calls have to end."""
-
-
-class _Bytes:
-    """The request of a service whose messages are read by hand."""
-
-    @staticmethod
-    def FromString(data: bytes) -> bytes:
-        """Return the request as it came."""
-        return data
 
 
 class Services:
@@ -105,15 +96,20 @@ class Services:
             methods.path(WORKER, name): waiting(start, methods.request_class(name), pool)
             for name, start in of_worker.waiting_methods().items()
         }
-        waits[methods.path(health.SERVICE, health.METHOD)] = blocking(self._check, _Bytes, pool)
+        waits[methods.path(health.SERVICE, health.METHOD)] = self._check
         if self._local is not None:
             self._local.start(answering, {WORKER: of_worker.waiting_methods()})
         self._server.start(waits, blocks)
         self._is_serving = True
 
-    def _check(self, request: bytes, call: Call) -> bytes:
+    def _check(self, request: bytes, call: RpcCall) -> None:
         """Answer whether new work is taken."""
-        return health.answer(request, lambda: self._is_serving and not self.activity.is_draining)
+        try:
+            call.send(
+                health.answer(request, lambda: self._is_serving and not self.activity.is_draining)
+            )
+        except errors.OpError as error:
+            refuse(call, error)
 
     def stop(self, grace_s: float) -> None:
         """Refuse new work, wait for running steps, cancel other calls.
