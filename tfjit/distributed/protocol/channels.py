@@ -14,6 +14,8 @@ from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.credentials import find as find_credentials
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.local_channel import LocalChannel, NotLocal
+from tfjit.distributed.protocol.parcel_calls import ParcelCalls
+from tfjit.distributed.protocol.parcel_stream import knows_parcels
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, RpcCalls
 from tfjit.framework import errors, settings
@@ -106,6 +108,7 @@ class Channel:
             else self._grpc.secure_channel(address, credentials, _OPTIONS)
         )
         self._started = RpcCalls(self._channel)
+        self._parcels: ParcelCalls | None = None
         # a task with TLS asks for certificates
         self._may_be_local = credentials is None and "local_channel" not in settings.names(
             "TFJIT_DISABLE"
@@ -144,6 +147,20 @@ class Channel:
                 self._local = None
             self._looked_s = time.monotonic()  # behind it: others wait for what is found
             return self._local
+
+    def beside(self) -> LocalChannel | ParcelCalls | None:
+        """Return how to send arrays beside messages, None to a task that takes messages alone."""
+        local = self.local()
+        if local is not None:
+            return local
+        found = self._parcels
+        return None if found is None or found.is_refused else found
+
+    def _learn(self, metadata: Any) -> None:
+        """Note from an answer's metadata that the task takes parcels."""
+        found = self._parcels
+        if (found is None or found.is_refused) and knows_parcels(metadata):
+            self._parcels = ParcelCalls(self.address, self._started)
 
     def _method(self, service: str, method: str) -> Any:
         """Return the callable of a method.
@@ -186,7 +203,13 @@ class Channel:
         try:
             if cancellation is None:
                 # a fifth less time than a future's, whose answer comes through another thread
-                return send(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
+                if self._parcels is not None:
+                    return send(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
+                answer, call = send.with_call(
+                    request, timeout=timeout_s, wait_for_ready=wait_for_ready
+                )
+                self._learn(call.initial_metadata())
+                return answer
             return self._wait(service, method, request, timeout_s, cancellation, wait_for_ready)
         except self._grpc.RpcError as error:
             raise status.of_call(error, self.address) from None
@@ -264,12 +287,15 @@ class Channel:
     ) -> Cancel:
         """Send a request over gRPC."""
 
-        def ended(code: int, details: str, metadata: Any, data: bytes | None) -> None:
+        def ended(
+            code: int, details: str, trailing: Any, data: bytes | None, metadata: Any
+        ) -> None:
+            self._learn(metadata)
             if code:
                 if code == errors.CANCELLED and details == GIVEN_UP:
                     error: errors.OpError = _cancelled(method)
                 else:
-                    error = status.of_status(code, details, metadata, self.address)
+                    error = status.of_status(code, details, trailing, self.address)
                 done(error, None)
                 return
             try:

@@ -119,12 +119,12 @@ class RemoteWorker(WorkerInterface):
                 ),
             )
 
-        local = self.channel.local()
-        if local is None:
+        beside = self.channel.beside()
+        if beside is None:
             request = encode(graph_parcel(call))
             return self.channel.start(WORKER, "RunGraph", request, answered, call.deadline_s)
         parcel = graph_parcel(call)
-        return local.start(WORKER, "RunGraph", parcel, answered, call.deadline_s)
+        return beside.start(WORKER, "RunGraph", parcel, answered, call.deadline_s)
 
     def cleanup_graph(self, step_id: int) -> None:
         from tfjit.protos import CleanupGraphRequest
@@ -160,10 +160,10 @@ class RemoteWorker(WorkerInterface):
             done(None, value, is_dead)
 
         request = RecvTensorRequest(step_id=step_id, rendezvous_key=key, request_id=request_id)
-        local = self.channel.local()
-        if local is None:
+        beside = self.channel.beside()
+        if beside is None:
             return self.channel.start(WORKER, "RecvTensor", request, answered)
-        return local.start(WORKER, "RecvTensor", Parcel(request), answered)
+        return beside.start(WORKER, "RecvTensor", Parcel(request), answered)
 
 
 def _graph_answer(found: Parcel | bytes) -> Parcel:

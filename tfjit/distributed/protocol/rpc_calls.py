@@ -15,15 +15,18 @@ from typing import Any, Final
 
 log: Final = logging.getLogger("tfjit.distributed")
 
-Ended = Callable[[int, str, Any, "bytes | None"], None]
-"""Takes (code, details, trailing metadata, the answer's bytes)."""
+Ended = Callable[[int, str, Any, "bytes | None", Any], None]
+"""Takes (code, details, trailing metadata, the answer's bytes, initial metadata)."""
 
 GIVEN_UP: Final = "The caller has given the call up."
 """The details of a call that this process has cancelled."""
 _CANCELLED: Final = 1
+_PROPAGATE: Final = 0xFFFF
+"""gRPC's default."""
+_METADATA: Final = 3
 _MESSAGE: Final = 4
 _STATUS: Final = 5
-"""The places of answer and status in a call's operations."""
+"""The places of metadata, answer and status in a call's operations."""
 
 
 class RpcCalls:
@@ -36,7 +39,7 @@ class RpcCalls:
     def __init__(self, channel: Any) -> None:
         from grpc._cython import cygrpc
 
-        self._core: Final = cygrpc
+        self.core: Final = cygrpc
         self._channel = channel._channel
         self._lock = threading.Lock()
         self._started: SimpleQueue[bool] = SimpleQueue()  # True for a call, False for the end
@@ -55,7 +58,7 @@ class RpcCalls:
         wait_for_ready: wait until the task can be reached. `ended` runs on the reading thread. Returns a function that cancels the call. Raises
         ValueError for a closed channel.
         """
-        core = self._core
+        core = self.core
         flags = 0
         if wait_for_ready:
             known = core.InitialMetadataFlags
@@ -69,33 +72,47 @@ class RpcCalls:
             core.ReceiveStatusOnClientOperation(0),
         )
 
-        def over(event: Any) -> None:
+        def over(event: Any) -> bool:
             found = event.batch_operations
             status = found[_STATUS]
             code = int(status.code())
             details = status.details()
             if isinstance(details, bytes):
                 details = details.decode(errors="replace")
-            ended(code, details or "", status.trailing_metadata(), found[_MESSAGE].message())
+            answer, metadata = found[_MESSAGE].message(), found[_METADATA].initial_metadata()
+            ended(code, details or "", status.trailing_metadata(), answer, metadata)
+            return True
 
-        call = self._channel.integrated_call(
-            core.PropagationConstants.GRPC_PROPAGATE_DEFAULTS,
-            path,
-            None,
-            None if timeout_s is None else time.time() + timeout_s,
-            None,
-            None,
-            ((operations, over),),
-            None,
-        )
-        if not self._reads:
-            self._start_thread()
-        self._started.put(True)
+        deadline_s = None if timeout_s is None else time.time() + timeout_s
+        call = self.integrated(path, deadline_s, ((operations, over),))
 
         def cancel() -> None:
             call.cancel(_CANCELLED, GIVEN_UP)
 
         return cancel
+
+    def integrated(self, path: bytes, deadline_s: float | None, batches: Any) -> Any:
+        """Begin a call whose events the reading thread handles; return it.
+
+        batches: (operations, function of their event), which returns whether the call is over.
+        Raises ValueError for a closed channel.
+        """
+        call = self._channel.integrated_call(
+            *(_PROPAGATE, path, None, deadline_s, None, None, batches, None)
+        )
+        if not self._reads:
+            self._start_thread()
+        self._started.put(True)
+        return call
+
+    def segregated(self, path: bytes, deadline_s: float | None, batches: Any) -> Any:
+        """Begin a call whose events its caller reads; return it.
+
+        Raises ValueError for a closed channel.
+        """
+        return self._channel.segregated_call(
+            *(_PROPAGATE, path, None, deadline_s, None, None, batches, None)
+        )
 
     def _start_thread(self) -> None:
         with self._lock:
@@ -104,16 +121,20 @@ class RpcCalls:
                 threading.Thread(target=self._read, name="tfjit-rpc-answers", daemon=True).start()
 
     def _read(self) -> None:
-        timeout = self._core.CompletionType.queue_timeout
         while self._started.get():
-            event = None
-            while event is None or event.completion_type == timeout:
-                event = self._channel.next_call_event()
-            try:
-                event.tag(event)
-            except Exception:  # a fault in a callback, which must not end the others
-                log.exception("the answer to a call could not be handled")
-            event = None  # it has the answer: not while this thread waits
+            while not self._handle():
+                pass
+
+    def _handle(self) -> bool:
+        """Handle an event; return whether it was the last of a call."""
+        event = self._channel.next_call_event()
+        if event.completion_type == self.core.CompletionType.queue_timeout:
+            return False
+        try:
+            return bool(event.tag(event))
+        except Exception:  # a fault in a callback, which must not end the others
+            log.exception("the answer to a call could not be handled")
+            return True
 
     def close(self) -> None:
         """End the thread. The channel is closed, so no call is under way."""

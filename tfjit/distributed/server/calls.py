@@ -56,12 +56,17 @@ class Call:
         """Write a value into an empty TensorProto of the answer."""
         self._parcel.fill(proto, value)
 
-    def encoded(self, answer: Any) -> bytes:
-        """Return the bytes of the answer, which is bytes already or a message."""
+    def ready(self, answer: Any) -> Callable[[], None]:
+        """Return a function that sends the answer, which is bytes already or a message."""
+        rpc = self._rpc
         if isinstance(answer, bytes):
-            return answer
-        self._parcel.message = answer
-        return encode(self._parcel)
+            return lambda: rpc.send(answer)
+        parcel = self._parcel
+        parcel.message = answer
+        if rpc.is_stream:
+            return lambda: rpc.send_parts(parcel)
+        data = encode(parcel)
+        return lambda: rpc.send(data)
 
     def when_gone(self, function: Callable[[], None]) -> None:
         """Run a function if the client goes before the answer."""
@@ -84,7 +89,14 @@ class Reply(Call):
 
     def received(self, value: Any, is_dead: bool) -> Any:
         """Return the answer to RecvTensor, as bytes or a message."""
-        return tensors.encode_received(value, is_dead)
+        if not self._rpc.is_stream:
+            return tensors.encode_received(value, is_dead)
+        from tfjit.protos import RecvTensorResponse
+
+        answer = RecvTensorResponse(is_dead=is_dead)
+        if not is_dead:
+            self.fill(answer.tensor, value)
+        return answer
 
     def give(self, answer: Callable[[], Any]) -> None:
         """Send what a function returns, or its error; never waits.
@@ -98,11 +110,11 @@ class Reply(Call):
                 return
             self.is_over = True
         try:
-            data = self.encoded(answer())
+            send = self.ready(answer())
         except BaseException as raised:
             refuse(self._rpc, raised)
         else:
-            self._rpc.send(data)
+            send()
 
     def fail(self, error: BaseException) -> None:
         """Answer with the status of an error."""
@@ -127,19 +139,19 @@ WaitingMethod = Callable[[Any, Reply], Cancel]
 def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Handler:
     """Return the gRPC handler of a method that answers by its result."""
 
-    def handle(data: bytes, rpc: RpcCall) -> None:
+    def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         call = None
         try:
-            request = parsed(request_class, data, decode)
+            request = _request(request_class, data)
             call = Call(rpc, pool, request)
-            answer = call.encoded(method(request.message, call))
+            send = call.ready(method(request.message, call))
         except BaseException as raised:
             if call is not None:
                 call.is_over = True
             refuse(rpc, raised)
         else:
             call.is_over = True
-            rpc.send(answer)
+            send()
 
     return handle
 
@@ -147,9 +159,9 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Handler:
 def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Handler:
     """Return the gRPC handler of a method that answers by a Reply."""
 
-    def handle(data: bytes, rpc: RpcCall) -> None:
+    def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         try:
-            request = parsed(request_class, data, decode)
+            request = _request(request_class, data)
         except errors.OpError as error:
             refuse(rpc, error)
             return
@@ -167,6 +179,14 @@ def refuse(rpc: RpcCall, raised: BaseException) -> None:
     error = public(raised)
     code = error.error_code if 0 < error.error_code <= _LAST_CODE else errors.UNKNOWN
     rpc.refuse(code, status.short_message(error), status.trailing_metadata(error))
+
+
+def _request(request_class: Any, data: bytes | Parcel) -> Parcel:
+    """Return a request; that of a stream is a parcel already."""
+    if isinstance(data, Parcel):
+        return data
+    found: Parcel = parsed(request_class, data, decode)
+    return found
 
 
 def parsed(request_class: Any, data: bytes, parse: Callable[[Any, bytes], Any]) -> Any:

@@ -10,17 +10,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
+
+from tfjit.distributed.protocol.parcel_stream import METADATA, Assembler, split
+from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.thread_pool import ThreadPool
+from tfjit.framework import errors
 
 log: Final = logging.getLogger("tfjit.server")
 
 _CALL: Final = "call"
 _STOPPED: Final = "stopped"
-_UNIMPLEMENTED: Final = 12
-_RESOURCE_EXHAUSTED: Final = 8
 _LARGE: Final = 1 << 16
 """The bytes of a request from which on to parse it takes longer than to wake a thread."""
 _POLL_S: Final = 3600.0
@@ -31,12 +35,13 @@ Metadata = Sequence[tuple[str, bytes]]
 class RpcCall:
     """A call of a client: one request, one answer.
 
-    Thread-safe. Nothing is sent to a client that has gone.
+    is_stream: both are streams of a parcel's parts. Thread-safe. Nothing is sent to a client that
+    has gone.
     """
 
     __slots__ = (
         *("_call", "_callbacks", "_core", "_deadline_s", "_due", "_gone", "_lock", "_over"),
-        *("_server", "answered"),
+        *("_assembler", "_chunks", "_server", "answered", "is_stream"),
     )
 
     def __init__(self, server: RpcServer, event: Any) -> None:
@@ -47,6 +52,9 @@ class RpcCall:
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
         self._due = 0
+        self._assembler: Assembler | None = None
+        self._chunks: Iterator[bytes] | None = None
+        self.is_stream = False
         self._gone = False  # the call is over, answered or not
         self.answered = False
         self._over = False
@@ -67,21 +75,54 @@ class RpcCall:
             self._callbacks.append(function)
             return True
 
-    def begin(self, received: Callable[[RpcCall, bytes | None], None]) -> None:
-        """Ask for the request; `received` gets it, or None from a client that has gone."""
-        core = self._core
+    def begin(
+        self, received: Callable[[RpcCall, bytes | Parcel | None], None], stream_of: Any = None
+    ) -> None:
+        """Ask for the request; `received` gets it, or None from a client that has gone.
+
+        stream_of: the message class of a request that is a stream.
+        """
+        if stream_of is not None:
+            self.is_stream, self._assembler = True, Assembler(stream_of)
 
         def has_request(event: Any) -> None:
             data = event.batch_operations[0].message()
+            try:
+                found = self._taken(data)
+            except (DecodeError, MemoryError) as error:
+                self._done()
+                code = (
+                    errors.RESOURCE_EXHAUSTED
+                    if isinstance(error, MemoryError)
+                    else errors.INVALID_ARGUMENT
+                )
+                self.refuse(code, f"Could not parse a request: {error}")
+                return
+            if found is self:
+                self._receive(has_request)
             self._done()
-            received(self, data)
+            if found is not self:
+                received(self, found)
 
         with self._lock:
-            self._due += 2
-            self._call.start_server_batch(
-                (core.ReceiveCloseOnServerOperation(0),), self._has_closed
-            )
-            self._call.start_server_batch((core.ReceiveMessageOperation(0),), has_request)
+            self._start((self._core.ReceiveCloseOnServerOperation(0),), self._has_closed)
+        self._receive(has_request)
+
+    def _taken(self, data: bytes | None) -> Any:
+        """Return the whole request, or this call where more is to come."""
+        assembler = self._assembler
+        if data is None or assembler is None:
+            return data
+        assembler.take(data)
+        if not assembler.is_whole:
+            return self
+        self._assembler = None
+        return assembler.parcel
+
+    def _receive(self, tag: Callable[[Any], None]) -> None:
+        """Ask for the next message of the client."""
+        with self._lock:
+            self._start((self._core.ReceiveMessageOperation(0),), tag)
 
     def _has_closed(self, event: Any) -> None:
         with self._lock:
@@ -104,6 +145,35 @@ class RpcCall:
         """Send the answer."""
         self._finish((self._core.SendMessageOperation(data, 0),), 0, "", ())
 
+    def send_parts(self, parcel: Parcel) -> None:
+        """Send the answer as a stream."""
+        first, chunks = split(parcel)
+        if chunks is None:
+            self.send(first)
+            return
+        core = self._core
+        metadata = core.SendInitialMetadataOperation(METADATA, 0)
+        with self._lock:
+            if self._gone or self.answered:
+                return
+            self.answered = True
+            self._chunks = chunks
+            self._start((metadata, core.SendMessageOperation(first, 0)), self._send_chunk)
+
+    def _send_chunk(self, event: Any) -> None:
+        """Send the next chunk of the answer, or its end."""
+        core = self._core
+        assert self._chunks is not None
+        chunk = next(self._chunks, None)
+        with self._lock:
+            if chunk is None or self._gone:
+                self._chunks = None
+            if not self._gone and chunk is not None:
+                self._start((core.SendMessageOperation(chunk, 0),), self._send_chunk)
+            elif not self._gone:
+                self._start((core.SendStatusFromServerOperation((), 0, b"", 0),), self._sent)
+        self._done()
+
     def refuse(self, code: int, details: str, metadata: Metadata = ()) -> None:
         """Answer with a status. metadata: sent behind it."""
         self._finish((), code, details, metadata)
@@ -111,7 +181,7 @@ class RpcCall:
     def _finish(self, body: tuple[Any, ...], code: int, details: str, metadata: Metadata) -> None:
         core = self._core
         operations = (
-            core.SendInitialMetadataOperation(None, 0),
+            core.SendInitialMetadataOperation(METADATA, 0),
             *body,
             core.SendStatusFromServerOperation(tuple(metadata), code, details.encode(), 0),
         )
@@ -119,15 +189,32 @@ class RpcCall:
             if self._gone or self.answered:
                 return
             self.answered = True
-            self._due += 1
-            self._call.start_server_batch(operations, self._sent)
+            self._start(operations, self._sent)
+
+    def _start(self, operations: tuple[Any, ...], tag: Callable[[Any], None]) -> None:
+        """Begin operations, with the lock held."""
+        self._due += 1
+        self._call.start_server_batch(operations, tag)
 
     def _sent(self, event: Any) -> None:
         self._done()
 
 
-Handler = Callable[[bytes, RpcCall], None]
-"""Takes (request, call). It answers by the call, then or later."""
+Handler = Callable[["bytes | Parcel", RpcCall], None]
+"""Takes (request, call), a parcel of a stream. It answers by the call, then or later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The handler of a path.
+
+    may_wait: it keeps its thread until other calls come. stream_of: the message class of requests
+    that are streams.
+    """
+
+    handler: Handler
+    may_wait: bool
+    stream_of: Any = None
 
 
 class RpcServer:
@@ -148,7 +235,7 @@ class RpcServer:
         self._events = cygrpc.CompletionQueue()
         self._server = cygrpc.Server(tuple(options), False)
         self._server.register_completion_queue(self._events)
-        self._handlers: dict[bytes, tuple[Handler, bool]] = {}
+        self._routes: dict[bytes, Route] = {}
         self._lock = threading.Lock()
         self._calls: set[RpcCall] = set()
         self._blocked = 0  # handlers that may wait
@@ -168,13 +255,9 @@ class RpcServer:
         except RuntimeError:
             return 0
 
-    def start(self, waiting: Mapping[str, Handler], blocking: Mapping[str, Handler]) -> None:
-        """Answer calls from now on.
-
-        waiting: handlers by path that never wait. blocking: those that may.
-        """
-        self._handlers.update((path.encode(), (made, False)) for path, made in waiting.items())
-        self._handlers.update((path.encode(), (made, True)) for path, made in blocking.items())
+    def start(self, routes: Mapping[str, Route]) -> None:
+        """Answer calls from now on. routes: by path."""
+        self._routes.update((path.encode(), route) for path, route in routes.items())
         self._server.start()
         self._started = True
         self._server.request_call(self._events, self._events, _CALL)
@@ -229,33 +312,33 @@ class RpcServer:
             if not self._stopping:
                 self._server.request_call(self._events, self._events, _CALL)
         call = RpcCall(self, event)
-        known = self._handlers.get(event.call_details.method)
+        route = self._routes.get(event.call_details.method)
         with self._lock:
             self._calls.add(call)
             is_full = self._blocked >= self._most_calls
 
-        def received(call: RpcCall, data: bytes | None) -> None:
-            if data is None:
+        def received(call: RpcCall, request: bytes | Parcel | None) -> None:
+            if request is None:
                 return
-            if known is None:
-                call.refuse(_UNIMPLEMENTED, "Method not found!")
-            elif is_full and known[1]:
-                call.refuse(_RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
-            elif known[1] or len(data) > _LARGE:
-                self._run(known[0], data, call)
+            if route is None:
+                call.refuse(errors.UNIMPLEMENTED, "Method not found!")
+            elif is_full and route.may_wait:
+                call.refuse(errors.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+            elif route.may_wait or (isinstance(request, bytes) and len(request) > _LARGE):
+                self._run(route.handler, request, call)
             else:
-                known[0](data, call)
+                route.handler(request, call)
 
-        call.begin(received)
+        call.begin(received, None if route is None else route.stream_of)
 
-    def _run(self, handler: Handler, data: bytes, call: RpcCall) -> None:
+    def _run(self, handler: Handler, request: bytes | Parcel, call: RpcCall) -> None:
         """Run a handler on this thread where another is free to read events."""
         with self._lock:
             self._blocked += 1
 
         def job() -> None:
             try:
-                handler(data, call)
+                handler(request, call)
             except Exception:  # a fault in a handler
                 log.exception("a call could not be handled")
             finally:
@@ -287,4 +370,4 @@ class RpcServer:
         self._over.wait(timeout_s)
 
 
-__all__ = ["RpcCall", "RpcServer"]
+__all__ = ["Handler", "Route", "RpcCall", "RpcServer"]

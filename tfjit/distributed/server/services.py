@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol import methods, parcel_stream
 from tfjit.distributed.protocol.channels import import_grpc
 from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterface
 from tfjit.distributed.protocol.methods import MASTER, WORKER
@@ -14,7 +14,7 @@ from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import blocking, refuse, waiting
 from tfjit.distributed.server.local_listener import LocalListener
 from tfjit.distributed.server.master_service import MasterService
-from tfjit.distributed.server.rpc_server import Handler, RpcCall, RpcServer
+from tfjit.distributed.server.rpc_server import Route, RpcCall, RpcServer
 from tfjit.distributed.server.thread_pool import MOST_THREADS, ThreadPool
 from tfjit.distributed.server.worker_service import WorkerService
 from tfjit.framework import errors, settings
@@ -86,23 +86,29 @@ class Services:
             MASTER: MasterService(master, self.activity).methods(),
             WORKER: of_worker.methods(),
         }
-        pool = self._pool
-        blocks: dict[str, Handler] = {
-            methods.path(service, name): blocking(method, methods.request_class(name), pool)
-            for service, found in answering.items()
-            for name, method in found.items()
-        }
-        waits: dict[str, Handler] = {
-            methods.path(WORKER, name): waiting(start, methods.request_class(name), pool)
-            for name, start in of_worker.waiting_methods().items()
-        }
-        waits[methods.path(health.SERVICE, health.METHOD)] = self._check
+        routes = {methods.path(health.SERVICE, health.METHOD): Route(self._check, False)}
+        starting = of_worker.waiting_methods()
+        for service, name, handler, may_wait in (
+            *(
+                (service, name, blocking(method, methods.request_class(name), self._pool), True)
+                for service, found in answering.items()
+                for name, method in found.items()
+            ),
+            *(
+                (WORKER, name, waiting(start, methods.request_class(name), self._pool), False)
+                for name, start in starting.items()
+            ),
+        ):
+            routes[methods.path(service, name)] = Route(handler, may_wait)
+            if name in parcel_stream.METHODS:
+                path = methods.path(parcel_stream.SERVICE, name)
+                routes[path] = Route(handler, may_wait, methods.request_class(name))
         if self._local is not None:
-            self._local.start(answering, {WORKER: of_worker.waiting_methods()})
-        self._server.start(waits, blocks)
+            self._local.start(answering, {WORKER: starting})
+        self._server.start(routes)
         self._is_serving = True
 
-    def _check(self, request: bytes, call: RpcCall) -> None:
+    def _check(self, request: Any, call: RpcCall) -> None:
         """Answer whether new work is taken."""
         try:
             call.send(

@@ -9,6 +9,7 @@ from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
 from tfjit.distributed.protocol.local_channel import LocalChannel
 from tfjit.distributed.protocol.methods import MASTER
+from tfjit.distributed.protocol.parcel_calls import ParcelCalls
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.remote_worker import request_id as new_request_id
 from tfjit.distributed.session.step_messages import (
@@ -61,7 +62,7 @@ class RemoteMaster(MasterInterface):
 
     def _run_beside(
         self,
-        local: LocalChannel,
+        beside: LocalChannel | ParcelCalls,
         method: str,
         request: Parcel,
         timeout_ms: int,
@@ -70,7 +71,7 @@ class RemoteMaster(MasterInterface):
         """Return the answer to a step's request with arrays beside both."""
         limit = timeout_ms / 1000 if timeout_ms > 0 else self._timeout_s
         try:
-            return local.call(MASTER, method, request, limit, cancellation)
+            return beside.call(MASTER, method, request, limit, cancellation)
         except errors.DeadlineExceededError as error:
             raise error.restated("Operation timed out.") from None
 
@@ -118,13 +119,13 @@ class RemoteMaster(MasterInterface):
         one of the fetches.
         """
         timeout_ms = 0 if call.options is None else call.options.timeout_in_ms
-        local = self.channel.local()
-        if local is None:
+        beside = self.channel.beside()
+        if beside is None:
             data = self._run("RunStep", step_request(call), timeout_ms, call.cancellation)
             names, values, answer = step_answer(data)
         else:
             parcel = self._run_beside(
-                local, "RunStep", step_parcel(call), timeout_ms, call.cancellation
+                beside, "RunStep", step_parcel(call), timeout_ms, call.cancellation
             )
             answer = parcel.message
             names = [item.name for item in answer.tensor]
@@ -198,10 +199,10 @@ class RemoteMaster(MasterInterface):
         An array may be a read-only view of the answer.
         """
         timeout_ms = self._callable_limits.get((session, callable_handle), 0)
-        local = self.channel.local()
-        if local is not None:
+        beside = self.channel.beside()
+        if beside is not None:
             sent = callable_parcel(session, callable_handle, values, request_id)
-            parcel = self._run_beside(local, "RunCallable", sent, timeout_ms, cancellation)
+            parcel = self._run_beside(beside, "RunCallable", sent, timeout_ms, cancellation)
             answer = parcel.message
             found = [parcel.value(item) for item in answer.fetch]
             return found, answer.metadata if answer.HasField("metadata") else None
