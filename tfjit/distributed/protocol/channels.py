@@ -36,6 +36,9 @@ _OPTIONS: Final = (
 
 _ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunGraph", "RunStep", "RunCallable"})
 
+STREAMED: Final = 16 << 20
+"""The bytes of arrays from which on chunks take less time than one message."""
+
 _LOOK_AGAIN_S: Final = 1.0
 """The seconds until a task is looked for on this host again."""
 
@@ -148,11 +151,17 @@ class Channel:
             self._looked_s = time.monotonic()  # behind it: others wait for what is found
             return self._local
 
-    def beside(self) -> LocalChannel | ParcelCalls | None:
-        """Return how to send arrays beside messages, None to a task that takes messages alone."""
+    def beside(self, size: int) -> LocalChannel | ParcelCalls | None:
+        """Return how to send arrays beside a message; None to send it as a whole.
+
+        size: the bytes of the arrays in the request or the answer. Over gRPC, short ones go in one
+        message, and all of them to tasks that know no parcels.
+        """
         local = self.local()
         if local is not None:
             return local
+        if size < STREAMED:
+            return None
         found = self._parcels
         return None if found is None or found.is_refused else found
 
@@ -349,4 +358,4 @@ def _serialize(request: Any) -> bytes:
     return request if isinstance(request, bytes) else request.SerializeToString()
 
 
-__all__ = ["SCHEME", "Answered", "Channel", "address_of", "import_grpc"]
+__all__ = ["SCHEME", "STREAMED", "Answered", "Channel", "address_of", "import_grpc"]

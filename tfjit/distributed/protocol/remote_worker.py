@@ -7,7 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.protocol.answer_sizes import AnswerSizes, bytes_of
+from tfjit.distributed.protocol.channels import STREAMED, Channel
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
@@ -45,6 +46,7 @@ class RemoteWorker(WorkerInterface):
     def __init__(self, channel: Channel, timeout_s: float | None = None) -> None:
         self.channel = channel
         self._timeout_s = timeout_s
+        self._sizes = AnswerSizes(STREAMED)
 
     def _call(self, method: str, request: Any) -> Any:
         return self.channel.call(WORKER, method, request, self._timeout_s)
@@ -96,6 +98,8 @@ class RemoteWorker(WorkerInterface):
         self._call("DeregisterGraph", request)
 
     def start_graph(self, call: GraphCall, done: GraphDone) -> Cancel:
+        size_key = call.session, call.graph
+
         def answered(error: errors.OpError | None, found: Any) -> None:
             if error is not None:
                 done(error, None)
@@ -106,6 +110,7 @@ class RemoteWorker(WorkerInterface):
                 if answer.status_code:
                     raise errors.make_error(answer.status_code, answer.status_error_message)
                 fetches = {item.name: parcel.value(item.tensor) for item in answer.recv}
+                self._sizes.note(size_key, fetches.values())
             except errors.OpError as failed:
                 done(failed, None)
                 return
@@ -119,7 +124,8 @@ class RemoteWorker(WorkerInterface):
                 ),
             )
 
-        beside = self.channel.beside()
+        size = max(bytes_of(call.feeds.values()), self._sizes.find(size_key))
+        beside = self.channel.beside(size)
         if beside is None:
             request = encode(graph_parcel(call))
             return self.channel.start(WORKER, "RunGraph", request, answered, call.deadline_s)
@@ -157,10 +163,11 @@ class RemoteWorker(WorkerInterface):
             except errors.OpError as faulty:
                 done(faulty, None, False)
                 return
+            self._sizes.note(key, (value,))
             done(None, value, is_dead)
 
         request = RecvTensorRequest(step_id=step_id, rendezvous_key=key, request_id=request_id)
-        beside = self.channel.beside()
+        beside = self.channel.beside(self._sizes.find(key))
         if beside is None:
             return self.channel.start(WORKER, "RecvTensor", request, answered)
         return beside.start(WORKER, "RecvTensor", Parcel(request), answered)
