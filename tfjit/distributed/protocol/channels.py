@@ -17,7 +17,7 @@ from tfjit.distributed.protocol.local_channel import LocalChannel, NotLocal
 from tfjit.distributed.protocol.parcel_calls import ParcelCalls
 from tfjit.distributed.protocol.parcel_stream import knows_parcels
 from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, RpcCalls
+from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellationManager
 
@@ -317,9 +317,7 @@ class Channel:
         path = methods.path(service, method).encode()
         try:
             return self._started.start(path, _serialize(request), ended, timeout_s, wait_for_ready)
-        except ValueError as error:
-            if "closed channel" not in str(error):
-                raise
+        except ChannelClosedError:
             done(_cancelled(method), None)
             return _nothing
 

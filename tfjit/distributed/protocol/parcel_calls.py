@@ -13,7 +13,7 @@ from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.parcel_stream import SERVICE, Assembler, knows_parcels, split
 from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, RpcCalls
+from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
@@ -44,7 +44,7 @@ class ParcelCalls:
         exchange = _Exchange(self, method, request, lambda *found: outcome.extend(found))
         try:
             call = self._calls.segregated(*exchange.beginning(timeout_s))
-        except ValueError as error:
+        except ChannelClosedError as error:
             raise _closed(method, error) from None
         exchange.started(call)
         token = cancellation.register(exchange.cancel) if cancellation is not None else None
@@ -78,7 +78,7 @@ class ParcelCalls:
         exchange = _Exchange(self, method, request, done)
         try:
             call = self._calls.integrated(*exchange.beginning(timeout_s))
-        except ValueError as error:
+        except ChannelClosedError as error:
             done(_closed(method, error), None)
             return _nothing
         exchange.started(call)
@@ -216,9 +216,7 @@ class _Exchange:
         return None
 
 
-def _closed(method: str, error: ValueError) -> errors.CancelledError:
-    if "closed channel" not in str(error):
-        raise error
+def _closed(method: str, error: ChannelClosedError) -> errors.CancelledError:
     return errors.CancelledError(None, None, f"{method} was cancelled: {error}")
 
 

@@ -29,6 +29,10 @@ _STATUS: Final = 5
 """The places of metadata, answer and status in a call's operations."""
 
 
+class ChannelClosedError(Exception):
+    """A call of a channel that another thread has closed."""
+
+
 class RpcCalls:
     """Start calls over a gRPC channel.
 
@@ -56,7 +60,7 @@ class RpcCalls:
         """Send a request.
 
         wait_for_ready: wait until the task can be reached. `ended` runs on the reading thread. Returns a function that cancels the call. Raises
-        ValueError for a closed channel.
+        ChannelClosedError.
         """
         core = self.core
         flags = 0
@@ -95,11 +99,9 @@ class RpcCalls:
         """Begin a call whose events the reading thread handles; return it.
 
         batches: (operations, function of their event), which returns whether the call is over.
-        Raises ValueError for a closed channel.
+        Raises ChannelClosedError.
         """
-        call = self._channel.integrated_call(
-            *(_PROPAGATE, path, None, deadline_s, None, None, batches, None)
-        )
+        call = _open(self._channel.integrated_call, path, deadline_s, batches)
         if not self._reads:
             self._start_thread()
         self._started.put(True)
@@ -108,11 +110,9 @@ class RpcCalls:
     def segregated(self, path: bytes, deadline_s: float | None, batches: Any) -> Any:
         """Begin a call whose events its caller reads; return it.
 
-        Raises ValueError for a closed channel.
+        Raises ChannelClosedError.
         """
-        return self._channel.segregated_call(
-            *(_PROPAGATE, path, None, deadline_s, None, None, batches, None)
-        )
+        return _open(self._channel.segregated_call, path, deadline_s, batches)
 
     def _start_thread(self) -> None:
         with self._lock:
@@ -141,4 +141,13 @@ class RpcCalls:
         self._started.put(False)
 
 
-__all__ = ["GIVEN_UP", "RpcCalls"]
+def _open(make: Any, path: bytes, deadline_s: float | None, batches: Any) -> Any:
+    try:
+        return make(_PROPAGATE, path, None, deadline_s, None, None, batches, None)
+    except ValueError as error:
+        if "channel" in str(error).lower():
+            raise ChannelClosedError(str(error)) from None
+        raise
+
+
+__all__ = ["GIVEN_UP", "ChannelClosedError", "RpcCalls"]

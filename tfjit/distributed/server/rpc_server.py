@@ -35,13 +35,13 @@ Metadata = Sequence[tuple[str, bytes]]
 class RpcCall:
     """A call of a client: one request, one answer.
 
-    is_stream: both are streams of a parcel's parts. Thread-safe. Nothing is sent to a client that
+    is_stream: both are streams of a parcel's parts. metadata: sent before the answer. Thread-safe. Nothing is sent to a client that
     has gone.
     """
 
     __slots__ = (
         *("_call", "_callbacks", "_core", "_deadline_s", "_due", "_gone", "_lock", "_over"),
-        *("_assembler", "_chunks", "_server", "answered", "is_stream"),
+        *("_assembler", "_chunks", "_server", "answered", "is_stream", "metadata"),
     )
 
     def __init__(self, server: RpcServer, event: Any) -> None:
@@ -55,6 +55,7 @@ class RpcCall:
         self._assembler: Assembler | None = None
         self._chunks: Iterator[bytes] | None = None
         self.is_stream = False
+        self.metadata: Any = METADATA
         self._gone = False  # the call is over, answered or not
         self.answered = False
         self._over = False
@@ -152,7 +153,7 @@ class RpcCall:
             self.send(first)
             return
         core = self._core
-        metadata = core.SendInitialMetadataOperation(METADATA, 0)
+        metadata = core.SendInitialMetadataOperation(self.metadata, 0)
         with self._lock:
             if self._gone or self.answered:
                 return
@@ -181,7 +182,7 @@ class RpcCall:
     def _finish(self, body: tuple[Any, ...], code: int, details: str, metadata: Metadata) -> None:
         core = self._core
         operations = (
-            core.SendInitialMetadataOperation(METADATA, 0),
+            core.SendInitialMetadataOperation(self.metadata, 0),
             *body,
             core.SendStatusFromServerOperation(tuple(metadata), code, details.encode(), 0),
         )
@@ -321,6 +322,7 @@ class RpcServer:
             if request is None:
                 return
             if route is None:
+                call.metadata = ()
                 call.refuse(errors.UNIMPLEMENTED, "Method not found!")
             elif is_full and route.may_wait:
                 call.refuse(errors.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
