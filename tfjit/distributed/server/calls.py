@@ -33,6 +33,7 @@ class Call:
         self._pool = pool
         self._request = request
         self._parcel = Parcel(None)
+        self._last: list[Callable[[], None]] = []
         self.is_over = False
 
     @property
@@ -67,6 +68,15 @@ class Call:
             return lambda: rpc.send_parts(parcel)
         data = encode(parcel)
         return lambda: rpc.send(data)
+
+    def at_end(self, function: Callable[[], None]) -> None:
+        """Run a function behind the answer."""
+        self._last.append(function)
+
+    def end(self) -> None:
+        """Run what is due behind the answer."""
+        for function in self._last:
+            function()
 
     def when_gone(self, function: Callable[[], None]) -> None:
         """Run a function if the client goes before the answer."""
@@ -140,18 +150,22 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Handler:
     """Return the gRPC handler of a method that answers by its result."""
 
     def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
-        call = None
         try:
             request = _request(request_class, data)
-            call = Call(rpc, pool, request)
+        except errors.OpError as error:
+            refuse(rpc, error)
+            return
+        call = Call(rpc, pool, request)
+        try:
             send = call.ready(method(request.message, call))
         except BaseException as raised:
-            if call is not None:
-                call.is_over = True
+            call.is_over = True
             refuse(rpc, raised)
         else:
             call.is_over = True
             send()
+        finally:
+            call.end()
 
     return handle
 

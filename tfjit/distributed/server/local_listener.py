@@ -217,6 +217,8 @@ class _Client:
             call.finish(method(_message(request_class, data), call))
         except BaseException as raised:
             call.refuse(raised)
+        finally:
+            call.end()
 
     def _start(self, known: tuple[WaitingMethod, Any], frame: Frame) -> None:
         method, request_class = known
@@ -251,6 +253,7 @@ class LocalCall(Call):
         self._end_s = None if frame.limit_s is None else time.monotonic() + frame.limit_s
         self._parcel = Parcel(None)
         self._functions: list[Callable[[], None]] = []
+        self._last = []
         self._gone = False
         self.is_over = False
 

@@ -28,6 +28,8 @@ _STOPPED: Final = "stopped"
 _LARGE: Final = 1 << 16
 """The bytes of a request from which on to parse it takes longer than to wake a thread."""
 _POLL_S: Final = 3600.0
+_LAST_ANSWERS_S: Final = 1.0
+_LOOK_S: Final = 0.002
 
 Metadata = Sequence[tuple[str, bytes]]
 
@@ -284,10 +286,10 @@ class RpcServer:
                 with self._lock:
                     if self._stopped and not self._calls:
                         self._server.destroy()
-                        break
+                        self._over.set()
+                        return
             # an event has a reference to its call: not while this thread waits
             event = None
-        self._over.set()
 
     def _take(self, event: Any) -> Callable[[], None] | None:
         """Handle an event; return a job that this thread is needed for, or None."""
@@ -361,15 +363,28 @@ class RpcServer:
     # the end
 
     def stop(self, timeout_s: float) -> None:
-        """Close the port, cancel all calls, and wait until they are over."""
+        """Close the port, cancel all calls, and wait until they are over.
+
+        Answers that are under way have a second to be sent.
+        """
         if not self._started:
             self._server.start()  # gRPC keeps the port of a server that was never started
             self._pool.submit(self._read)
         with self._lock:
             self._stopping = True
             self._server.shutdown(self._events, _STOPPED)
+        until_s = time.monotonic() + _LAST_ANSWERS_S
+        while self._is_answering() and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        with self._lock:
+            if self._over.is_set():
+                return
             self._server.cancel_all_calls()  # with the lock: the server must not be gone yet
         self._over.wait(timeout_s)
+
+    def _is_answering(self) -> bool:
+        with self._lock:
+            return any(call.answered for call in self._calls)
 
 
 __all__ = ["Handler", "Route", "RpcCall", "RpcServer"]
