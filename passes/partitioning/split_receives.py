@@ -14,6 +14,7 @@ from typing import Final
 
 from tfjit.framework import errors
 from tfjit.framework.op_defs.op_traits import (
+    CANNOT_FAIL,
     CONTROL_FLOW,
     ENTER,
     EXIT,
@@ -36,6 +37,8 @@ SMALL: Final = 8
 To start a stage costs more than so few nodes, unless they are heavy.
 """
 _MAX_STAGES: Final = 256
+_CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2"})
+"""Ops whose purpose is an error."""
 
 _Key = tuple[int, str]
 """(Receives and blocking nodes as bits, the stage's blocking node or "")."""
@@ -233,7 +236,7 @@ class _Splitter:
         """Return the bits that each node waits for.
 
         They are its dependencies, or more. A small group is left to the stages of its users,
-        unless an effect may be awaited elsewhere.
+        unless an effect or an error may be awaited elsewhere.
         The label of a node is a subset of its users' labels.
         """
         sizes: dict[int, int] = {}
@@ -246,6 +249,7 @@ class _Splitter:
             movable[name] = (
                 name not in fixed
                 and name not in self.bits
+                and not self._fails_on_values(node)
                 and (
                     node.op_def is None
                     or not node.op_def.is_stateful
@@ -269,6 +273,24 @@ class _Splitter:
                         sink = False
                 labels[name] = mine | self.all_receives if sink else label
         return labels
+
+    def _fails_on_values(self, node: Node) -> bool:
+        """Return whether the values of a node's inputs may be an error.
+
+        It is to be seen although another task never sends what the node's users wait for. Those of
+        floats are not, but where the op is there for it; nor are constants.
+        """
+        traits = 0 if node.op_def is None else node.op_def.traits
+        if node.op in _CHECKS:
+            return True
+        if traits & (VARIABLE | READS_STATE | WRITES_VARIABLE | CANNOT_FAIL):
+            return False
+        return any(
+            output != CONTROL
+            and source not in self.plain
+            and not self.nodes[source].output_dtypes[output].is_floating
+            for source, output in self.sources(node.name)
+        )
 
     def _connected(self, keys: dict[str, _Key], own: dict[str, int]) -> list[ReceiveStage]:
         """Return the stages with their feeds, fetches, targets and sends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Iterator
@@ -182,6 +183,24 @@ def test_a_cause_is_not_hidden_by_its_consequences(cluster: FakeCluster) -> None
 
     own.answer, other.answer = fail, abort  # the other's is answered first
     assert isinstance(caught(lambda: cluster.run(handle, 0, 1)), errors.OutOfRangeError)
+
+
+def test_several_causes_are_one_error(cluster: FakeCluster) -> None:
+    """The part whose run is cancelled has an error of its own: TensorFlow 2.21's text."""
+    handle = cluster.session()
+
+    def fail(index: int, call: GraphCall) -> GraphResult:
+        raise errors.InvalidArgumentError(None, None, f"bad {index}")
+
+    for index, worker in enumerate(cluster.workers):
+        worker.answer = functools.partial(fail, index)
+    error = caught(lambda: cluster.run(handle, 0, 1))
+    assert isinstance(error, errors.InvalidArgumentError)
+    rule = "=" * 21
+    head, *lines, last = error.message.split(f"\n{rule}\n")
+    assert head == last == "" and len(lines) == 1
+    texts = [f"INVALID_ARGUMENT: From {w.task}:\nbad {i}" for i, w in enumerate(cluster.workers)]
+    assert lines[0] in ("\n".join(texts), "\n".join(reversed(texts)))
 
 
 @pytest.mark.parametrize("lost", [errors.UnavailableError, errors.AbortedError])

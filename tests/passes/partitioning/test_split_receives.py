@@ -73,6 +73,30 @@ def test_small_stages_join_their_users() -> None:
     """) == [({"x", "y"}, ("a:0", "b:0"), ["t"], set())]
 
 
+@pytest.mark.parametrize(
+    ("line", "is_early"),
+    [
+        ("x = CheckNumerics(a, message=b'bad')", True),
+        ("x = GatherV2(a, i, k)", True),
+        ("x = GatherV2(a, k, k)", False),  # the indices are constant
+        ("x = Tanh(a)", False),
+    ],
+)
+def test_a_node_that_may_fail_does_not_wait_for_more(line: str, is_early: bool) -> None:
+    """Its error is seen although the other task never sends b."""
+    found = stages(f"""
+        a = recv(a)
+        b = recv(b)
+        f = feed(f)
+        i = Cast(f, DstT=int32, SrcT=float32)
+        k = Const(dtype=int32, value=0)
+        {line}
+        y = AddV2(x, b)
+        t = send(y)
+    """)
+    assert any("x" in members and "y" not in members for members, *_ in found) == is_early
+
+
 def test_large_stages_start_early() -> None:
     chain = "\n".join(f"n{i} = Neg({f'n{i - 1}' if i else 'a'})" for i in range(SMALL + 1))
     found = stages(f"a = recv(a)\nb = recv(b)\n{chain}\ny = AddV2(n{SMALL}, b)\nt = send(y)")

@@ -25,6 +25,13 @@ _STEP_IDS: Final = itertools.count(1 << 56 | random.SystemRandom().getrandbits(5
 
 _PATIENCE_S: Final = 0.2
 
+_CODES: Final = {
+    code: name for name, code in vars(errors).items() if name.isupper() and isinstance(code, int)
+}
+_RULE: Final = "=" * 21
+_MAX_JOINED: Final = 8192
+"""The characters of a text of several errors."""
+
 _DERIVED: Final = "[_Derived_]"
 """TensorFlow's mark of an error that another one has caused."""
 _REMOTE: Final = "Additional GRPC error information"
@@ -43,7 +50,7 @@ class RunningStep:
     """
 
     __slots__ = (
-        *("_client", "_error", "_lock", "_rank", "_session", "_timers", "_tokens"),
+        *("_client", "_error", "_lock", "_rank", "_roots", "_session", "_timers", "_tokens"),
         *("cancellation", "id"),
     )
 
@@ -62,6 +69,7 @@ class RunningStep:
         self.cancellation = CancellationManager()
         self._error: errors.OpError | None = None
         self._rank = _CANCELLED + 1
+        self._roots: list[errors.OpError] = []
         self._lock = threading.Lock()
         self._session, self._client = session, client
         self._timers: tuple[threading.Timer, ...] = ()
@@ -97,6 +105,8 @@ class RunningStep:
         rank = _rank(error)
         with self._lock:
             is_first = self._error is None
+            if rank == _CAUSE and not any(_is_same(error, known) for known in self._roots):
+                self._roots.append(error)
             if rank < self._rank:
                 self._error, self._rank = error, rank
         if rank == _CAUSE:
@@ -105,9 +115,16 @@ class RunningStep:
             self._after(_PATIENCE_S, self.cancellation.cancel)
 
     def check(self) -> None:
-        """Raise the cause if the step was stopped or has failed."""
-        if self._error is not None:  # a copy: its traceback would hold this step
-            raise self._error.restated(self._error.message)
+        """Raise the cause if the step was stopped or has failed.
+
+        Several causes, of parts that failed before they could be cancelled, are one error.
+        """
+        if self._error is None:
+            return
+        text = self._error.message
+        if self._rank == _CAUSE and len(self._roots) > 1:
+            text = _joined(self._roots)
+        raise self._error.restated(text)  # a copy: its traceback would hold this step
 
     def _stop(self, error: errors.OpError) -> None:
         """Cancel the parts from outside.
@@ -129,6 +146,17 @@ class RunningStep:
     def _expired(self) -> None:
         text = "Timed out waiting for notification"
         self._stop(errors.DeadlineExceededError(None, None, text))
+
+
+def _is_same(error: errors.OpError, other: errors.OpError) -> bool:
+    return (error.error_code, error.message) == (other.error_code, other.message)
+
+
+def _joined(roots: Sequence[errors.OpError]) -> str:
+    """Return the text of several errors in TensorFlow's form."""
+    lines = [f"{_CODES.get(error.error_code, 'UNKNOWN')}: {error.message}" for error in roots]
+    text = "\n".join(("", _RULE, *lines, _RULE, ""))
+    return text if len(text) <= _MAX_JOINED else f"{text[:_MAX_JOINED]} ... [truncated]"
 
 
 def _rank(error: errors.OpError) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,11 +14,17 @@ from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.credentials import find as find_credentials
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.local_channel import LocalChannel, NotLocal
+from tfjit.distributed.protocol.parcel_calls import ParcelCalls
+from tfjit.distributed.protocol.parcel_stream import knows_parcels
 from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellationManager
 
 SCHEME: Final = "grpc://"
+_SETTING: Final = "GRPC_EXPERIMENTS"
+_KNOWN: Final = (1, 85)
+"""The last version of grpcio that is known to have the experiments."""
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -25,7 +34,10 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 
-_ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunStep", "RunCallable"})
+_ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunGraph", "RunStep", "RunCallable"})
+
+STREAMED: Final = 16 << 20
+"""The bytes of arrays from which on chunks take less time than one message."""
 
 _LOOK_AGAIN_S: Final = 1.0
 """The seconds until a task is looked for on this host again."""
@@ -37,6 +49,8 @@ Answered = Callable[[errors.OpError | None, Any], None]
 def import_grpc() -> Any:
     """Return the module grpc. Raises UnimplementedError where it is not installed."""
     try:
+        if "grpc" not in sys.modules:
+            _import_polling_grpc()
         import grpc
     except ImportError:
         raise errors.UnimplementedError(
@@ -45,6 +59,23 @@ def import_grpc() -> Any:
             "Clusters need grpcio, which is not installed: pip install 'tfjit[grpc]'",
         ) from None
     return grpc
+
+
+def _import_polling_grpc() -> None:
+    """Import grpc so that the threads that wait for events read the sockets themselves.
+
+    From 1.66 on, threads of its own read them and wake those that wait, which takes a third of a
+    short call's time. gRPC reads the setting when it is loaded. Newer versions than the known ones
+    may lack it and would print that; a setting of the user's stays.
+    """
+    version = importlib.metadata.version("grpcio").split(".")
+    if _SETTING in os.environ or not version[1].isdigit() or tuple(map(int, version[:2])) > _KNOWN:
+        return
+    os.environ[_SETTING] = "-event_engine_client,-event_engine_listener"
+    try:
+        import grpc  # noqa: F401
+    finally:
+        del os.environ[_SETTING]
 
 
 def address_of(target: str) -> str:
@@ -79,6 +110,8 @@ class Channel:
             if credentials is None
             else self._grpc.secure_channel(address, credentials, _OPTIONS)
         )
+        self._started = RpcCalls(self._channel)
+        self._parcels: ParcelCalls | None = None
         # a task with TLS asks for certificates
         self._may_be_local = credentials is None and "local_channel" not in settings.names(
             "TFJIT_DISABLE"
@@ -117,6 +150,26 @@ class Channel:
                 self._local = None
             self._looked_s = time.monotonic()  # behind it: others wait for what is found
             return self._local
+
+    def beside(self, size: int) -> LocalChannel | ParcelCalls | None:
+        """Return how to send arrays beside a message; None to send it as a whole.
+
+        size: the bytes of the arrays in the request or the answer. Over gRPC, short ones go in one
+        message, and all of them to tasks that know no parcels.
+        """
+        local = self.local()
+        if local is not None:
+            return local
+        if size < STREAMED:
+            return None
+        found = self._parcels
+        return None if found is None or found.is_refused else found
+
+    def _learn(self, metadata: Any) -> None:
+        """Note from an answer's metadata that the task takes parcels."""
+        found = self._parcels
+        if (found is None or found.is_refused) and knows_parcels(metadata):
+            self._parcels = ParcelCalls(self.address, self._started)
 
     def _method(self, service: str, method: str) -> Any:
         """Return the callable of a method.
@@ -159,32 +212,54 @@ class Channel:
         try:
             if cancellation is None:
                 # a fifth less time than a future's, whose answer comes through another thread
-                return send(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
-            future = send.future(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
-            return self._wait(future, cancellation)
+                if self._parcels is not None:
+                    return send(request, timeout=timeout_s, wait_for_ready=wait_for_ready)
+                answer, call = send.with_call(
+                    request, timeout=timeout_s, wait_for_ready=wait_for_ready
+                )
+                self._learn(call.initial_metadata())
+                return answer
+            return self._wait(service, method, request, timeout_s, cancellation, wait_for_ready)
         except self._grpc.RpcError as error:
             raise status.of_call(error, self.address) from None
-        except self._grpc.FutureCancelledError:
-            raise _cancelled(method) from None
         except ValueError as error:
             if "closed channel" not in str(error):
                 raise
             # gRPC's for a channel that another thread has closed
             raise errors.CancelledError(None, None, f"{method} was cancelled: {error}") from None
 
-    @staticmethod
-    def _wait(future: Any, cancellation: CancellationManager) -> Any:
+    def _wait(
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        timeout_s: float | None,
+        cancellation: CancellationManager,
+        wait_for_ready: bool,
+    ) -> Any:
         """Return a call's answer; cancel it with `cancellation` and at an interrupt."""
-        token = cancellation.register(future.cancel)
+        over = threading.Event()
+        outcome: list[Any] = []
+
+        def done(error: errors.OpError | None, answer: Any) -> None:
+            outcome[:] = error, answer
+            over.set()
+
+        cancel = self._start(service, method, request, done, timeout_s, wait_for_ready)
+        token = cancellation.register(cancel)
         try:
             if token is None:
-                future.cancel()
-            return future.result()
+                cancel()
+            over.wait()
         except BaseException:
-            future.cancel()
+            cancel()
             raise
         finally:
             cancellation.deregister(token)
+        error, answer = outcome
+        if error is not None:
+            raise error
+        return answer
 
     def start(
         self,
@@ -208,18 +283,43 @@ class Channel:
                 done(error, None if answer is None else answer.message)
 
             return local.start(service, method, Parcel(request), answered, timeout_s)
+        return self._start(service, method, request, done, timeout_s)
 
-        def over(future: Any) -> None:
-            if future.cancelled():
-                done(_cancelled(method), None)
-            elif future.code() is not self._grpc.StatusCode.OK:
-                done(status.of_call(future, self.address), None)
+    def _start(
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        done: Answered,
+        timeout_s: float | None,
+        wait_for_ready: bool = False,
+    ) -> Cancel:
+        """Send a request over gRPC."""
+
+        def ended(
+            code: int, details: str, trailing: Any, data: bytes | None, metadata: Any
+        ) -> None:
+            self._learn(metadata)
+            if code:
+                if code == errors.CANCELLED and details == GIVEN_UP:
+                    error: errors.OpError = _cancelled(method)
+                else:
+                    error = status.of_status(code, details, trailing, self.address)
+                done(error, None)
+                return
+            try:
+                answer = data if method in _ANSWERED_IN_BYTES else _parsed(method, data)
+            except errors.OpError as faulty:
+                done(faulty, None)
             else:
-                done(None, future.result())
+                done(None, answer)
 
-        future = self._method(service, method).future(request, timeout=timeout_s)
-        future.add_done_callback(over)
-        return future.cancel
+        path = methods.path(service, method).encode()
+        try:
+            return self._started.start(path, _serialize(request), ended, timeout_s, wait_for_ready)
+        except ChannelClosedError:
+            done(_cancelled(method), None)
+            return _nothing
 
     def close(self) -> None:
         """Cancel all calls and disconnect."""
@@ -228,15 +328,32 @@ class Channel:
             local, self._local = self._local, None
         if local is not None:
             local.close()
-        self._channel.close()
+        self._channel.close()  # waits until the answers of cancelled calls are read
+        self._started.close()
 
 
 def _cancelled(method: str) -> errors.CancelledError:
     return errors.CancelledError(None, None, f"{method} was cancelled.")
 
 
+def _nothing() -> None:
+    """Cancel a call that is over."""
+
+
+def _parsed(method: str, data: bytes | None) -> Any:
+    """Return an answer's message. Raises InternalError for other bytes."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        return methods.response_class(method).FromString(data or b"")
+    except DecodeError as error:
+        raise errors.InternalError(
+            None, None, f"Could not parse the answer to {method}: {error}"
+        ) from None
+
+
 def _serialize(request: Any) -> bytes:
     return request if isinstance(request, bytes) else request.SerializeToString()
 
 
-__all__ = ["SCHEME", "Answered", "Channel", "address_of", "import_grpc"]
+__all__ = ["SCHEME", "STREAMED", "Answered", "Channel", "address_of", "import_grpc"]

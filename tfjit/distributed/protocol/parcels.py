@@ -34,7 +34,7 @@ class Parcel:
         """Write a value into an empty TensorProto of the message."""
         if isinstance(value, np.ndarray) and value.nbytes >= _MIN_BYTES:
             dtype = dtypes.as_dtype(value.dtype)
-            if _has_elements_of_bytes(dtype):
+            if has_elements_of_bytes(dtype):
                 proto.dtype = dtype.as_datatype_enum
                 proto.tensor_shape.SetInParent()
                 fill_shape(proto.tensor_shape, value.shape)
@@ -58,7 +58,7 @@ class Parcel:
             raise errors.InvalidArgumentError(None, None, "A tensor is not beside its message.")
         elements = self.arrays[position - 1]
         size = int(np.prod(shape, dtype=object))
-        if not _has_elements_of_bytes(dtype) or size * dtype.size != elements.nbytes:
+        if not has_elements_of_bytes(dtype) or size * dtype.size != elements.nbytes:
             raise errors.InvalidArgumentError(
                 None,
                 None,
@@ -67,8 +67,9 @@ class Parcel:
         return elements.view(dtype.as_numpy_dtype).reshape(shape)
 
 
-def _has_elements_of_bytes(dtype: DType) -> bool:
+def has_elements_of_bytes(dtype: DType) -> bool:
+    """Return whether arrays of a dtype travel as their bytes."""
     return dtype.is_bool or dtype.as_datatype_enum in CONTENT_TYPES
 
 
-__all__ = ["Parcel"]
+__all__ = ["Parcel", "has_elements_of_bytes"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.protocol.answer_sizes import AnswerSizes, bytes_of
+from tfjit.distributed.protocol.channels import STREAMED, Channel
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
@@ -17,8 +18,9 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerSessionCall,
 )
 from tfjit.distributed.protocol.methods import WORKER
+from tfjit.distributed.protocol.parcel_bytes import decode, encode
 from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.tensors import decode_received, fill, from_proto
+from tfjit.distributed.protocol.tensors import decode_received
 from tfjit.framework import errors
 from tfjit.runtime.host.rendezvous import Received
 from tfjit.runtime.kernel_api.op_kernel import DEAD
@@ -44,6 +46,7 @@ class RemoteWorker(WorkerInterface):
     def __init__(self, channel: Channel, timeout_s: float | None = None) -> None:
         self.channel = channel
         self._timeout_s = timeout_s
+        self._sizes = AnswerSizes(STREAMED)
 
     def _call(self, method: str, request: Any) -> Any:
         return self.channel.call(WORKER, method, request, self._timeout_s)
@@ -95,19 +98,21 @@ class RemoteWorker(WorkerInterface):
         self._call("DeregisterGraph", request)
 
     def start_graph(self, call: GraphCall, done: GraphDone) -> Cancel:
-        def answered(error: errors.OpError | None, answer: Any) -> None:
-            value_of: Callable[[Any], Any] = from_proto
-            if isinstance(answer, Parcel):
-                value_of, answer = answer.value, answer.message
-            if error is None and answer.status_code:
-                error = errors.make_error(answer.status_code, answer.status_error_message)
+        size_key = call.session, call.graph
+
+        def answered(error: errors.OpError | None, found: Any) -> None:
             if error is not None:
                 done(error, None)
                 return
             try:
-                fetches = {item.name: value_of(item.tensor) for item in answer.recv}
-            except errors.OpError as faulty:
-                done(faulty, None)
+                parcel = _graph_answer(found)
+                answer = parcel.message
+                if answer.status_code:
+                    raise errors.make_error(answer.status_code, answer.status_error_message)
+                fetches = {item.name: parcel.value(item.tensor) for item in answer.recv}
+                self._sizes.note(size_key, fetches.values())
+            except errors.OpError as failed:
+                done(failed, None)
                 return
             done(
                 None,
@@ -119,13 +124,13 @@ class RemoteWorker(WorkerInterface):
                 ),
             )
 
-        local = self.channel.local()
-        if local is None:
-            request = graph_request(call)
+        size = max(bytes_of(call.feeds.values()), self._sizes.find(size_key))
+        beside = self.channel.beside(size)
+        if beside is None:
+            request = encode(graph_parcel(call))
             return self.channel.start(WORKER, "RunGraph", request, answered, call.deadline_s)
-        parcel = Parcel(None)
-        parcel.message = graph_request(call, parcel.fill)
-        return local.start(WORKER, "RunGraph", parcel, answered, call.deadline_s)
+        parcel = graph_parcel(call)
+        return beside.start(WORKER, "RunGraph", parcel, answered, call.deadline_s)
 
     def cleanup_graph(self, step_id: int) -> None:
         from tfjit.protos import CleanupGraphRequest
@@ -158,20 +163,34 @@ class RemoteWorker(WorkerInterface):
             except errors.OpError as faulty:
                 done(faulty, None, False)
                 return
+            self._sizes.note(key, (value,))
             done(None, value, is_dead)
 
         request = RecvTensorRequest(step_id=step_id, rendezvous_key=key, request_id=request_id)
-        local = self.channel.local()
-        if local is None:
+        beside = self.channel.beside(self._sizes.find(key))
+        if beside is None:
             return self.channel.start(WORKER, "RecvTensor", request, answered)
-        return local.start(WORKER, "RecvTensor", Parcel(request), answered)
+        return beside.start(WORKER, "RecvTensor", Parcel(request), answered)
 
 
-def graph_request(call: GraphCall, fill: Callable[[Any, Any], None] = fill) -> Any:
-    """Return the RunGraphRequest of a call.
+def _graph_answer(found: Parcel | bytes) -> Parcel:
+    """Return the answer to RunGraph. Raises InternalError for bytes that are none."""
+    from google.protobuf.message import DecodeError
 
-    fill: writes a value into a TensorProto.
-    """
+    from tfjit.protos import RunGraphResponse
+
+    if isinstance(found, Parcel):
+        return found
+    try:
+        return decode(RunGraphResponse, found)
+    except DecodeError as error:
+        raise errors.InternalError(
+            None, None, f"Could not parse the answer to RunGraph: {error}"
+        ) from None
+
+
+def graph_parcel(call: GraphCall) -> Parcel:
+    """Return the RunGraphRequest of a call with arrays beside it."""
     from tfjit.protos import RunGraphRequest
 
     request = RunGraphRequest(
@@ -185,13 +204,12 @@ def graph_request(call: GraphCall, fill: Callable[[Any, Any], None] = fill) -> A
         store_errors_in_response_body=True,
         request_id=call.request_id,
     )
-    for key, value in call.feeds.items():
-        fed = request.send.add()
-        fed.name = key
-        fill(fed.tensor, value)
     if call.options is not None:
         request.exec_opts.CopyFrom(call.options)
-    return request
+    parcel = Parcel(request)
+    for key, value in call.feeds.items():
+        parcel.fill(request.send.add(name=key).tensor, value)
+    return parcel
 
 
-__all__ = ["RemoteWorker", "graph_request", "request_id"]
+__all__ = ["RemoteWorker", "graph_parcel", "request_id"]

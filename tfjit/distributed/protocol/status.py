@@ -64,16 +64,19 @@ def _payloads(metadata: Any) -> dict[str, bytes]:
 
 
 def of_call(call: grpc.RpcError, target: str) -> errors.OpError:
-    """Return the error of a failed call.
+    """Return the error of a failed call. target: the address that was called."""
+    return of_status(call.code().value[0], call.details() or "", call.trailing_metadata(), target)
 
-    call: the exception or finished future. target: the address that was called. A connection that
-    broke is UnavailableError, as if it could not be made.
+
+def of_status(code: int, text: str, metadata: Any, target: str) -> errors.OpError:
+    """Return the error of a status.
+
+    target: the address that was called. A connection that broke is UnavailableError, as if it
+    could not be made.
     """
-    code = call.code().value[0]
-    text = call.details() or ""
     if code == errors.UNKNOWN and text == _STREAM_REMOVED:
         code = errors.UNAVAILABLE
-    payloads = _payloads(call.trailing_metadata())
+    payloads = _payloads(metadata)
     if code == errors.UNAVAILABLE and not payloads:
         text = f"{text}\nThe task at {target} cannot be reached."
     made = errors.make_error(code, text)
@@ -86,6 +89,7 @@ __all__ = [
     "MAX_MESSAGE",
     "of_call",
     "of_exception",
+    "of_status",
     "short_message",
     "trailing_metadata",
 ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from tfjit.framework import errors
 
@@ -40,15 +39,10 @@ class Activity:
 
         return leave
 
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """Count the block as a step. Raises UnavailableError once the server stops."""
+    def begin(self) -> Callable[[], None]:
+        """Count a step, as `enter` does. Raises UnavailableError once the server stops."""
         self.check()
-        leave = self.enter()
-        try:
-            yield
-        finally:
-            leave()
+        return self.enter()
 
     def drain(self, grace_s: float) -> bool:
         """Refuse new work; return whether all steps have ended in time."""

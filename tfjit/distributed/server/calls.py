@@ -11,74 +11,107 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tfjit.distributed.protocol import status, tensors
-from tfjit.distributed.protocol.channels import import_grpc
 from tfjit.distributed.protocol.interfaces import Cancel
+from tfjit.distributed.protocol.parcel_bytes import decode, encode
+from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.requests import value_of
+from tfjit.distributed.server.rpc_server import Handler, RpcCall
 from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.framework import errors
 
 _NO_DEADLINE_S: Final = 1e9
 """The least time until the deadline that gRPC gives calls without one."""
+_LAST_CODE: Final = 16
+"""The last of gRPC's codes."""
 
 
 class Call:
     """A client's call: its deadline, and functions for a client that goes."""
 
-    def __init__(self, context: Any, pool: ThreadPool) -> None:
-        self._context = context
+    def __init__(self, rpc: RpcCall, pool: ThreadPool, request: Parcel) -> None:
+        self._rpc = rpc
         self._pool = pool
+        self._request = request
+        self._parcel = Parcel(None)
+        self._last: list[Callable[[], None]] = []
         self.is_over = False
 
     @property
     def deadline_s(self) -> float | None:
         """The seconds that the client still waits, or None for no limit."""
-        left = self._context.time_remaining()
-        return None if left is None or left >= _NO_DEADLINE_S else float(left)
+        left = self._rpc.time_remaining()
+        return None if left >= _NO_DEADLINE_S else left
 
     def is_active(self) -> bool:
         """Return whether the client still waits."""
-        return bool(self._context.is_active())
+        return self._rpc.is_active()
 
     def value(self, proto: Any) -> Any:
         """Return the value of a TensorProto of the request.
 
         Raises InvalidArgumentError for contents that do not fit.
         """
-        return value_of(proto)
+        return self._request.value(proto) if proto.version_number else value_of(proto)
 
     def fill(self, proto: Any, value: Any) -> None:
         """Write a value into an empty TensorProto of the answer."""
-        tensors.fill(proto, value)
+        self._parcel.fill(proto, value)
+
+    def ready(self, answer: Any) -> Callable[[], None]:
+        """Return a function that sends the answer, which is bytes already or a message."""
+        rpc = self._rpc
+        if isinstance(answer, bytes):
+            return lambda: rpc.send(answer)
+        parcel = self._parcel
+        parcel.message = answer
+        if rpc.is_stream:
+            return lambda: rpc.send_parts(parcel)
+        data = encode(parcel)
+        return lambda: rpc.send(data)
+
+    def at_end(self, function: Callable[[], None]) -> None:
+        """Run a function behind the answer."""
+        self._last.append(function)
+
+    def end(self) -> None:
+        """Run what is due behind the answer."""
+        for function in self._last:
+            function()
 
     def when_gone(self, function: Callable[[], None]) -> None:
         """Run a function if the client goes before the answer."""
 
         def gone() -> None:
-            # on the thread of all events of the server, which must not wait
+            # on the thread of events, which must not wait
             if not self.is_over:
                 self._pool.submit(function)
 
-        if not self._context.add_callback(gone):
+        if not self._rpc.add_callback(gone):
             gone()
 
 
 class Reply(Call):
     """The answer to a call, given once, from any thread."""
 
-    def __init__(self, context: Any, pool: ThreadPool, send: Callable[[Any], None]) -> None:
-        super().__init__(context, pool)
-        self._send = send
+    def __init__(self, rpc: RpcCall, pool: ThreadPool, request: Parcel) -> None:
+        super().__init__(rpc, pool, request)
         self._lock = threading.Lock()
-        self._thread: int | None = threading.get_ident()
 
     def received(self, value: Any, is_dead: bool) -> Any:
         """Return the answer to RecvTensor, as bytes or a message."""
-        return tensors.encode_received(value, is_dead)
+        if not self._rpc.is_stream:
+            return tensors.encode_received(value, is_dead)
+        from tfjit.protos import RecvTensorResponse
 
-    def give(self, encode: Callable[[], Any]) -> None:
+        answer = RecvTensorResponse(is_dead=is_dead)
+        if not is_dead:
+            self.fill(answer.tensor, value)
+        return answer
+
+    def give(self, answer: Callable[[], Any]) -> None:
         """Send what a function returns, or its error; never waits.
 
-        encode: returns the answer's message or its bytes.
+        answer: returns the answer's message or its bytes.
 
         A second answer is ignored.
         """
@@ -86,37 +119,25 @@ class Reply(Call):
             if self.is_over:
                 return
             self.is_over = True
-        if threading.get_ident() == self._thread:
-            self._answer(encode)
+        try:
+            send = self.ready(answer())
+        except BaseException as raised:
+            refuse(self._rpc, raised)
         else:
-            # the thread of a kernel must not wait for a slow client
-            self._pool.submit(self._answer, encode)
+            send()
 
     def fail(self, error: BaseException) -> None:
         """Answer with the status of an error."""
 
-        def encode() -> Any:
+        def answer() -> Any:
             raise error
 
-        self.give(encode)
+        self.give(answer)
 
     def started(self, cancel: Cancel) -> None:
-        """Cancel the work once the client has gone; the handler's thread leaves."""
-        self._thread = None
+        """Cancel the work once the client has gone."""
         if not self.is_over:
             self.when_gone(cancel)
-
-    def _answer(self, encode: Callable[[], Any]) -> None:
-        try:
-            data = as_bytes(encode())
-        except BaseException as raised:
-            error = public(raised)
-            self._context.set_trailing_metadata(status.trailing_metadata(error))
-            self._context.set_code(_code(error))
-            self._context.set_details(status.short_message(error))
-        else:
-            self._send(data)
-        self._send(None)
 
 
 Method = Callable[[Any, Call], Any]
@@ -125,64 +146,76 @@ WaitingMethod = Callable[[Any, Reply], Cancel]
 """Takes (request, reply); returns a function that gives up."""
 
 
-def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Any:
+def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Handler:
     """Return the gRPC handler of a method that answers by its result."""
 
-    def handle(data: bytes, context: Any) -> bytes:
-        call = Call(context, pool)
+    def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         try:
-            return as_bytes(method(parsed(request_class, data), call))
+            request = _request(request_class, data)
+        except errors.OpError as error:
+            refuse(rpc, error)
+            return
+        call = Call(rpc, pool, request)
+        try:
+            send = call.ready(method(request.message, call))
         except BaseException as raised:
-            error = public(raised)
-        finally:
             call.is_over = True
-        context.set_trailing_metadata(status.trailing_metadata(error))
-        return bytes(context.abort(_code(error), status.short_message(error)))  # raises
+            refuse(rpc, raised)
+        else:
+            call.is_over = True
+            send()
+        finally:
+            call.end()
 
-    return import_grpc().unary_unary_rpc_method_handler(handle)
+    return handle
 
 
-def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Any:
+def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Handler:
     """Return the gRPC handler of a method that answers by a Reply."""
 
-    def handle(data: bytes, context: Any, send: Callable[[Any], None]) -> None:
-        reply = Reply(context, pool, send)
+    def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         try:
-            reply.started(method(parsed(request_class, data), reply))
+            request = _request(request_class, data)
+        except errors.OpError as error:
+            refuse(rpc, error)
+            return
+        reply = Reply(rpc, pool, request)
+        try:
+            reply.started(method(request.message, reply))
         except BaseException as error:
             reply.fail(error)
 
-    # The answer is a stream of one message, which is the same on the wire as no stream: only for
-    # streams does gRPC let a handler answer after it has returned.
-    handle.experimental_non_blocking = True  # type: ignore[attr-defined]
-    return import_grpc().unary_stream_rpc_method_handler(handle)
+    return handle
 
 
-def parsed(request_class: Any, data: bytes) -> Any:
-    """Return the message of a request. Raises InvalidArgumentError for other bytes."""
+def refuse(rpc: RpcCall, raised: BaseException) -> None:
+    """Answer with the status of an exception."""
+    error = public(raised)
+    code = error.error_code if 0 < error.error_code <= _LAST_CODE else errors.UNKNOWN
+    rpc.refuse(code, status.short_message(error), status.trailing_metadata(error))
+
+
+def _request(request_class: Any, data: bytes | Parcel) -> Parcel:
+    """Return a request; that of a stream is a parcel already."""
+    if isinstance(data, Parcel):
+        return data
+    found: Parcel = parsed(request_class, data, decode)
+    return found
+
+
+def parsed(request_class: Any, data: bytes, parse: Callable[[Any, bytes], Any]) -> Any:
+    """Return what `parse` makes of a request.
+
+    Raises InvalidArgumentError for bytes of another kind.
+    """
     from google.protobuf.message import DecodeError
 
     try:
-        return request_class.FromString(data)
+        return parse(request_class, data)
     except DecodeError as error:
         name = request_class.DESCRIPTOR.name
         raise errors.InvalidArgumentError(
             None, None, f"Could not parse {len(data)} bytes as {name}: {error}"
-        ) from None
-
-
-def as_bytes(answer: Any) -> bytes:
-    """Return an answer as bytes. Raises ResourceExhaustedError above protobuf's 2 GB."""
-    from google.protobuf.message import EncodeError
-
-    if isinstance(answer, bytes):
-        return answer
-    try:
-        return bytes(answer.SerializeToString())
-    except (EncodeError, ValueError) as error:
-        name = answer.DESCRIPTOR.name
-        raise errors.ResourceExhaustedError(
-            None, None, f"Could not encode {name} as one message: {error}"
         ) from None
 
 
@@ -193,25 +226,14 @@ def public(error: BaseException) -> errors.OpError:
     return status.of_exception(error)
 
 
-def _code(error: errors.OpError) -> Any:
-    """Return gRPC's code of an error, UNKNOWN for other numbers."""
-    codes = import_grpc().StatusCode
-    return _CODES.get(error.error_code) or _CODES.setdefault(
-        error.error_code,
-        next((c for c in codes if c.value[0] == error.error_code and c.value[0]), codes.UNKNOWN),
-    )
-
-
-_CODES: Final[dict[int, Any]] = {}
-
 __all__ = [
     "Call",
     "Method",
     "Reply",
     "WaitingMethod",
-    "as_bytes",
     "blocking",
     "parsed",
     "public",
+    "refuse",
     "waiting",
 ]

@@ -31,17 +31,16 @@ from tfjit.distributed.protocol.local_channel import (
     shake_hands,
     socket_name,
 )
+from tfjit.distributed.protocol.parcel_bytes import encode
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.calls import (
     Call,
     Method,
     Reply,
     WaitingMethod,
-    as_bytes,
     parsed,
     public,
 )
-from tfjit.distributed.server.requests import value_of
 from tfjit.distributed.server.thread_pool import ThreadPool
 
 _HELLO_S: Final = 2.0
@@ -215,9 +214,11 @@ class _Client:
     def _answer(self, answering: tuple[Method, Any], data: bytes, call: LocalCall) -> None:
         method, request_class = answering
         try:
-            call.finish(method(parsed(request_class, data), call))
+            call.finish(method(_message(request_class, data), call))
         except BaseException as raised:
             call.refuse(raised)
+        finally:
+            call.end()
 
     def _start(self, known: tuple[WaitingMethod, Any], frame: Frame) -> None:
         method, request_class = known
@@ -225,7 +226,7 @@ class _Client:
         with self.lock:
             self.running[frame.call] = reply
         try:
-            reply.started(method(parsed(request_class, frame.message), reply))
+            reply.started(method(_message(request_class, frame.message), reply))
         except BaseException as error:
             reply.fail(error)
 
@@ -238,6 +239,11 @@ class _Client:
             call.leave()
 
 
+def _message(request_class: Any, data: bytes) -> Any:
+    """Return the message of a request. Raises InvalidArgumentError for other bytes."""
+    return parsed(request_class, data, lambda wanted, found: wanted.FromString(found))
+
+
 class LocalCall(Call):
     """A call of a client on this host."""
 
@@ -247,6 +253,7 @@ class LocalCall(Call):
         self._end_s = None if frame.limit_s is None else time.monotonic() + frame.limit_s
         self._parcel = Parcel(None)
         self._functions: list[Callable[[], None]] = []
+        self._last = []
         self._gone = False
         self.is_over = False
 
@@ -270,14 +277,6 @@ class LocalCall(Call):
             client.listener.pool.submit(function)
         elif not (client.shares_calls or self.is_over):  # its thread is busy with this call
             client.listener.watcher.add(client.socket, self.leave)
-
-    def value(self, proto: Any) -> Any:
-        """Return the value of a TensorProto of the request."""
-        return self._request.value(proto) if proto.version_number else value_of(proto)
-
-    def fill(self, proto: Any, value: Any) -> None:
-        """Write a value into a TensorProto of the answer."""
-        self._parcel.fill(proto, value)
 
     def received(self, value: Any, is_dead: bool) -> Any:
         """Return the answer to RecvTensor."""
@@ -309,7 +308,7 @@ class LocalCall(Call):
 
     def finish(self, answer: Any) -> None:
         """Send the answer's message."""
-        data, arrays = as_bytes(answer), self._parcel.arrays
+        data, arrays = encode(Parcel(answer)), self._parcel.arrays
         self._parcel = self._request = Parcel(None)
         self._end()
         with contextlib.suppress(BrokenConnection):  # the client has gone

@@ -100,8 +100,8 @@ class MasterService:
             request_id=request.request_id,
             cancellation=_cancelled_with(call),
         )
-        with self._activity.step():
-            values, metadata = self._master.run_step(step)
+        call.at_end(self._activity.begin())
+        values, metadata = self._master.run_step(step)
         if len(values) != len(step.fetches):
             raise errors.InternalError(
                 None, None, f"{len(step.fetches)} fetches gave {len(values)} values."
@@ -150,10 +150,10 @@ class MasterService:
 
         values = [call.value(fed) for fed in request.feed]
         cancellation = _cancelled_with(call)
-        with self._activity.step():
-            fetched, metadata = self._master.run_callable(
-                request.session_handle, request.handle, values, request.request_id, cancellation
-            )
+        call.at_end(self._activity.begin())
+        fetched, metadata = self._master.run_callable(
+            request.session_handle, request.handle, values, request.request_id, cancellation
+        )
         answer = RunCallableResponse()
         for value in fetched:
             call.fill(answer.fetch.add(), value)

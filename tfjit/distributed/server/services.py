@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol import methods, parcel_stream
 from tfjit.distributed.protocol.channels import import_grpc
 from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterface
 from tfjit.distributed.protocol.methods import MASTER, WORKER
 from tfjit.distributed.server import health
 from tfjit.distributed.server.activity import Activity
-from tfjit.distributed.server.calls import Call, blocking, waiting
+from tfjit.distributed.server.calls import blocking, refuse, waiting
 from tfjit.distributed.server.local_listener import LocalListener
 from tfjit.distributed.server.master_service import MasterService
+from tfjit.distributed.server.rpc_server import Route, RpcCall, RpcServer
 from tfjit.distributed.server.thread_pool import MOST_THREADS, ThreadPool
 from tfjit.distributed.server.worker_service import WorkerService
 from tfjit.framework import errors, settings
@@ -36,15 +37,6 @@ _STOP_S: Final = 10.0
 """The seconds that cancelled calls have to end."""
 
 
-class _Bytes:
-    """The request of a service whose messages are read by hand."""
-
-    @staticmethod
-    def FromString(data: bytes) -> bytes:
-        """Return the request as it came."""
-        return data
-
-
 class Services:
     """The services of a task at one port of an interface."""
 
@@ -54,20 +46,13 @@ class Services:
         host: the interface's address. port: 0 for a free one. credentials: grpc.ServerCredentials
         for TLS, or None. Raises UnknownError for a port that cannot be bound.
         """
-        grpc = import_grpc()
+        import_grpc()
         self._pool = ThreadPool(f"tfjit server :{port}")
-        self._server = grpc.server(self._pool, options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
+        self._server = RpcServer(self._pool, MOST_CALLS, _OPTIONS)
         self.activity = Activity()
         self._is_serving = False
         address = f"{host}:{port}"
-        try:
-            self.port: int = (
-                self._server.add_insecure_port(address)
-                if credentials is None
-                else self._server.add_secure_port(address, credentials)
-            )
-        except RuntimeError:
-            self.port = 0
+        self.port = self._server.add_port(address, credentials)
         if not self.port:
             raise errors.UnknownError(
                 None,
@@ -92,34 +77,45 @@ class Services:
     @property
     def busy_count(self) -> int:
         """The number of calls that hold a thread, or wait for one."""
-        return self._pool.busy_count
+        return self._server.busy_count
 
     def start(self, master: MasterInterface, worker: WorkerInterface) -> None:
         """Answer calls from now on."""
-        grpc = import_grpc()
         of_worker = WorkerService(worker, self.activity)
         answering = {
             MASTER: MasterService(master, self.activity).methods(),
             WORKER: of_worker.methods(),
         }
-        handlers: dict[str, dict[str, Any]] = {MASTER: {}, WORKER: {}}
-        for service, found in answering.items():
-            for name, method in found.items():
-                handlers[service][name] = blocking(method, methods.request_class(name), self._pool)
-        for name, start in of_worker.waiting_methods().items():
-            handlers[WORKER][name] = waiting(start, methods.request_class(name), self._pool)
+        routes = {methods.path(health.SERVICE, health.METHOD): Route(self._check, False)}
+        starting = of_worker.waiting_methods()
+        for service, name, handler, may_wait in (
+            *(
+                (service, name, blocking(method, methods.request_class(name), self._pool), True)
+                for service, found in answering.items()
+                for name, method in found.items()
+            ),
+            *(
+                (WORKER, name, waiting(start, methods.request_class(name), self._pool), False)
+                for name, start in starting.items()
+            ),
+        ):
+            routes[methods.path(service, name)] = Route(handler, may_wait)
+            if name in parcel_stream.METHODS:
+                path = methods.path(parcel_stream.SERVICE, name)
+                routes[path] = Route(handler, may_wait, methods.request_class(name))
         if self._local is not None:
-            self._local.start(answering, {WORKER: of_worker.waiting_methods()})
-        handlers[health.SERVICE] = {health.METHOD: blocking(self._check, _Bytes, self._pool)}
-        self._server.add_generic_rpc_handlers(
-            [grpc.method_handlers_generic_handler(name, found) for name, found in handlers.items()]
-        )
-        self._server.start()
+            self._local.start(answering, {WORKER: starting})
+        self._server.start(routes)
         self._is_serving = True
 
-    def _check(self, request: bytes, call: Call) -> bytes:
+    def _check(self, request: Any, call: RpcCall) -> None:
         """Answer whether new work is taken."""
-        return health.answer(request, lambda: self._is_serving and not self.activity.is_draining)
+        try:
+            call.send(
+                health.answer(request, lambda: self._is_serving and not self.activity.is_draining)
+            )
+        except errors.OpError as error:
+            refuse(call, error)
 
     def stop(self, grace_s: float) -> None:
         """Refuse new work, wait for running steps, cancel other calls.
@@ -129,11 +125,9 @@ class Services:
         if self._is_serving:
             self.activity.drain(grace_s)
             self._is_serving = False
-        else:
-            self._server.start()  # gRPC keeps the port of a server that was never started
         if self._local is not None:
             self._local.close()
-        self._server.stop(0).wait(_STOP_S)
+        self._server.stop(_STOP_S)
 
 
 __all__ = ["MOST_CALLS", "Services"]

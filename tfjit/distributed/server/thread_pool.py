@@ -46,6 +46,11 @@ class ThreadPool:
         """The number of jobs that run or wait."""
         return self._count - self._free
 
+    @property
+    def has_idle(self) -> bool:
+        """Return whether a thread waits for a job."""
+        return self._free > 0
+
     def submit(self, job: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         """Run a job soon; never waits and never raises.
 

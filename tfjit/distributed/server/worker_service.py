@@ -134,11 +134,11 @@ class WorkerService:
         leave = self._activity.enter()
 
         def done(error: BaseException | None, result: GraphResult | None) -> None:
-            leave()
             if error is None or in_body:
                 reply.give(lambda: _graph_answer(reply, error, result))
             else:
                 reply.fail(error)
+            leave()
 
         try:
             call = GraphCall(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.protocol.answer_sizes import AnswerSizes, bytes_of
+from tfjit.distributed.protocol.channels import STREAMED, Channel
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
 from tfjit.distributed.protocol.local_channel import LocalChannel
 from tfjit.distributed.protocol.methods import MASTER
+from tfjit.distributed.protocol.parcel_calls import ParcelCalls
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.remote_worker import request_id as new_request_id
 from tfjit.distributed.session.step_messages import (
@@ -40,6 +42,7 @@ class RemoteMaster(MasterInterface):
         self.channel = channel
         self._timeout_s = timeout_s
         self._patience_s = patience_s
+        self._sizes = AnswerSizes(STREAMED)
         # (session, handle) of callables with a time limit -> milliseconds
         self._callable_limits: dict[tuple[str, int], int] = {}
 
@@ -61,7 +64,7 @@ class RemoteMaster(MasterInterface):
 
     def _run_beside(
         self,
-        local: LocalChannel,
+        beside: LocalChannel | ParcelCalls,
         method: str,
         request: Parcel,
         timeout_ms: int,
@@ -70,7 +73,7 @@ class RemoteMaster(MasterInterface):
         """Return the answer to a step's request with arrays beside both."""
         limit = timeout_ms / 1000 if timeout_ms > 0 else self._timeout_s
         try:
-            return local.call(MASTER, method, request, limit, cancellation)
+            return beside.call(MASTER, method, request, limit, cancellation)
         except errors.DeadlineExceededError as error:
             raise error.restated("Operation timed out.") from None
 
@@ -118,19 +121,22 @@ class RemoteMaster(MasterInterface):
         one of the fetches.
         """
         timeout_ms = 0 if call.options is None else call.options.timeout_in_ms
-        local = self.channel.local()
-        if local is None:
+        key = tuple(call.fetches)
+        fed = bytes_of(value for _, value in call.feeds)
+        beside = self.channel.beside(max(fed, self._sizes.find(key)))
+        if beside is None:
             data = self._run("RunStep", step_request(call), timeout_ms, call.cancellation)
             names, values, answer = step_answer(data)
         else:
             parcel = self._run_beside(
-                local, "RunStep", step_parcel(call), timeout_ms, call.cancellation
+                beside, "RunStep", step_parcel(call), timeout_ms, call.cancellation
             )
             answer = parcel.message
             names = [item.name for item in answer.tensor]
             values = [parcel.value(item.tensor) for item in answer.tensor]
         if answer.status_code:
             raise errors.make_error(answer.status_code, answer.status_error_message)
+        self._sizes.note(key, values)
         if names != list(call.fetches):
             values = _ordered(names, values, call.fetches)
         return values, answer.metadata if answer.HasField("metadata") else None
@@ -198,15 +204,18 @@ class RemoteMaster(MasterInterface):
         An array may be a read-only view of the answer.
         """
         timeout_ms = self._callable_limits.get((session, callable_handle), 0)
-        local = self.channel.local()
-        if local is not None:
+        key = session, callable_handle
+        beside = self.channel.beside(max(bytes_of(values), self._sizes.find(key)))
+        if beside is not None:
             sent = callable_parcel(session, callable_handle, values, request_id)
-            parcel = self._run_beside(local, "RunCallable", sent, timeout_ms, cancellation)
+            parcel = self._run_beside(beside, "RunCallable", sent, timeout_ms, cancellation)
             answer = parcel.message
             found = [parcel.value(item) for item in answer.fetch]
+            self._sizes.note(key, found)
             return found, answer.metadata if answer.HasField("metadata") else None
         request = callable_request(session, callable_handle, values, request_id or new_request_id())
         found, answer = callable_answer(self._run("RunCallable", request, timeout_ms, cancellation))
+        self._sizes.note(key, found)
         return found, answer.metadata if answer.HasField("metadata") else None
 
     def release_callable(self, session: str, callable_handle: int) -> None:
