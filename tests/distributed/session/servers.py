@@ -72,16 +72,20 @@ class ServerProcess:
             self._process = None
 
 
+_LOGS = re.compile(r"\nRecent warning and error logs:(\n  [IWEF]\d{4} .*(\n\t \[\[.*)?)*")
+
+
 def outcome(call: Callable[[], Any]) -> Any:
     """Return a call's result, or (class name, message) of its error.
 
-    The message is without the places in the source, which differ between the libraries, and
-    without the handles of sessions.
+    The message is without the places in the source, which differ between the libraries, without
+    the logs of earlier steps that TensorFlow adds, and without the handles of sessions.
     """
     try:
         return call()
     except Exception as error:
         message = str(error).split("\n\nOriginal stack trace", 1)[0]
+        message = _LOGS.sub("", message)
         lines = [
             line
             for line in message.split("\n")

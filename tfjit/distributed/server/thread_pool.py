@@ -13,7 +13,7 @@ MOST_THREADS: Final = 4096 + 64
 
 
 class ThreadPool:
-    """Run each job at once on a growing pool, with its result as a future."""
+    """Run each job at once on a growing pool; give futures."""
 
     def __init__(self, name: str, most: int = MOST_THREADS) -> None:
         """Make a pool with one thread. most: the limit of threads."""

@@ -1,4 +1,4 @@
-"""The thread of a call that does the jobs of the run it waits for."""
+"""The thread of a call, which does jobs of its run."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class GrowingPool:
                 self._jobs.put(None)
 
     def _start_thread(self) -> bool:
-        """Start a thread if limit and system admit one; the lock is held."""
+        """Start a thread if limit and system admit one, under the lock."""
         if self._count >= self._limit:
             return False
         try:
