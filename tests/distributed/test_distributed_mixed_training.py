@@ -13,7 +13,8 @@ import tensorflow as tf
 
 import tfjit
 from tests.distributed.replicas import Replica
-from tests.distributed.task_processes import Kind, free_ports
+from tests.distributed.task_processes import Kind
+from tests.ports import free_ports
 
 tf1 = tf.compat.v1
 LIBRARIES: Final[dict[Kind, Any]] = {"tfjit": tfjit, "tensorflow": tf1}

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import tfjit
-from tests.distributed.task_processes import free_ports
 from tests.distributed.training_worker import loss_of, rows_of
+from tests.ports import free_ports
 
 # Seconds that any single line of a process may take.
 PATIENCE = 60

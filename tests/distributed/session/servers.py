@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.distributed.task_processes import free_ports
+import tfjit
+from tests.ports import free_ports
 
 tf1 = tf.compat.v1
 
@@ -110,3 +111,13 @@ def assert_same(ours: Any, theirs: Any) -> None:
         np.testing.assert_array_equal(ours, theirs)
     else:
         assert ours == theirs
+
+
+def both(target: str, graph: Any, call: Callable[[Any], Any], config: Any = None) -> Any:
+    """Check that `call` has the same outcome with both libraries' sessions; return it."""
+    found = []
+    for kind in (tf1.Session, tfjit.Session):
+        with kind(target, graph=graph, config=config) as session:
+            found.append(outcome(lambda session=session: call(session)))
+    assert_same(found[1], found[0])
+    return found[1]

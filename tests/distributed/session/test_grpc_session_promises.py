@@ -11,8 +11,9 @@ import pytest
 
 import tfjit
 from tests.distributed.session.promises import CLASSES, DIFFERENCES, PROMISES, WORDS, World
-from tests.distributed.session.servers import assert_same, free_ports, outcome, tf1
+from tests.distributed.session.servers import assert_same, outcome, tf1
 from tests.distributed.task_processes import tasks
+from tests.ports import free_ports
 
 LIBRARIES: Final = {"tfjit": tfjit, "tensorflow": tf1}
 _KEPT: Final[list[Any]] = []

@@ -5,20 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
+from tests.waiting import wait_until
 from tfjit.framework import errors
 from tfjit.runtime.host.growing_pool import GrowingPool
-
-
-def wait_for(is_so: Callable[[], bool], seconds: float = 10.0) -> None:
-    until = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 class Jobs:
@@ -87,7 +80,7 @@ def test_idle_threads_end() -> None:
         pool.submit(jobs.block)
     assert pool.thread_count == 10
     jobs.go.set()
-    wait_for(lambda: pool.thread_count == 1)
+    wait_until(lambda: pool.thread_count == 1)
     pool.submit(jobs.quick)
     jobs.wait(11)
 
@@ -99,7 +92,7 @@ def test_at_the_limit_jobs_wait() -> None:
     assert pool.thread_count == 3 and pool.busy_count == 9
     jobs.go.set()
     jobs.wait(9)
-    wait_for(lambda: pool.thread_count == 1 and pool.busy_count == 0)
+    wait_until(lambda: pool.thread_count == 1 and pool.busy_count == 0)
     pool.submit(jobs.quick)
     jobs.wait(1)
 
@@ -110,7 +103,7 @@ def test_at_the_limit_jobs_are_refused() -> None:
     with pytest.raises(errors.ResourceExhaustedError, match="1 jobs run"):
         pool.submit(jobs.quick)
     jobs.go.set()
-    wait_for(lambda: pool.busy_count == 0)
+    wait_until(lambda: pool.busy_count == 0)
     pool.submit(jobs.quick)
     jobs.wait(2)
 
@@ -150,7 +143,7 @@ def test_a_closed_pool_ends_its_threads() -> None:
         pool.submit(jobs.quick)
     jobs.go.set()
     jobs.wait(4)  # those that waited too
-    wait_for(lambda: pool.thread_count == 0)
+    wait_until(lambda: pool.thread_count == 0)
 
 
 def test_a_job_that_raises_leaves_the_pool_usable() -> None:
@@ -171,6 +164,6 @@ def test_idle_threads_keep_no_values() -> None:
         known = weakref.ref(value)
         pool.submit(partial(id, value))
         del value
-        wait_for(lambda known=known: known() is None)
-        wait_for(lambda: pool.busy_count == 0)
+        wait_until(lambda known=known: known() is None)
+        wait_until(lambda: pool.busy_count == 0)
         assert pool.thread_count == 1

@@ -97,7 +97,7 @@ def encode_received(value: Any, is_dead: bool) -> bytes:
     head = _SEND_START + varint(time.time_ns() // 1000)
     if is_dead or value is DEAD:
         dead = RecvTensorResponse(is_dead=True)
-        dead.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]
+        dead.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]  # the stub wants the enum
         return bytes(head + dead.SerializeToString())
     tensor = tensor_parts(value)
     return b"".join((head, _TENSOR, varint(size_of(tensor)), *tensor))
