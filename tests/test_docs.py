@@ -30,7 +30,7 @@ def test_each_example_is_looked_at() -> None:
 @pytest.mark.parametrize("index", range(3))
 def test_example(index: int, tmp_path: Path) -> None:
     example, said = EXAMPLES[index]
-    ports = dict(zip(PORTS, free_ports(len(PORTS))))
+    ports = dict(zip(PORTS, map(str, free_ports(len(PORTS)))))
     for old, new in ports.items():
         example, said = example.replace(old, new), said.replace(old, new)
     script = tmp_path / "example.py"

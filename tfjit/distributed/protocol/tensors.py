@@ -97,7 +97,8 @@ def encode_received(value: Any, is_dead: bool) -> bytes:
     head = _SEND_START + varint(time.time_ns() // 1000)
     if is_dead or value is DEAD:
         dead = RecvTensorResponse(is_dead=True)
-        dead.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]  # the stub wants the enum
+        # the stub wants the enum
+        dead.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]
         return bytes(head + dead.SerializeToString())
     tensor = tensor_parts(value)
     return b"".join((head, _TENSOR, varint(size_of(tensor)), *tensor))
