@@ -85,7 +85,7 @@ def test_a_second_session_continues_from_the_checkpoint(tmp_path: Path) -> None:
         for _ in range(2):
             with m.Graph().as_default():
                 loss, train, x = model(m)
-                supervisor = m.train.Supervisor(logdir=folder, save_model_secs=3600)
+                supervisor = m.train.Supervisor(logdir=folder, save_model_secs=0)
                 with supervisor.managed_session() as session:
                     step = m.train.global_step(session, supervisor.global_step)
                     noted.append((step, session.run(loss, {x: FED})))
