@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import tensorflow as tf
 
 import tfjit
 from tests.ports import free_ports
+from tests.waiting import wait_until
 
 tf1 = tf.compat.v1
 
@@ -35,13 +39,21 @@ def cluster() -> tuple[Any, Any]:
     )
 
 
-_SERVER = """
-import sys
+# A process that has imported TensorFlow, which takes seconds, and forks a server for each line.
+_SERVERS = """
+import os, signal, sys
 import tensorflow as tf
-spec = {"local": ["localhost:" + sys.argv[1]]}
-server = tf.compat.v1.train.Server(spec, job_name="local", task_index=0)
-print("ready", flush=True)
-server.join()
+child = 0
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        spec = {"local": ["localhost:" + sys.argv[1]]}
+        server = tf.compat.v1.train.Server(spec, job_name="local", task_index=0)
+        print(os.getpid(), flush=True)
+        server.join()
+if child:  # the test has ended
+    os.kill(child, signal.SIGKILL)
 """
 
 
@@ -51,26 +63,34 @@ class ServerProcess:
     def __init__(self) -> None:
         (self.port,) = free_ports(1)
         self.target = f"grpc://localhost:{self.port}"
-        self._process: subprocess.Popen[str] | None = None
-        self.start()
-
-    def start(self) -> None:
-        """Start the server and wait until it serves."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVER, str(self.port)],
+        self._server = 0
+        self._parent = subprocess.Popen(
+            [sys.executable, "-c", _SERVERS, str(self.port)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
+        self.start()
+
+    def start(self) -> None:
+        """Start the server and wait until it serves."""
+        assert self._parent.stdin is not None and self._parent.stdout is not None
+        self._parent.stdin.write("start\n")
+        self._parent.stdin.flush()
+        self._server = int(self._parent.stdout.readline())
 
     def kill(self) -> None:
         """End the server at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        os.kill(self._server, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{self._server}").exists())
+
+    def close(self) -> None:
+        """Kill the server and the process that has forked it."""
+        if Path(f"/proc/{self._server}").exists():
+            self.kill()
+        self._parent.kill()
+        self._parent.communicate()
 
 
 _LOGS = re.compile(r"\nRecent warning and error logs:(\n  [IWEF]\d{4} .*(\n\t \[\[.*)?)*")

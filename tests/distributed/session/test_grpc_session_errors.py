@@ -225,7 +225,7 @@ def test_a_server_that_is_killed_and_started_again(graph: Any) -> None:
             pass
         restarted.close()
     finally:
-        server.kill()
+        server.close()
 
 
 def test_requests_for_plans_say_where_plans_are(target: str) -> None:
