@@ -21,7 +21,7 @@ LIMITS = {
     "passes": 120,
     "runtime": 774,
     "ops": 261,
-    "client": 716,
+    "client": 659,
     "lab": 18,
 }
 

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_ports
+
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
 PORTS = ("22322", "22323")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\nIt prints(.*?)\n\n(?=\S)", TEXT, re.M | re.S)
-
-
-def free_ports(count: int) -> list[str]:
-    sockets = [socket.socket() for _ in range(count)]
-    for made in sockets:
-        made.bind(("localhost", 0))
-    found = [str(made.getsockname()[1]) for made in sockets]
-    for made in sockets:
-        made.close()
-    return found
 
 
 def printed(text: str) -> list[str]:
@@ -39,7 +30,7 @@ def test_each_example_is_looked_at() -> None:
 @pytest.mark.parametrize("index", range(3))
 def test_example(index: int, tmp_path: Path) -> None:
     example, said = EXAMPLES[index]
-    ports = dict(zip(PORTS, free_ports(len(PORTS))))
+    ports = dict(zip(PORTS, map(str, free_ports(len(PORTS)))))
     for old, new in ports.items():
         example, said = example.replace(old, new), said.replace(old, new)
     script = tmp_path / "example.py"

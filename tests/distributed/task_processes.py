@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
+
+from tests.ports import free_ports
 
 Kind = Literal["tfjit", "tensorflow"]
 
@@ -22,17 +23,6 @@ server = tf.compat.v1.train.Server(jobs, job_name=job, task_index=int(task))
 print("/job:" + job, "serves", server.target, flush=True)
 server.join()
 """
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that no socket is bound to."""
-    sockets = [socket.socket() for _ in range(count)]
-    for made in sockets:
-        made.bind(("localhost", 0))
-    ports = [made.getsockname()[1] for made in sockets]
-    for made in sockets:
-        made.close()
-    return ports
 
 
 class TaskProcess:

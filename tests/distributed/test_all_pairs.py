@@ -14,7 +14,8 @@ import tensorflow as tf
 
 import tfjit
 from tests.distributed.digits import COMPUTATION, VARIABLES, imported, tasks_of, train, undisturbed
-from tests.distributed.task_processes import Kind, TaskProcess, free_ports
+from tests.distributed.task_processes import Kind, TaskProcess
+from tests.ports import free_ports
 
 tf1 = tf.compat.v1
 LIBRARIES: Final[dict[Kind, Any]] = {"tfjit": tfjit, "tensorflow": tf1}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,116 +10,40 @@ import numpy as np
 import pytest
 
 import tfjit
-from tests.distributed.session.servers import free_ports
-from tests.distributed.training_worker import loss_of, rows_of
-
-# Seconds that any single line of a process may take.
-PATIENCE = 60
-
-
-class Cluster:
-    """Processes of a cluster, all killed at the end."""
-
-    def __init__(self) -> None:
-        ps, *workers = free_ports(3)
-        self.spec = {
-            "ps": [f"localhost:{ps}"],
-            "worker": [f"localhost:{port}" for port in workers],
-        }
-        self.text = f"ps=localhost:{ps};worker=" + ",".join(self.spec["worker"])
-        self.processes: list[subprocess.Popen[str]] = []
-
-    def start(self, *argv: str) -> subprocess.Popen[str]:
-        """Start a process of Python."""
-        process = subprocess.Popen(
-            [sys.executable, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.processes.append(process)
-        return process
-
-    def start_ps(self) -> subprocess.Popen[str]:
-        """Start the parameter server and wait until it serves."""
-        process = self.start(
-            *("-m", "tfjit", "server", "--cluster", self.text, "--job", "ps", "--task", "0")
-        )
-        assert process.stdout is not None
-        assert "serves grpc://" in process.stdout.readline()
-        return process
-
-    def start_worker(self, task: int, **arguments: Any) -> subprocess.Popen[str]:
-        """Start a worker that trains."""
-        told = json.dumps({"task": task, "cluster": self.spec, **arguments})
-        return self.start("-m", "tests.distributed.training_worker", told)
-
-    def close(self) -> None:
-        """Kill and collect all processes."""
-        for process in self.processes:
-            process.kill()
-        for process in self.processes:
-            process.communicate()
+from tests.distributed.training_processes import (
+    PATIENCE,
+    Cluster,
+    lines,
+    reference,
+    running_cluster,
+    step_of_next_session,
+)
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.close()
+    with running_cluster() as made:
+        yield made
 
 
-def lines(process: subprocess.Popen[str], count: int | None = None) -> list[tuple[float, int]]:
-    """Return the losses and steps that a worker prints, up to its end or `count`."""
-    found: list[tuple[float, int]] = []
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line == "done\n":
-            return found
-        loss, step = json.loads(line)
-        if loss == "session":
-            continue
-        found.append((loss, step))
-        if len(found) == count:
-            return found
-    raise AssertionError(f"the worker ended after {found} with {process.wait(PATIENCE)}")
-
-
-def step_of_next_session(process: subprocess.Popen[str]) -> int:
-    """Skip to the beginning of a session; return its global step."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line != "done\n" and json.loads(line)[0] == "session":
-            return int(json.loads(line)[1])
-    raise AssertionError(f"the worker ended with {process.wait(PATIENCE)}")
-
-
-def test_asynchronous_workers(cluster: Cluster) -> None:
-    """The second one joins late, and finds the model initialized."""
+def test_a_worker_waits_for_the_chief_and_another_joins_late(cluster: Cluster) -> None:
+    """The last one starts its server, too, when training is under way."""
     cluster.start_ps()
-    # a session reaches all tasks of its cluster, so the second server has to be there
-    chief = cluster.start_worker(0, sync=False, last_step=40)
-    other = cluster.start_worker(1, sync=False, last_step=40, max_wait_secs=PATIENCE)
-    first, second = lines(chief), lines(other)
-    assert first[-1][0] < 0.5 * first[0][0] and first[-1][0] < 0.5
-    steps = [step for _, step in first + second]
-    assert max(steps) >= 39 and len(steps) >= 40
-
-
-def reference(steps: int) -> list[list[float]]:
-    """Return the workers' losses in one process that averages the gradients."""
-    with tfjit.Graph().as_default():
-        losses, variables = [], []
-        for task in range(2):
-            with tfjit.variable_scope("", reuse=task > 0):
-                loss, variables = loss_of(*rows_of(task, 2))
-            losses.append(loss)
-        mean = (losses[0] + losses[1]) / 2
-        train = tfjit.train.GradientDescentOptimizer(0.1).minimize(mean, var_list=variables)
-        with tfjit.Session() as session:
-            session.run(tfjit.global_variables_initializer())
-            found = []
-            for _ in range(steps):
-                found.append([float(loss) for loss in session.run(losses)])
-                session.run(train)
-    return found
+    arguments: dict[str, Any] = {"sync": False, "last_step": 1_000_000}
+    # without filters, a session waits until all tasks of its cluster are there
+    filters = [["/job:ps", f"/job:worker/task:{task}"] for task in range(2)]
+    early = cluster.start_worker(1, **arguments, filters=filters[1], max_wait_secs=PATIENCE)
+    chief = cluster.start_worker(0, **arguments, filters=filters[0])
+    first, second = lines(chief, 20), lines(early, 5)
+    assert first[0][1] <= second[0][1]
+    assert first[-1][0] < 0.5 * first[0][0]
+    early.kill()
+    early.wait(PATIENCE)
+    at = lines(chief, 200)[-1][1]  # it goes on alone
+    late = cluster.start_worker(1, **arguments, filters=filters[1], max_wait_secs=PATIENCE)
+    joined, goes_on = lines(late, 5), lines(chief, 5)
+    assert joined[0][1] >= at and joined[0][0] < 0.5 * first[0][0]
+    assert goes_on[-1][1] > at
 
 
 def test_synchronous_workers(cluster: Cluster) -> None:
@@ -136,6 +57,46 @@ def test_synchronous_workers(cluster: Cluster) -> None:
     for task in range(2):
         got = [loss for loss, _ in found[task][:count]]
         np.testing.assert_allclose(got, expected[task], atol=1e-5)
+
+
+def test_synchronous_training_survives_the_loss_of_each_worker(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The others wait for the lost one; a chief restores the last checkpoint."""
+    cluster.start_ps()
+    last = 60
+    arguments = {
+        "sync": True,
+        "last_step": last,
+        "save_checkpoint_steps": 5,
+        "save_summaries_steps": None,
+        "log_step_count_steps": None,
+        "checkpoint_dir": str(tmp_path),
+    }
+    late: dict[str, Any] = {"max_wait_secs": PATIENCE}
+    chief, other = (
+        cluster.start_worker(0, **arguments),
+        cluster.start_worker(1, **arguments, **late),
+    )
+    before = lines(chief, 8)
+    lines(other, 8)
+    other.kill()
+    other.wait(PATIENCE)
+    other = cluster.start_worker(1, **arguments, **late)
+    joined = step_of_next_session(other)
+    assert joined >= before[-1][1]
+    lines(chief, 8)
+    seen = lines(other, 8)
+    chief.kill()
+    chief.wait(PATIENCE)
+    chief = cluster.start_worker(0, **arguments)
+    restored = step_of_next_session(chief)
+    assert restored >= 5
+    ends = [lines(chief), lines(other)]
+    assert ends[0][0][1] >= restored and ends[1][-1][1] > seen[-1][1]
+    for task, (loss, step) in enumerate(end[-1] for end in ends):
+        assert step >= last - 1
+        assert loss == pytest.approx(reference(last)[-1][task], abs=1e-6)
 
 
 def test_recovery_after_the_parameter_server_was_killed(cluster: Cluster, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,14 @@ class PrintsSessions(tf.train.SessionRunHook):
         print(json.dumps(["session", int(session.run(self._step))]), flush=True)
 
 
-def main(task: int, cluster: dict[str, list[str]], sync: bool, **arguments: Any) -> None:
-    """Train as this worker."""
+def main(
+    task: int,
+    cluster: dict[str, list[str]],
+    sync: bool,
+    filters: Sequence[str] = (),
+    **arguments: Any,
+) -> None:
+    """Train as this worker. filters: the tasks that its sessions reach; all, if empty."""
     server = tf.train.Server(cluster, "worker", task)
     workers, last_step = len(cluster["worker"]), arguments.pop("last_step")
     chief = task == 0
@@ -61,7 +68,12 @@ def main(task: int, cluster: dict[str, list[str]], sync: bool, **arguments: Any)
     if sync:
         hooks.append(optimizer.make_session_run_hook(chief, 0))
     with tf.train.MonitoredTrainingSession(
-        server.target, chief, hooks=hooks, stop_grace_period_secs=0.1, **arguments
+        server.target,
+        chief,
+        hooks=hooks,
+        stop_grace_period_secs=0.1,
+        config=tf.ConfigProto(device_filters=filters),
+        **arguments,
     ) as session:
         while not session.should_stop():
             value, _, at = session.run([loss, train, step])

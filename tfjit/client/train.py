@@ -64,9 +64,11 @@ _HOMES: Final = {
     ),
     "monitored.monitored_session": "MonitoredSession SingularMonitoredSession",
     "monitored.monitored_training_session": "MonitoredTrainingSession",
+    "monitored.profiler_hook": "ProfilerHook",
     "monitored.scaffold": "Scaffold",
     "monitored.session_creators": "ChiefSessionCreator SessionCreator WorkerSessionCreator",
     "monitored.session_manager": "SessionManager",
+    "monitored.supervisor": "Supervisor",
     "monitored.timers": "SecondOrStepTimer",
     "training.session_run_hook": (
         "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
@@ -100,8 +102,6 @@ _MESSAGES: Final = (
 _MISSING: Final = (
     ("Checkpoint", "object-based checkpoints"),
     ("checkpoint", "object-based checkpoints"),
-    ("ProfilerHook", "timelines by a hook"),
-    ("Supervisor", "supervisors"),
     ("batch", "some input queues"),
     ("decay", "learning rate schedules"),
     ("ExponentialMovingAverage", "moving averages"),

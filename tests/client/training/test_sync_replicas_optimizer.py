@@ -14,8 +14,23 @@ import tfjit
 
 tf1 = tensorflow.compat.v1
 
-# At the end the chief's runner waits for gradients, until its session is closed.
-GRACE = 0.1
+
+def ending(m: Any, train: Any, gradients: int, feed: Any = None) -> Any:
+    """Return a hook that ends the chief's runner, which waits for gradients: it gives them."""
+
+    class Ending(m.train.SessionRunHook):  # type: ignore[misc, name-defined]
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            self._coordinator = coord
+
+        def end(self, session: Any) -> None:
+            self._coordinator.request_stop()  # which closes the queue of tokens
+            for _ in range(gradients):
+                try:
+                    session.run(train, feed)
+                except (m.errors.OutOfRangeError, m.errors.CancelledError):
+                    continue
+
+    return Ending()
 
 
 def trained(m: Any, replicas: int, total: int, resource: bool, sparse: bool) -> list[Any]:
@@ -32,7 +47,8 @@ def trained(m: Any, replicas: int, total: int, resource: bool, sparse: bool) -> 
         pairs = optimizer.compute_gradients(m.reduce_sum(m.square(used)), [w, unused])
         train = optimizer.apply_gradients(pairs, global_step=step)
         hook = optimizer.make_session_run_hook(True, 0 if replicas == total else -1)
-        with m.train.MonitoredSession(hooks=[hook], stop_grace_period_secs=GRACE) as session:
+        hooks = [hook, ending(m, train, replicas, {rows: [0, 1]})]
+        with m.train.MonitoredSession(hooks=hooks) as session:
             for number in range(3):
                 feeds = [{rows: [number, (number + k) % 3]} for k in range(replicas)]
                 threads = [
@@ -115,7 +131,7 @@ def test_variable_averages_follow_each_update() -> None:
             )
             train = made.minimize(w * w, global_step=step)
             hook = made.make_session_run_hook(True)
-            with m.train.MonitoredSession(hooks=[hook], stop_grace_period_secs=GRACE) as session:
+            with m.train.MonitoredSession(hooks=[hook, ending(m, train, 1)]) as session:
                 for _ in range(3):
                     session.run(train)
                 assert session.run([train, step])[1] >= 2

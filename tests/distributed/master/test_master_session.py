@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.distributed.master.fake_workers import FakeCluster, devices_of, zeros
 from tests.runtime.covering import covers
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.master.client_graph import ClientGraph, signature_of
 from tfjit.distributed.master.master_session import MasterSession
@@ -37,14 +37,6 @@ def caught(call: Any) -> errors.OpError:
 
 def session_of(cluster: FakeCluster, handle: str) -> MasterSession:
     return cluster.master._sessions[handle]
-
-
-def settle(condition: Any) -> None:
-    """Wait for work behind a step's back."""
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.002)
-    assert condition()
 
 
 def test_a_step_on_one_task_calls_its_worker_on_this_thread(cluster: FakeCluster) -> None:
@@ -89,7 +81,7 @@ def test_partitions_of_a_step_on_two_tasks(cluster: FakeCluster) -> None:
     assert own.calls[0].step_id == other.calls[0].step_id
     assert len(own.calls[0].feeds) == len(own.calls[0].fetches) == 2
     assert not other.calls[0].feeds and not other.calls[0].fetches
-    settle(lambda: other.log[-1] == "CleanupGraph")
+    wait_until(lambda: other.log[-1] == "CleanupGraph")
 
 
 @covers(
@@ -122,7 +114,7 @@ def test_a_partition_that_is_refused_is_registered_nowhere(cluster: FakeCluster)
     handle = cluster.session()
     other.failures["RegisterGraph"] = errors.UnimplementedError(None, None, "no such op")
     assert isinstance(caught(lambda: cluster.run(handle, 0, 1)), errors.UnimplementedError)
-    settle(lambda: not own.graphs)
+    wait_until(lambda: not own.graphs)
     other.failures.clear()
     assert cluster.run(handle, 0, 1) == [0, 0]
 
@@ -134,7 +126,7 @@ def test_the_longest_unused_partitions_are_deregistered() -> None:
     for task in (1, 2, 1, 3):
         cluster.run(handle, task)
     assert session_of(cluster, handle).graphs.evictions == 1
-    settle(lambda: not cluster.workers[2].graphs)
+    wait_until(lambda: not cluster.workers[2].graphs)
     assert cluster.workers[1].graphs and cluster.workers[3].graphs
     cluster.run(handle, 2)
     assert cluster.workers[2].log.count("RegisterGraph") == 2
@@ -166,7 +158,7 @@ def test_an_error_of_one_worker_cancels_the_others(cluster: FakeCluster) -> None
     error = caught(lambda: cluster.run(handle, 0, 1))
     assert isinstance(error, errors.InvalidArgumentError)
     assert error.message == f"From {other.task}:\nfaulty\n\t [[{{{{node t1}}}}]]"
-    settle(lambda: other.log[-1] == "CleanupGraph")
+    wait_until(lambda: other.log[-1] == "CleanupGraph")
     own.silent, other.answer = False, zeros
     assert cluster.run(handle, 0, 1) == [0, 0]
 
@@ -362,9 +354,9 @@ def test_a_faulty_graph_is_refused(
 def test_idle_sessions_are_collected() -> None:
     cluster = FakeCluster(1, session_gc_s=0.1)
     handle = cluster.session()
-    settle(lambda: not cluster.master._sessions)
+    wait_until(lambda: not cluster.master._sessions)
     assert isinstance(caught(lambda: cluster.run(handle, 0)), errors.AbortedError)
-    settle(lambda: cluster.workers[0].log[-1] == "DeleteWorkerSession")
+    wait_until(lambda: cluster.workers[0].log[-1] == "DeleteWorkerSession")
     cluster.close()
 
 
@@ -382,7 +374,7 @@ def test_many_sessions_leave_nothing_behind(cluster: FakeCluster) -> None:
         handle = cluster.session()
         cluster.run(handle, 0, 1)
         cluster.master.close_session(handle)
-    settle(lambda: threading.active_count() <= threads + 1)  # the step cleaner's
+    wait_until(lambda: threading.active_count() <= threads + 1)  # the step cleaner's
     assert not cluster.master._sessions
     assert not any(worker.sessions for worker in cluster.workers)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.distributed.server.fakes import Task, echo_request
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import GraphResult, StepCall
@@ -37,13 +37,6 @@ class Outcome:
     def wait(self) -> tuple[Any, ...]:
         assert self._over.wait(WAIT_S)
         return self.values
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.005)
 
 
 def asked(task: Task, count: int) -> None:
@@ -96,7 +89,7 @@ def test_waiting_tensors_hold_no_threads(task: Task) -> None:
     for number, outcome in enumerate(outcomes):
         worker.receive_tensor(1, f"k{number}", outcome)
     asked(task, 200)
-    wait_for(lambda: task.services.busy_count == 0)
+    wait_until(lambda: task.services.busy_count == 0)
     assert not any(outcome.count for outcome in outcomes)
     task.call(MASTER, "RunStep", echo_request(np.float32(1)))
     for number in range(200):
@@ -116,7 +109,7 @@ def test_waiting_graphs_hold_no_threads(task: Task) -> None:
     for outcome in outcomes:
         request = protos.RunGraphRequest(store_errors_in_response_body=True)
         task.channel.start(WORKER, "RunGraph", request, outcome)
-    wait_for(lambda: len(waiting) == 50 and task.services.busy_count == 0)
+    wait_until(lambda: len(waiting) == 50 and task.services.busy_count == 0)
     for done in waiting:
         done(None, GraphResult({}))
     assert all(outcome.wait()[0] is None for outcome in outcomes)
@@ -133,7 +126,7 @@ def test_steps_that_block_do_not_stop_others(task: Task) -> None:
     outcomes = [Outcome() for _ in range(60)]
     for outcome in outcomes:
         task.channel.start(MASTER, "RunStep", echo_request(np.float32(1)), outcome)
-    wait_for(lambda: task.services.busy_count == 60)
+    wait_until(lambda: task.services.busy_count == 60)
     assert task.call(WORKER, "GetStatus", protos.GetStatusRequest()).device_attributes
     go.set()
     assert all(outcome.wait()[0] is None for outcome in outcomes)
@@ -241,4 +234,4 @@ def test_a_session_whose_client_has_gone_is_closed(task: Task) -> None:
     channel.close()
     time.sleep(0.2)  # the server hears of it
     go.set()
-    wait_for(lambda: ("close_session", "a session") in task.master.calls)
+    wait_until(lambda: ("close_session", "a session") in task.master.calls)

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.distributed.server.fakes import Task, echo_request
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.frames import ANSWER, REQUEST, BrokenConnection, Connection
@@ -48,13 +49,6 @@ def local(task: Task) -> LocalChannel:
     found = task.channel.local()
     assert found is not None
     return found
-
-
-def until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def step(value: Any) -> Parcel:
@@ -102,11 +96,11 @@ def test_waiting_tensors_hold_no_thread(served: Task) -> None:
     for n in range(200):
         request.rendezvous_key = f"key {n}"
         channel.start(WORKER, "RecvTensor", Parcel(request), lambda *answer: arrived.append(answer))
-    until(lambda: len(served.worker.waiting) == 200)
+    wait_until(lambda: len(served.worker.waiting) == 200)
     assert threading.active_count() <= before + 4
     for n, done in enumerate(list(served.worker.waiting.values())):
         done(None, np.full(100, n), False)
-    until(lambda: len(arrived) == 200)
+    wait_until(lambda: len(arrived) == 200)
     got = sorted(int(a.value(a.message.tensor)[0]) for error, a in arrived if error is None)
     assert got == list(range(200))
 
@@ -118,13 +112,13 @@ def test_an_answered_call_leaves_its_array_at_once(served: Task) -> None:
     gc.disable()
     try:
         local(served).start(WORKER, "RecvTensor", Parcel(request), lambda *a: arrived.append(a))
-        until(lambda: "key" in served.worker.waiting)
+        wait_until(lambda: "key" in served.worker.waiting)
         value = np.zeros(1000)
         known = weakref.ref(value)
         served.worker.waiting.pop("key")(None, value, False)
         del value
-        until(lambda: arrived)
-        until(lambda: known() is None)
+        wait_until(lambda: arrived)
+        wait_until(lambda: known() is None)
     finally:
         gc.enable()
 
@@ -155,13 +149,13 @@ def test_a_step_is_cancelled_with_its_client(served: Task, how: str) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    until(lambda: seen)
+    wait_until(lambda: seen)
     if how != "deadline":
         cancellation.cancel()
     thread.join(10)
     kind = errors.DeadlineExceededError if how == "deadline" else errors.CancelledError
     assert isinstance(caught[0], kind)
-    until(lambda: seen[0].cancelled)
+    wait_until(lambda: seen[0].cancelled)
     over.set()
     served.master.step = lambda call: ([np.float32(2)], None)
     assert local(served).call(MASTER, "RunStep", step(np.float32(1))).message.tensor
@@ -173,25 +167,25 @@ def test_started_calls_are_cancelled(served: Task) -> None:
     cancel = local(served).start(
         WORKER, "RecvTensor", Parcel(request), lambda *answer: arrived.append(answer)
     )
-    until(lambda: served.worker.waiting)
+    wait_until(lambda: served.worker.waiting)
     cancel()
-    until(lambda: served.worker.cancelled == ["a key"])
+    wait_until(lambda: served.worker.cancelled == ["a key"])
     assert isinstance(arrived[0][0], errors.CancelledError) and len(arrived) == 1
     local(served).start(
         *(WORKER, "RecvTensor", Parcel(request)), lambda *answer: arrived.append(answer), 0.1
     )
-    until(lambda: len(arrived) == 2)
+    wait_until(lambda: len(arrived) == 2)
     assert isinstance(arrived[1][0], errors.DeadlineExceededError)
-    until(lambda: served.worker.cancelled == ["a key"] * 2)
+    wait_until(lambda: served.worker.cancelled == ["a key"] * 2)
 
 
 def test_a_client_that_goes_cancels_its_calls(served: Task) -> None:
     other = LocalChannel(served.address)
     request = protos.RecvTensorRequest(step_id=1, rendezvous_key="a key")
     other.start(WORKER, "RecvTensor", Parcel(request), lambda *answer: None)
-    until(lambda: served.worker.waiting)
+    wait_until(lambda: served.worker.waiting)
     other.close()
-    until(lambda: served.worker.cancelled == ["a key"])
+    wait_until(lambda: served.worker.cancelled == ["a key"])
 
 
 def test_a_server_that_goes_and_comes_again() -> None:
@@ -201,9 +195,9 @@ def test_a_server_that_goes_and_comes_again() -> None:
     assert channel.local() is not None
     request = protos.RecvTensorRequest(step_id=1, rendezvous_key="a key")
     local(task).start(WORKER, "RecvTensor", Parcel(request), lambda *answer: arrived.append(answer))
-    until(lambda: task.worker.waiting)
+    wait_until(lambda: task.worker.waiting)
     task.services.stop(0)
-    until(lambda: arrived)
+    wait_until(lambda: arrived)
     assert isinstance(arrived[0][0], (errors.UnavailableError, errors.CancelledError))
     with pytest.raises(errors.UnavailableError):
         channel.call(WORKER, "GetStatus", protos.GetStatusRequest(), 5)
@@ -217,8 +211,8 @@ def test_a_server_that_goes_and_comes_again() -> None:
                 return False
             return True
 
-        until(answers)
-        until(lambda: channel.local() is not None)
+        wait_until(answers)
+        wait_until(lambda: channel.local() is not None)
     finally:
         again.close()
         channel.close()
@@ -265,7 +259,7 @@ def test_strangers_leave_no_descriptors(served: Task) -> None:
             made.sendall(bytes(100))
             while made.recv(4096):  # its greeting, then the end
                 pass
-    until(lambda: descriptors() <= before)
+    wait_until(lambda: descriptors() <= before)
 
 
 def test_closed_channels_leave_no_descriptors(served: Task) -> None:
@@ -280,7 +274,7 @@ def test_closed_channels_leave_no_descriptors(served: Task) -> None:
             channel.call(WORKER, "GetStatus", protos.GetStatusRequest())
             channel.close()
             del channel
-        until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+        wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     finally:
         gc.enable()
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tests.distributed.task_processes import free_ports
+import tfjit
+from tests.ports import free_ports
+from tests.waiting import wait_until
 
 tf1 = tf.compat.v1
 
@@ -34,13 +39,21 @@ def cluster() -> tuple[Any, Any]:
     )
 
 
-_SERVER = """
-import sys
+# A process that has imported TensorFlow, which takes seconds, and forks a server for each line.
+_SERVERS = """
+import os, signal, sys
 import tensorflow as tf
-spec = {"local": ["localhost:" + sys.argv[1]]}
-server = tf.compat.v1.train.Server(spec, job_name="local", task_index=0)
-print("ready", flush=True)
-server.join()
+child = 0
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        spec = {"local": ["localhost:" + sys.argv[1]]}
+        server = tf.compat.v1.train.Server(spec, job_name="local", task_index=0)
+        print(os.getpid(), flush=True)
+        server.join()
+if child:  # the test has ended
+    os.kill(child, signal.SIGKILL)
 """
 
 
@@ -50,38 +63,50 @@ class ServerProcess:
     def __init__(self) -> None:
         (self.port,) = free_ports(1)
         self.target = f"grpc://localhost:{self.port}"
-        self._process: subprocess.Popen[str] | None = None
-        self.start()
-
-    def start(self) -> None:
-        """Start the server and wait until it serves."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVER, str(self.port)],
+        self._server = 0
+        self._parent = subprocess.Popen(
+            [sys.executable, "-c", _SERVERS, str(self.port)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
+        self.start()
+
+    def start(self) -> None:
+        """Start the server and wait until it serves."""
+        assert self._parent.stdin is not None and self._parent.stdout is not None
+        self._parent.stdin.write("start\n")
+        self._parent.stdin.flush()
+        self._server = int(self._parent.stdout.readline())
 
     def kill(self) -> None:
         """End the server at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        os.kill(self._server, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{self._server}").exists())
+
+    def close(self) -> None:
+        """Kill the server and the process that has forked it."""
+        if Path(f"/proc/{self._server}").exists():
+            self.kill()
+        self._parent.kill()
+        self._parent.communicate()
+
+
+_LOGS = re.compile(r"\nRecent warning and error logs:(\n  [IWEF]\d{4} .*(\n\t \[\[.*)?)*")
 
 
 def outcome(call: Callable[[], Any]) -> Any:
     """Return a call's result, or (class name, message) of its error.
 
-    The message is without the places in the source, which differ between the libraries, and
-    without the handles of sessions.
+    The message is without the places in the source, which differ between the libraries, without
+    the logs of earlier steps that TensorFlow adds, and without the handles of sessions.
     """
     try:
         return call()
     except Exception as error:
         message = str(error).split("\n\nOriginal stack trace", 1)[0]
+        message = _LOGS.sub("", message)
         lines = [
             line
             for line in message.split("\n")
@@ -106,3 +131,13 @@ def assert_same(ours: Any, theirs: Any) -> None:
         np.testing.assert_array_equal(ours, theirs)
     else:
         assert ours == theirs
+
+
+def both(target: str, graph: Any, call: Callable[[Any], Any], config: Any = None) -> Any:
+    """Check that `call` has the same outcome with both libraries' sessions; return it."""
+    found = []
+    for kind in (tf1.Session, tfjit.Session):
+        with kind(target, graph=graph, config=config) as session:
+            found.append(outcome(lambda session=session: call(session)))
+    assert_same(found[1], found[0])
+    return found[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ import tensorflow as tf
 import tfjit
 from tests.distributed.session.servers import (
     assert_same,
+    both,
     cluster,
-    free_ports,
-    local_server,
     outcome,
     tf1,
 )
+from tests.ports import free_ports
 from tfjit.framework.types import dtypes
 from tfjit.protos import CallableOptions
 
@@ -27,28 +26,6 @@ DTYPES = (
     *("uint16", "uint32", "uint64", "bool", "complex64", "complex128", "string"),
 )
 SHAPES = ((), (0,), (1,), (3,), (2, 0, 3), (2, 3))
-
-
-@pytest.fixture(scope="module")
-def target() -> str:
-    return str(local_server().target)
-
-
-@pytest.fixture
-def graph() -> Iterator[Any]:
-    made = tf.Graph()
-    with made.as_default():
-        yield made
-
-
-def both(target: str, graph: Any, call: Callable[[Any], Any], config: Any = None) -> Any:
-    """Check that `call` has the same outcome with both libraries' sessions; return it."""
-    found = []
-    for kind in (tf1.Session, tfjit.Session):
-        with kind(target, graph=graph, config=config) as session:
-            found.append(outcome(lambda session=session: call(session)))
-    assert_same(found[1], found[0])
-    return found[1]
 
 
 def values_of(name: str, shape: tuple[int, ...]) -> np.ndarray:

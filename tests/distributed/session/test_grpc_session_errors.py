@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,34 +18,13 @@ import tfjit
 from tests.distributed.session.servers import (
     ServerProcess,
     assert_same,
-    free_ports,
-    local_server,
+    both,
     outcome,
     tf1,
 )
+from tests.ports import free_ports
 from tfjit.distributed.session import grpc_session
 from tfjit.runtime.factory import SessionFactory, SessionOptions
-
-
-@pytest.fixture(scope="module")
-def target() -> str:
-    return str(local_server().target)
-
-
-@pytest.fixture
-def graph() -> Iterator[Any]:
-    made = tf.Graph()
-    with made.as_default():
-        yield made
-
-
-def both(target: str, graph: Any, call: Callable[[Any], Any], config: Any = None) -> Any:
-    found = []
-    for kind in (tf1.Session, tfjit.Session):
-        with kind(target, graph=graph, config=config) as session:
-            found.append(outcome(lambda session=session: call(session)))
-    assert_same(found[1], found[0])
-    return found[1]
 
 
 def test_errors_of_kernels_keep_class_message_and_node(target: str, graph: Any) -> None:
@@ -247,7 +225,7 @@ def test_a_server_that_is_killed_and_started_again(graph: Any) -> None:
             pass
         restarted.close()
     finally:
-        server.kill()
+        server.close()
 
 
 def test_requests_for_plans_say_where_plans_are(target: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from concurrent import futures
 from typing import Any
 
 import grpc
 
+from tests.ports import free_ports
 from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.interfaces import GraphCall, WorkerSessionCall
 from tfjit.distributed.protocol.tensors import encode_received, fill, from_proto
@@ -172,13 +172,6 @@ def _receive(worker: Worker, request: Any, context: Any) -> bytes:
     return encode_received(value, is_dead)
 
 
-def free_port() -> int:
-    """Return a port that nothing serves."""
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        return int(found.getsockname()[1])
-
-
 class MixedCluster:
     """A TensorFlow server as task 0 and master, and a worker of ours as task 1."""
 
@@ -186,7 +179,7 @@ class MixedCluster:
         import tensorflow as tf
 
         self.served = WorkerServer()
-        port = free_port()
+        (port,) = free_ports(1)
         self.addresses = [f"localhost:{port}", f"localhost:{self.served.port}"]
         self.server = tf.compat.v1.train.Server(
             {"worker": self.addresses}, job_name="worker", task_index=0
@@ -206,4 +199,4 @@ class MixedCluster:
         return self.served.worker
 
 
-__all__ = ["MixedCluster", "WorkerServer", "errors", "free_port"]
+__all__ = ["MixedCluster", "WorkerServer", "errors"]

@@ -12,6 +12,8 @@ from tfjit.ops.arithmetic.elementwise_functions import cast
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tfjit.framework.graphs.operation import Operation, Tensor
     from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
 
@@ -58,6 +60,24 @@ class ConditionalAccumulatorBase:
         return operation
 
 
+def _made(
+    make: Callable[..., Tensor],
+    dtype: DTypeLike,
+    shape: ShapeLike | None,
+    shared_name: str | None,
+    name: str,
+    reduction_type: str,
+) -> Tensor:
+    """Return the handle of an accumulator that an op function makes."""
+    return make(
+        dtype=dtype,
+        shape=shape,
+        shared_name=shared_name or "",
+        reduction_type=reduction_type,
+        name=name,
+    )
+
+
 class ConditionalAccumulator(ConditionalAccumulatorBase):
     """Accumulates tensors of one shape.
 
@@ -73,13 +93,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         name: str = "conditional_accumulator",
         reduction_type: str = "MEAN",
     ) -> None:
-        handle = raw.ResourceConditionalAccumulator(
-            dtype=dtype,
-            shape=shape,
-            shared_name=shared_name or "",
-            reduction_type=reduction_type,
-            name=name,
-        )
+        make = raw.ResourceConditionalAccumulator
+        handle = _made(make, dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
 
     def apply_grad(
@@ -124,13 +139,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str = "sparse_conditional_accumulator",
         reduction_type: str = "MEAN",
     ) -> None:
-        handle = raw.SparseConditionalAccumulator(
-            dtype=dtype,
-            shape=shape,
-            shared_name=shared_name or "",
-            reduction_type=reduction_type,
-            name=name,
-        )
+        make = raw.SparseConditionalAccumulator
+        handle = _made(make, dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
 
     def apply_indexed_slices_grad(

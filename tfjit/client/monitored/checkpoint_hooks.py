@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.client.data.file_writer_cache import FileWriterCache
 from tfjit.client.monitored.hooks import required_step_read
@@ -124,8 +124,7 @@ class CheckpointSaverHook(SessionRunHook):
             listener.end(session, step)
 
     def _read(self, session: SessionLike) -> int:
-        read: Any = session.run(self._step)
-        return int(read)
+        return int(session.run(self._step))
 
     def _save(self, session: SessionLike, step: int) -> bool:
         """Write a checkpoint; return whether a listener asked for the end."""

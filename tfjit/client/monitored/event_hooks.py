@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.client.data.file_writer_cache import FileWriterCache
 from tfjit.client.monitored.hooks import required_step_read
@@ -19,7 +19,7 @@ from tfjit.client.variables.global_step import get_global_step
 
 if TYPE_CHECKING:
     from tfjit.client.data.summary import FileWriter
-    from tfjit.framework.graphs.typing import SessionLike
+    from tfjit.framework.graphs.typing import Fetches, SessionLike
 
 _LOGGER = logging.getLogger("tensorflow")
 
@@ -98,7 +98,7 @@ class SummarySaverHook(SessionRunHook):
         output_dir: str | None = None,
         summary_writer: FileWriter | None = None,
         scaffold: Scaffold | None = None,
-        summary_op: Any = None,
+        summary_op: Fetches | None = None,
     ) -> None:
         if (scaffold is None) == (summary_op is None):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")

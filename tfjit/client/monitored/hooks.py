@@ -22,13 +22,14 @@ from tfjit.framework.graphs.default_graph import get_default_graph
 
 if TYPE_CHECKING:
     from tfjit.client.training.coordinator import Coordinator
-    from tfjit.framework.graphs.typing import SessionLike
+    from tfjit.framework.graphs.operation import Tensor
+    from tfjit.framework.graphs.typing import FeedDict, Fetches, SessionLike, Structure
 
 _LOGGER = logging.getLogger("tensorflow")
 _POLL_SECS: Final = 0.5
 
 
-def required_step_read(user: str) -> Any:
+def required_step_read(user: str) -> Tensor:
     """Return the tensor that reads the global step.
 
     Raises RuntimeError, naming the user, when the graph has no global step.
@@ -81,8 +82,7 @@ class StopAtStepHook(SessionRunHook):
             run_context.request_stop()
 
     def _read(self, session: SessionLike) -> int:
-        read: Any = session.run(self._step)
-        return int(read)
+        return int(session.run(self._step))
 
 
 class GlobalStepWaiterHook(SessionRunHook):
@@ -125,7 +125,7 @@ class NanTensorHook(SessionRunHook):
     fail_on_nan_loss: raise NanLossDuringTrainingError; else only stop.
     """
 
-    def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
+    def __init__(self, loss_tensor: Fetches, fail_on_nan_loss: bool = True) -> None:
         self._loss_tensor = loss_tensor
         self._fail_on_nan_loss = fail_on_nan_loss
 
@@ -154,11 +154,11 @@ class LoggingTensorHook(SessionRunHook):
 
     def __init__(
         self,
-        tensors: Mapping[str, Any] | Iterable[Any],
+        tensors: Mapping[str, Fetches] | Iterable[Fetches],
         every_n_iter: int | None = None,
         every_n_secs: float | None = None,
         at_end: bool = False,
-        formatter: Callable[[Any], str] | None = None,
+        formatter: Callable[[dict[object, Structure]], str] | None = None,
     ) -> None:
         self._timer: SecondOrStepTimer | None = None
         if every_n_iter is not None or every_n_secs is not None or not at_end:
@@ -201,7 +201,7 @@ class LoggingTensorHook(SessionRunHook):
         if self._at_end:
             self._log(session.run(self._found))
 
-    def _log(self, values: Any) -> None:
+    def _log(self, values: dict[object, Structure]) -> None:
         elapsed = None
         if self._timer is not None:
             elapsed, _ = self._timer.update_last_triggered_step(self._runs)
@@ -219,13 +219,13 @@ class LoggingTensorHook(SessionRunHook):
 class FinalOpsHook(SessionRunHook):
     """Runs fetches once at the end and keeps their values."""
 
-    def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None) -> None:
+    def __init__(self, final_ops: Fetches, final_ops_feed_dict: FeedDict | None = None) -> None:
         self._final_ops = final_ops
         self._feed_dict = final_ops_feed_dict
-        self._values: Any = None
+        self._values: Structure = None
 
     @property
-    def final_ops_values(self) -> Any:
+    def final_ops_values(self) -> Structure:
         """The values; None before the end."""
         return self._values
 
@@ -246,7 +246,7 @@ class FinalOpsHook(SessionRunHook):
 class FeedFnHook(SessionRunHook):
     """Feeds each run with the dictionary that a function returns."""
 
-    def __init__(self, feed_fn: Callable[[], Any]) -> None:
+    def __init__(self, feed_fn: Callable[[], FeedDict]) -> None:
         self.feed_fn = feed_fn
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:

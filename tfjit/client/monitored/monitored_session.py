@@ -6,7 +6,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tfjit.client.monitored.scaffold import Scaffold
 from tfjit.client.monitored.session_creators import ChiefSessionCreator, SessionCreator
@@ -19,10 +19,14 @@ from tfjit.framework.graphs.graph_keys import GraphKeys
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Self
 
-    from tfjit.framework.graphs.typing import FeedDict, Fetches, Message
+    from tfjit.client.session.session import Session
+    from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.typing import FeedDict, Fetches, Message, Structure
 
 _LOGGER = logging.getLogger("tensorflow")
+_Result = TypeVar("_Result")
 
 # A server is gone, or has come back without its state: a new session may help.
 LOST: Final = (errors.AbortedError, errors.UnavailableError)
@@ -38,16 +42,16 @@ class StepContext:
     session: the session below, without hooks.
     """
 
-    def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
+    def __init__(self, session: Session, run_with_hooks_fn: Callable[..., Structure]) -> None:
         self._session = session
         self._run_with_hooks = run_with_hooks_fn
 
     @property
-    def session(self) -> Any:
+    def session(self) -> Session:
         """The session below, without hooks."""
         return self._session
 
-    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+    def run_with_hooks(self, *args: object, **kwargs: object) -> Structure:
         """Run as `MonitoredSession.run` does, without recovery in the middle."""
         return self._run_with_hooks(*args, **kwargs)
 
@@ -96,7 +100,7 @@ class _LiveSession:
         feed_dict: FeedDict | None = None,
         options: Message = None,
         run_metadata: Message = None,
-    ) -> Any:
+    ) -> Structure:
         """Run with the hooks.
 
         Raises the error of a lost server where a thread has met one.
@@ -163,7 +167,7 @@ class _MonitoredSession:
         self._live = self._new_session()
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> Graph | None:
         """The graph of the session; None after `close`."""
         live = self._live
         return None if live is None else live.session.graph
@@ -174,7 +178,7 @@ class _MonitoredSession:
         feed_dict: FeedDict | None = None,
         options: Message = None,
         run_metadata: Message = None,
-    ) -> Any:
+    ) -> Structure:
         """Run fetches, with those of the hooks.
 
         The arguments are those of `Session.run`. Raises RuntimeError once a hook asked for the end.
@@ -183,7 +187,7 @@ class _MonitoredSession:
             lambda live: live.run(fetches, feed_dict, options=options, run_metadata=run_metadata)
         )
 
-    def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
+    def run_step_fn(self, step_fn: Callable[..., _Result]) -> _Result:
         """Call a function with a StepContext; return its result.
 
         step_fn: its one argument is `step_context`. It is called again after a recovery. Raises
@@ -226,7 +230,7 @@ class _MonitoredSession:
         """
         self._close(call_end=True)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -272,7 +276,7 @@ class _MonitoredSession:
                 time.sleep(pause)
                 pause = min(2 * pause, _LAST_PAUSE)
 
-    def _recovering(self, work: Callable[[_LiveSession], Any]) -> Any:
+    def _recovering(self, work: Callable[[_LiveSession], _Result]) -> _Result:
         """Call `work` until no server is lost in it."""
         while True:
             if self._closed:
@@ -336,7 +340,7 @@ class SingularMonitoredSession(_MonitoredSession):
         )
         super().__init__(creator, hooks, False, stop_grace_period_secs)
 
-    def raw_session(self) -> Any:
+    def raw_session(self) -> Session | None:
         """Return the session below; None after `close`."""
         live = self._live
         return None if live is None else live.session

@@ -85,7 +85,9 @@ def MonitoredTrainingSession(
     return MonitoredSession(chief, [*all_hooks, *(hooks or ())], stop_grace_period_secs)
 
 
-def _interval(steps: Any, secs: Any, default: tuple[int | None, float | None]) -> tuple[Any, Any]:
+def _interval(
+    steps: int | None, secs: float | None, default: tuple[int | None, float | None]
+) -> tuple[int | None, float | None]:
     """Return steps and seconds; one that was given replaces the default."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default

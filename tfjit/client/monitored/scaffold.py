@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit import ops
@@ -26,7 +26,7 @@ from tfjit.framework.types import dtypes
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.operation import Operation, Tensor
-    from tfjit.framework.graphs.typing import SessionLike
+    from tfjit.framework.graphs.typing import FeedDict, Fetches, SessionLike
 
 SAVED_MODEL_INITIALIZERS: Final = "saved_model_initializers"
 _FIELDS: Final = (
@@ -48,16 +48,16 @@ class Scaffold:
 
     def __init__(
         self,
-        init_op: Any = None,
-        init_feed_dict: Mapping[Any, Any] | None = None,
-        init_fn: Callable[[Any, Any], object] | None = None,
-        ready_op: Any = None,
-        ready_for_local_init_op: Any = None,
-        local_init_op: Any = None,
-        summary_op: Any = None,
-        saver: Any = None,
+        init_op: Fetches | None = None,
+        init_feed_dict: FeedDict | None = None,
+        init_fn: Callable[[Scaffold, SessionLike], object] | None = None,
+        ready_op: Fetches | None = None,
+        ready_for_local_init_op: Fetches | None = None,
+        local_init_op: Fetches | None = None,
+        summary_op: Fetches | None = None,
+        saver: Saver | None = None,
         copy_from_scaffold: Scaffold | None = None,
-        local_init_feed_dict: Mapping[Any, Any] | None = None,
+        local_init_feed_dict: FeedDict | None = None,
     ) -> None:
         given = (
             *(init_op, init_feed_dict, ready_op, ready_for_local_init_op),
@@ -102,37 +102,37 @@ class Scaffold:
         return None if function is None else lambda session: function(self, session)
 
     @property
-    def init_op(self) -> Any:
+    def init_op(self) -> Fetches | None:
         """The operation that gives all variables values."""
         return self._parts["init_op"]
 
     @property
-    def init_feed_dict(self) -> Any:
+    def init_feed_dict(self) -> FeedDict | None:
         """The feeds of init_op."""
         return self._parts["init_feed_dict"]
 
     @property
-    def ready_op(self) -> Any:
+    def ready_op(self) -> Fetches | None:
         """The names of variables without value."""
         return self._parts["ready_op"]
 
     @property
-    def ready_for_local_init_op(self) -> Any:
+    def ready_for_local_init_op(self) -> Fetches | None:
         """The names of variables that local_init_op waits for."""
         return self._parts["ready_for_local_init_op"]
 
     @property
-    def local_init_op(self) -> Any:
+    def local_init_op(self) -> Fetches | None:
         """The operation that each new session runs."""
         return self._parts["local_init_op"]
 
     @property
-    def local_init_feed_dict(self) -> Any:
+    def local_init_feed_dict(self) -> FeedDict | None:
         """The feeds of local_init_op."""
         return self._parts["local_init_feed_dict"]
 
     @property
-    def summary_op(self) -> Any:
+    def summary_op(self) -> Fetches | None:
         """All summaries, or None."""
         return self._parts["summary_op"]
 
@@ -143,7 +143,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(
-        arg_name: str, collection_key: str, default_constructor: Callable[[], Any]
+        arg_name: str, collection_key: str, default_constructor: Callable[[], object]
     ) -> Any:
         """Return the item of a collection, made if missing.
 
@@ -225,7 +225,7 @@ def _initialized(collection: str) -> Operation:
     return ops.group(*[resource.create for resource in get_collection(collection)], name="init")
 
 
-def _default_summary_op() -> Any:
+def _default_summary_op() -> object:
     from tfjit.client.data.summary_ops import merge_all
 
     return merge_all()

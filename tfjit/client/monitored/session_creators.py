@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.client.monitored.scaffold import Scaffold
 from tfjit.client.monitored.session_manager import SessionManager
 from tfjit.framework.graphs.default_graph import get_default_graph
 
 if TYPE_CHECKING:
+    from tfjit.client.session.session import Session
     from tfjit.framework.graphs.typing import Message
 
 # Seconds between two looks of a worker at the model. TensorFlow's 30 let a worker that came first,
@@ -21,7 +22,7 @@ class SessionCreator(ABC):
     """Makes the sessions below a monitored session."""
 
     @abstractmethod
-    def create_session(self) -> Any:
+    def create_session(self) -> Session:
         """Return a session with a model that is ready."""
         raise NotImplementedError(f"create_session is not implemented for {self}.")
 
@@ -69,7 +70,7 @@ class ChiefSessionCreator(_ScaffoldedCreator):
         self._checkpoint_dir = checkpoint_dir
         self._checkpoint_path = checkpoint_filename_with_path
 
-    def create_session(self) -> Any:
+    def create_session(self) -> Session:
         """Return a session with a restored or initialized model."""
         manager = self._session_manager(recovery_wait_secs=30)
         return manager.prepare_session(
@@ -100,7 +101,7 @@ class WorkerSessionCreator(_ScaffoldedCreator):
         super().__init__(scaffold, master, config)
         self._max_wait_secs = max_wait_secs
 
-    def create_session(self) -> Any:
+    def create_session(self) -> Session:
         """Return a session once the model is ready."""
         manager = self._session_manager(recovery_wait_secs=WORKER_WAIT_SECS)
         return manager.wait_for_session(

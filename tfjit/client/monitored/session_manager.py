@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tfjit.client.monitored.scaffold import SAVED_MODEL_INITIALIZERS
 from tfjit.client.saving.checkpoints import get_checkpoint_state
@@ -17,7 +17,7 @@ from tfjit.framework.graphs.default_graph import get_collection, get_default_gra
 if TYPE_CHECKING:
     from tfjit.client.saving.saver import Saver
     from tfjit.framework.graphs.graph import Graph
-    from tfjit.framework.graphs.typing import Message
+    from tfjit.framework.graphs.typing import FeedDict, Fetches, Message
 
 _LOGGER = logging.getLogger("tensorflow")
 
@@ -33,13 +33,13 @@ class SessionManager:
 
     def __init__(
         self,
-        local_init_op: Any = None,
-        ready_op: Any = None,
-        ready_for_local_init_op: Any = None,
+        local_init_op: Fetches | None = None,
+        ready_op: Fetches | None = None,
+        ready_for_local_init_op: Fetches | None = None,
         graph: Graph | None = None,
         recovery_wait_secs: float = 30,
         local_init_run_options: Message | None = None,
-        local_init_feed_dict: Mapping[Any, Any] | None = None,
+        local_init_feed_dict: FeedDict | None = None,
     ) -> None:
         if ready_for_local_init_op is not None and local_init_op is None:
             raise ValueError(
@@ -57,15 +57,15 @@ class SessionManager:
     def prepare_session(
         self,
         master: str,
-        init_op: Any = None,
+        init_op: Fetches | None = None,
         saver: Saver | None = None,
         checkpoint_dir: str | None = None,
         checkpoint_filename_with_path: str | None = None,
         wait_for_checkpoint: bool = False,
         max_wait_secs: float = 7200,
         config: Message | None = None,
-        init_feed_dict: Mapping[Any, Any] | None = None,
-        init_fn: Callable[[Any], object] | None = None,
+        init_feed_dict: FeedDict | None = None,
+        init_fn: Callable[[Session], object] | None = None,
     ) -> Session:
         """Return a session with a restored or initialized model.
 
@@ -248,7 +248,7 @@ def _close(session: Session) -> None:
         _LOGGER.info("A session could not be closed: %s", error)
 
 
-def _name(op: Any) -> str:
+def _name(op: object) -> str:
     if isinstance(op, (list, tuple)):
         return ", ".join(_name(one) for one in op)
     return str(getattr(op, "name", f"<no name for {type(op)}>"))

@@ -137,7 +137,9 @@ class QueueRunner:
                     return
         except Exception as error:
             if coord is not None:
-                coord.request_stop(error)
+                # closing the session is the end of a step that outlives the coordinator
+                if not (coord.joined and isinstance(error, errors.CancelledError)):
+                    coord.request_stop(error)
             else:
                 with self._lock:
                     self._raised.append(error)

@@ -97,6 +97,7 @@ def encode_received(value: Any, is_dead: bool) -> bytes:
     head = _SEND_START + varint(time.time_ns() // 1000)
     if is_dead or value is DEAD:
         dead = RecvTensorResponse(is_dead=True)
+        # the stub wants the enum
         dead.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]
         return bytes(head + dead.SerializeToString())
     tensor = tensor_parts(value)

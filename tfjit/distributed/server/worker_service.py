@@ -193,6 +193,7 @@ def _graph_answer(reply: Reply, error: BaseException | None, result: GraphResult
         answer.partition_graph.extend(result.partition_graphs)
     else:
         failed = of_exception(error or errors.InternalError(None, None, "RunGraph gave nothing."))
+        # the stub wants the enum
         answer.status_code = failed.error_code  # type: ignore[assignment]
         answer.status_error_message = failed.message
     return answer

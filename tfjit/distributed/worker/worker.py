@@ -24,16 +24,19 @@ from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.distributed.worker.staged_run import StagedRun
 from tfjit.distributed.worker.step_log import StepLog
 from tfjit.distributed.worker.step_rendezvous import Steps
-from tfjit.distributed.worker.threads import StepThreads, WaitingThread
+from tfjit.distributed.worker.waiting_thread import WaitingThread
 from tfjit.distributed.worker.whole_run import PartialRun, WholeRun
 from tfjit.distributed.worker.worker_session import WorkerSession
 from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.device import DeviceManager
+from tfjit.runtime.host.growing_pool import GrowingPool
 from tfjit.runtime.host.rendezvous import Received, parse_key
 from tfjit.runtime.resources.variables_and_resources import SessionResource, SessionState
 
 MAX_SESSIONS: Final = 10_000
+MAX_STEPS: Final = 1024
+"""Steps that hold a thread at one time."""
 
 
 class Worker(WorkerInterface):
@@ -53,7 +56,9 @@ class Worker(WorkerInterface):
         self._channels = Channels()
         self._peers = Peers(peers, self._channels)
         self._cancellation = CancellationManager()
-        self._threads = StepThreads(f"tfjit-worker{task.replace('/', '-')}")
+        self._threads = GrowingPool(
+            f"tfjit-worker{task.replace('/', '-')}", MAX_STEPS, _too_many_steps
+        )
         self.steps = Steps(task, settings.logs("rendezvous"))
         self._deadlines = Deadlines()
         self._log = StepLog()
@@ -353,7 +358,7 @@ class Worker(WorkerInterface):
             session.close()
         self.steps.drop_all(errors.CancelledError(None, None, "The worker has been shut down."))
         self._channels.close()
-        self._threads.close()
+        self._threads.close("The worker has been shut down.")
         for manager in SessionState(self.resource).managers():
             manager.clear_all()
 
@@ -374,6 +379,12 @@ def _at_once(job: Callable[[], None]) -> None:
 
 def _nothing() -> None:
     """Cancel a call that is over."""
+
+
+def _too_many_steps(count: int) -> errors.ResourceExhaustedError:
+    return errors.ResourceExhaustedError(
+        None, None, f"The worker already runs {count} steps at one time."
+    )
 
 
 def _too_late() -> errors.DeadlineExceededError:

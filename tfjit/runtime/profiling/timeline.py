@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tfjit.runtime.profiling.timeline_flows import Event, flow_events, memory_events, times_us
 
 if TYPE_CHECKING:
     from tfjit.protos import StepStats
 
 
-def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
+def trace_events(step_stats: StepStats) -> list[Event]:
     """Return one complete event for each node and run.
 
     A row is a thread, a process a device. Times are in microseconds, with the nanoseconds as
     decimals.
     """
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     for process, device in enumerate(step_stats.dev_stats):
         events.append(
             {"ph": "M", "name": "process_name", "pid": process, "args": {"name": device.device}}
@@ -32,14 +34,7 @@ def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
                 }
             )
         for node in device.node_stats:
-            duration_us = (
-                node.all_end_rel_nanos / 1e3
-                if node.all_end_rel_nanos
-                else float(node.all_end_rel_micros)
-            )
-            start_us = (
-                node.all_start_nanos / 1e3 if node.all_start_nanos else float(node.all_start_micros)
-            )
+            start_us, duration_us = times_us(node)
             events.append(
                 {
                     "ph": "X",
@@ -54,12 +49,19 @@ def trace_events(step_stats: StepStats) -> list[dict[str, Any]]:
     return events
 
 
-def write_timeline(step_stats: StepStats, path: str | Path) -> int:
+def write_timeline(
+    step_stats: StepStats, path: str | Path, dataflow: bool = False, memory: bool = False
+) -> int:
     """Write the timeline of a step to `path` as JSON.
 
-    Returns the number of node runs in it.
+    dataflow: with arrows from values to their users. memory: with the lives of values. Returns the
+    number of node runs in it.
     """
     events = trace_events(step_stats)
+    if dataflow:
+        events += flow_events(step_stats)
+    if memory:
+        events += memory_events(step_stats)
     Path(path).write_text(
         json.dumps({"displayTimeUnit": "ns", "traceEvents": events}), encoding="utf-8"
     )
