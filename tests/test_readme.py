@@ -22,7 +22,7 @@ PRINTED = (
     [
         "[1.",
         "1.76159",
-        "square_by_product: Square: is a product",
+        "is a product",
         "3 elementwise nodes in one loop",
         "a run of the step",
     ],
