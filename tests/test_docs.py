@@ -13,6 +13,7 @@ from tests.ports import free_ports
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+EXPERIMENTS = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 PORTS = ("22322", "22323")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\nIt prints(.*?)\n\n(?=\S)", TEXT, re.M | re.S)
 
@@ -40,3 +41,24 @@ def test_example(index: int, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == printed(said)
+
+
+def test_the_guide_to_experiments(tmp_path: Path) -> None:
+    """Its examples follow one another, and each prints what is written below it."""
+    found = re.findall(
+        r"^```python\n(.*?)^```\n\nIt prints(?: `([^\n]*)`\.\n|\n\n((?:    [^\n]*\n)+))",
+        EXPERIMENTS,
+        re.M | re.S,
+    )
+    assert len(found) == EXPERIMENTS.count("```python") > 3
+    script = tmp_path / "experiments.py"
+    script.write_text('print("----")\n'.join(example for example, *_ in found))
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    expected = [
+        [line.strip() for line in (one or several).splitlines()] for _, one, several in found
+    ]
+    printed_parts = [part.splitlines() for part in done.stdout.split("----\n")]
+    assert printed_parts == expected

@@ -27,7 +27,7 @@ class ThreadPool:
     @property
     def has_idle(self) -> bool:
         """Return whether a thread waits for a job."""
-        return self._free > 0
+        return self._pool.has_idle
 
     def submit(self, job: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         """Run a job soon; never waits and never raises.

@@ -60,6 +60,11 @@ class GrowingPool:
         """The number of jobs that run or wait."""
         return self._count - self._free
 
+    @property
+    def has_idle(self) -> bool:
+        """Return whether a thread waits for a job."""
+        return self._free > 0
+
     def submit(self, job: Job) -> None:
         """Run a job soon; never waits. The job must not raise.
 
