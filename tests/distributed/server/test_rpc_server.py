@@ -10,8 +10,7 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.distributed.server.fakes import Task, echo_request
-from tests.distributed.server.test_calls import Outcome, asked, wait_for
+from tests.distributed.server.fakes import WAIT_S, Outcome, Task, asked, echo_request, wait_for
 from tfjit import protos
 from tfjit.distributed.protocol import channels
 from tfjit.distributed.protocol.channels import Channel
@@ -27,7 +26,6 @@ from tfjit.distributed.session.remote_master import RemoteMaster
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
-WAIT_S = 20.0
 LARGE = np.arange(1 << 20, dtype=np.float32)
 
 

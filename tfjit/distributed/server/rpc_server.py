@@ -1,4 +1,4 @@
-"""A gRPC server whose threads answer calls without handing them to each other.
+"""A gRPC server with threads that answer the calls which they read.
 
 grpcio's own server gives each call from its thread of events to a thread of a pool and back, twice.
 Here the thread that reads an event answers the call, and another one takes its place at the queue
@@ -26,7 +26,7 @@ log: Final = logging.getLogger("tfjit.server")
 _CALL: Final = "call"
 _STOPPED: Final = "stopped"
 _LARGE: Final = 1 << 16
-"""The bytes of a request from which on to parse it takes longer than to wake a thread."""
+"""Requests of as many bytes are parsed longer than a thread wakes."""
 _POLL_S: Final = 3600.0
 _LAST_ANSWERS_S: Final = 1.0
 _LOOK_S: Final = 0.002
@@ -37,8 +37,8 @@ Metadata = Sequence[tuple[str, bytes]]
 class RpcCall:
     """A call of a client: one request, one answer.
 
-    is_stream: both are streams of a parcel's parts. metadata: sent before the answer. Thread-safe. Nothing is sent to a client that
-    has gone.
+    is_stream: both are streams of a parcel's parts. metadata: sent before the answer. Thread-safe.
+    Nothing is sent to a client that has gone.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class RpcCall:
         return not self._gone
 
     def add_callback(self, function: Callable[[], None]) -> bool:
-        """Call a function at the end of the call; return False if it is over."""
+        """Call a function at the call's end; return False behind it."""
         with self._lock:
             if self._gone:
                 return False
@@ -81,7 +81,9 @@ class RpcCall:
     def begin(
         self, received: Callable[[RpcCall, bytes | Parcel | None], None], stream_of: Any = None
     ) -> None:
-        """Ask for the request; `received` gets it, or None from a client that has gone.
+        """Ask for the request.
+
+        received: gets it, or None from a client that has gone.
 
         stream_of: the message class of a request that is a stream.
         """
@@ -204,7 +206,7 @@ class RpcCall:
 
 
 Handler = Callable[["bytes | Parcel", RpcCall], None]
-"""Takes (request, call), a parcel of a stream. It answers by the call, then or later."""
+"""Takes (request, call); that of a stream is a parcel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +276,7 @@ class RpcServer:
     # events
 
     def _read(self) -> None:
-        """Read events until this thread is needed for a call, or the server has stopped."""
+        """Read events until a call needs this thread or the server stops."""
         core = self.core
         while True:
             event = self._events.poll(time.time() + _POLL_S)
@@ -292,7 +294,7 @@ class RpcServer:
             event = None
 
     def _take(self, event: Any) -> Callable[[], None] | None:
-        """Handle an event; return a job that this thread is needed for, or None."""
+        """Handle an event; return a job for this thread, or None."""
         tag = event.tag
         if tag is _STOPPED:
             self._stopped = True
@@ -336,7 +338,7 @@ class RpcServer:
         call.begin(received, None if route is None else route.stream_of)
 
     def _run(self, handler: Handler, request: bytes | Parcel, call: RpcCall) -> None:
-        """Run a handler on this thread where another is free to read events."""
+        """Run a handler here where another thread is free to read."""
         with self._lock:
             self._blocked += 1
 
@@ -350,7 +352,7 @@ class RpcServer:
                     self._blocked -= 1
 
         if self._pool.has_idle:
-            self._jobs.append(job)  # first: the next thread that reads has a list of its own
+            self._jobs.append(job)  # first: the next thread that reads has another list
             self._pool.submit(self._read)
         else:
             self._pool.submit(job)
