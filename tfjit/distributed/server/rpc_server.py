@@ -43,7 +43,7 @@ class RpcCall:
 
     __slots__ = (
         *("_call", "_callbacks", "_core", "_deadline_s", "_due", "_gone", "_lock", "_over"),
-        *("_assembler", "_chunks", "_server", "answered", "is_stream", "metadata"),
+        *("_assembler", "_chunks", "_received", "_server", "answered", "is_stream", "metadata"),
     )
 
     def __init__(self, server: RpcServer, event: Any) -> None:
@@ -56,6 +56,7 @@ class RpcCall:
         self._due = 0
         self._assembler: Assembler | None = None
         self._chunks: Iterator[bytes] | None = None
+        self._received: Callable[[RpcCall, bytes | Parcel | None], None] | None = None
         self.is_stream = False
         self.metadata: Any = METADATA
         self._gone = False  # the call is over, answered or not
@@ -83,35 +84,36 @@ class RpcCall:
     ) -> None:
         """Ask for the request.
 
-        received: gets it, or None from a client that has gone.
-
-        stream_of: the message class of a request that is a stream.
+        received: gets it, or None from a client that has gone. stream_of: the message class of a
+        request that is a stream.
         """
         if stream_of is not None:
             self.is_stream, self._assembler = True, Assembler(stream_of)
-
-        def has_request(event: Any) -> None:
-            data = event.batch_operations[0].message()
-            try:
-                found = self._taken(data)
-            except (DecodeError, MemoryError) as error:
-                self._done()
-                code = (
-                    errors.RESOURCE_EXHAUSTED
-                    if isinstance(error, MemoryError)
-                    else errors.INVALID_ARGUMENT
-                )
-                self.refuse(code, f"Could not parse a request: {error}")
-                return
-            if found is self:
-                self._receive(has_request)
-            self._done()
-            if found is not self:
-                received(self, found)
-
+        self._received = received
         with self._lock:
             self._start((self._core.ReceiveCloseOnServerOperation(0),), self._has_closed)
-        self._receive(has_request)
+        self._receive()
+
+    def _has_request(self, event: Any) -> None:
+        """Take a message; pass the request on if it is whole."""
+        data = event.batch_operations[0].message()
+        try:
+            found = self._taken(data)
+        except (DecodeError, MemoryError) as error:
+            self._received = None
+            self._done()
+            is_large = isinstance(error, MemoryError)
+            code = errors.RESOURCE_EXHAUSTED if is_large else errors.INVALID_ARGUMENT
+            self.refuse(code, f"Could not parse a request: {error}")
+            return
+        if found is self:
+            self._receive()
+            self._done()
+            return
+        received, self._received = self._received, None
+        self._done()
+        if received is not None:
+            received(self, found)
 
     def _taken(self, data: bytes | None) -> Any:
         """Return the whole request, or this call where more is to come."""
@@ -124,10 +126,10 @@ class RpcCall:
         self._assembler = None
         return assembler.parcel
 
-    def _receive(self, tag: Callable[[Any], None]) -> None:
+    def _receive(self) -> None:
         """Ask for the next message of the client."""
         with self._lock:
-            self._start((self._core.ReceiveMessageOperation(0),), tag)
+            self._start((self._core.ReceiveMessageOperation(0),), self._has_request)
 
     def _has_closed(self, event: Any) -> None:
         with self._lock:
@@ -282,6 +284,7 @@ class RpcServer:
             event = self._events.poll(time.time() + _POLL_S)
             if event.completion_type != core.CompletionType.queue_timeout:
                 job = self._take(event)
+                event = None  # it has a request, too
                 if job is not None:
                     job()
                     return
@@ -308,7 +311,7 @@ class RpcServer:
             tag(event)
         except Exception:  # a fault in a handler, which must not end the server
             log.exception("a call could not be handled")
-        return jobs[0] if jobs else None
+        return jobs.pop() if jobs else None  # the server's list must not keep the request
 
     def _begin(self, event: Any) -> None:
         if not event.success:  # the server stops
