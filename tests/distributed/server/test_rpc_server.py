@@ -145,7 +145,11 @@ def test_too_many_calls_that_wait() -> None:
         assert go.wait(WAIT_S)
         call.send(b"done")
 
-    server.start({"/a/b": Route(waits, True), "/a/c": Route(lambda r, c: c.send(r), False)})
+    def fails(request: Any, call: RpcCall) -> None:
+        raise ValueError("a mistake")
+
+    routes = {"/a/b": Route(waits, True), "/a/c": Route(lambda r, c: c.send(r), False)}
+    server.start({**routes, "/a/d": Route(fails, False), "/a/e": Route(fails, True)})
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         send = channel.unary_unary("/a/b")
         waiting = [send.future(b"") for _ in range(2)]
@@ -153,9 +157,14 @@ def test_too_many_calls_that_wait() -> None:
         with pytest.raises(grpc.RpcError) as raised:
             send(b"", timeout=WAIT_S)
         assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        with pytest.raises(grpc.RpcError, match="ValueError: a mistake"):
+            channel.unary_unary("/a/d")(b"", timeout=WAIT_S)
         assert channel.unary_unary("/a/c")(b"short") == b"short"
         go.set()
         assert [future.result(WAIT_S) for future in waiting] == [b"done"] * 2
+        wait_for(lambda: server.busy_count == 0)
+        with pytest.raises(grpc.RpcError, match="ValueError: a mistake"):
+            channel.unary_unary("/a/e")(b"", timeout=WAIT_S)
     server.stop(WAIT_S)
 
 

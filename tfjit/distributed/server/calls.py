@@ -152,7 +152,7 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Handler:
     def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         try:
             request = _request(request_class, data)
-        except errors.OpError as error:
+        except BaseException as error:
             refuse(rpc, error)
             return
         call = Call(rpc, pool, request)
@@ -176,7 +176,7 @@ def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Hand
     def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         try:
             request = _request(request_class, data)
-        except errors.OpError as error:
+        except BaseException as error:
             refuse(rpc, error)
             return
         reply = Reply(rpc, pool, request)

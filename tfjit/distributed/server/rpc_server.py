@@ -336,9 +336,17 @@ class RpcServer:
             elif route.may_wait or (isinstance(request, bytes) and len(request) > _LARGE):
                 self._run(route.handler, request, call)
             else:
-                route.handler(request, call)
+                self._answer(route.handler, request, call)
 
         call.begin(received, None if route is None else route.stream_of)
+
+    @staticmethod
+    def _answer(handler: Handler, request: bytes | Parcel, call: RpcCall) -> None:
+        try:
+            handler(request, call)
+        except Exception as error:  # a fault in a handler, of which the client is to hear
+            log.exception("a call could not be handled")
+            call.refuse(errors.INTERNAL, f"{type(error).__name__}: {error}")
 
     def _run(self, handler: Handler, request: bytes | Parcel, call: RpcCall) -> None:
         """Run a handler here where another thread is free to read."""
@@ -346,13 +354,9 @@ class RpcServer:
             self._blocked += 1
 
         def job() -> None:
-            try:
-                handler(request, call)
-            except Exception:  # a fault in a handler
-                log.exception("a call could not be handled")
-            finally:
-                with self._lock:
-                    self._blocked -= 1
+            self._answer(handler, request, call)
+            with self._lock:
+                self._blocked -= 1
 
         if self._pool.has_idle:
             self._jobs.append(job)  # first: the next thread that reads has another list
