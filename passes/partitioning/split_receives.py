@@ -38,7 +38,7 @@ To start a stage costs more than so few nodes, unless they are heavy.
 """
 _MAX_STAGES: Final = 256
 _CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2"})
-"""Ops whose purpose is an error."""
+"""Ops made to raise an error."""
 
 _Key = tuple[int, str]
 """(Receives and blocking nodes as bits, the stage's blocking node or "")."""
@@ -277,8 +277,8 @@ class _Splitter:
     def _fails_on_values(self, node: Node) -> bool:
         """Return whether the values of a node's inputs may be an error.
 
-        It is to be seen although another task never sends what the node's users wait for. Those of
-        floats are not, but where the op is there for it; nor are constants.
+        The error is to be seen although another task never sends the tensors that the node's users
+        wait for. Floats are no error, but for ops made to check them; nor are constants.
         """
         traits = 0 if node.op_def is None else node.op_def.traits
         if node.op in _CHECKS:

@@ -18,5 +18,8 @@ def test_a_request_is_refused_the_second_time() -> None:
         recent.check(2, "RunStep")
     with pytest.raises(errors.AbortedError, match=r"received twice\. step_id: 7$"):
         recent.check(2, "RunStep", "step_id: 7")
-    recent.check(3, "RunStep")
-    recent.check(1, "RunStep")  # forgotten, as the oldest
+    for number in (3, 4, 5):
+        recent.check(number, "RunStep")
+    with pytest.raises(errors.AbortedError):
+        recent.check(4, "RunStep")
+    recent.check(1, "RunStep")  # forgotten, as one of the oldest

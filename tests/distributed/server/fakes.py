@@ -25,6 +25,7 @@ from tfjit.distributed.protocol.tensors import fill
 from tfjit.distributed.server.services import Services
 from tfjit.framework import errors
 
+WAIT_S = 20.0
 DEVICE = "/job:worker/replica:0/task:0/device:CPU:0"
 
 
@@ -219,3 +220,27 @@ def echo_request(value: Any, **fields: Any) -> protos.RunStepRequest:
     fed.name = "x:0"
     fill(fed.tensor, value)
     return request
+
+
+class Outcome:
+    """The arguments that a `done` was called with."""
+
+    def __init__(self) -> None:
+        self.values: tuple[Any, ...] = ()
+        self._over = threading.Event()
+        self.count = 0
+
+    def __call__(self, *values: Any) -> None:
+        self.values = values
+        self.count += 1
+        self._over.set()
+
+    def wait(self) -> tuple[Any, ...]:
+        assert self._over.wait(WAIT_S)
+        return self.values
+
+
+def asked(task: Task, count: int) -> None:
+    """Wait until the worker was asked for so many tensors."""
+    with task.worker.asked:
+        assert task.worker.asked.wait_for(lambda: len(task.worker.waiting) >= count, WAIT_S)

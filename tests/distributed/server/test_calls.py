@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.distributed.server.fakes import Task, echo_request
+from tests.distributed.server.fakes import WAIT_S, Outcome, Task, asked, echo_request
 from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
@@ -17,32 +17,6 @@ from tfjit.distributed.protocol.interfaces import GraphResult, StepCall
 from tfjit.distributed.protocol.methods import MASTER, WORKER
 from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.framework import errors
-
-WAIT_S = 20.0
-
-
-class Outcome:
-    """The arguments that a `done` was called with."""
-
-    def __init__(self) -> None:
-        self.values: tuple[Any, ...] = ()
-        self._over = threading.Event()
-        self.count = 0
-
-    def __call__(self, *values: Any) -> None:
-        self.values = values
-        self.count += 1
-        self._over.set()
-
-    def wait(self) -> tuple[Any, ...]:
-        assert self._over.wait(WAIT_S)
-        return self.values
-
-
-def asked(task: Task, count: int) -> None:
-    """Wait until the worker was asked for so many tensors."""
-    with task.worker.asked:
-        assert task.worker.asked.wait_for(lambda: len(task.worker.waiting) >= count, WAIT_S)
 
 
 def test_a_tensor_is_sent_once_it_is_there(task: Task) -> None:

@@ -10,8 +10,8 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.distributed.server.fakes import Task, echo_request
-from tests.distributed.server.test_calls import Outcome, asked, wait_for
+from tests.distributed.server.fakes import WAIT_S, Outcome, Task, asked, echo_request
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol import channels
 from tfjit.distributed.protocol.channels import Channel
@@ -27,7 +27,6 @@ from tfjit.distributed.session.remote_master import RemoteMaster
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
-WAIT_S = 20.0
 LARGE = np.arange(1 << 20, dtype=np.float32)
 
 
@@ -81,7 +80,7 @@ def test_errors_and_cancelled_calls(task: Task) -> None:
     cancel()
     error, _, _ = other.wait()
     assert isinstance(error, errors.CancelledError)
-    wait_for(lambda: task.worker.cancelled == ["j"])
+    wait_until(lambda: task.worker.cancelled == ["j"])
 
     task.master.error = errors.NotFoundError(None, None, "nothing")
     with pytest.raises(errors.NotFoundError, match="nothing"):
@@ -147,17 +146,26 @@ def test_too_many_calls_that_wait() -> None:
         assert go.wait(WAIT_S)
         call.send(b"done")
 
-    server.start({"/a/b": Route(waits, True), "/a/c": Route(lambda r, c: c.send(r), False)})
+    def fails(request: Any, call: RpcCall) -> None:
+        raise ValueError("a mistake")
+
+    routes = {"/a/b": Route(waits, True), "/a/c": Route(lambda r, c: c.send(r), False)}
+    server.start({**routes, "/a/d": Route(fails, False), "/a/e": Route(fails, True)})
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         send = channel.unary_unary("/a/b")
         waiting = [send.future(b"") for _ in range(2)]
-        wait_for(lambda: server.busy_count == 2)
+        wait_until(lambda: server.busy_count == 2)
         with pytest.raises(grpc.RpcError) as raised:
             send(b"", timeout=WAIT_S)
         assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        with pytest.raises(grpc.RpcError, match="ValueError: a mistake"):
+            channel.unary_unary("/a/d")(b"", timeout=WAIT_S)
         assert channel.unary_unary("/a/c")(b"short") == b"short"
         go.set()
         assert [future.result(WAIT_S) for future in waiting] == [b"done"] * 2
+        wait_until(lambda: server.busy_count == 0)
+        with pytest.raises(grpc.RpcError, match="ValueError: a mistake"):
+            channel.unary_unary("/a/e")(b"", timeout=WAIT_S)
     server.stop(WAIT_S)
 
 

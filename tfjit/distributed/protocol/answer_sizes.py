@@ -1,4 +1,4 @@
-"""The sizes of answers, which tell how to send the next request of the same kind."""
+"""The sizes of answers, by which the next requests are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def bytes_of(values: Iterable[Any]) -> int:
 class AnswerSizes:
     """The bytes of the last answer by request. Thread-safe.
 
-    Only sizes of a threshold or more are kept, of so many requests at most.
+    Only sizes of a threshold or more are kept, of a limited number of requests.
     """
 
     def __init__(self, least: int, most: int = _MOST) -> None:
@@ -24,7 +24,7 @@ class AnswerSizes:
         self._sizes: dict[Hashable, int] = {}
 
     def find(self, key: Hashable) -> int:
-        """Return the bytes of the last answer, 0 if it was short or there was none."""
+        """Return the bytes of the last answer, 0 for a short one."""
         return self._sizes.get(key, 0)
 
     def note(self, key: Hashable, values: Iterable[Any]) -> None:

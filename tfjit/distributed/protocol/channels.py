@@ -37,7 +37,7 @@ _OPTIONS: Final = (
 _ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunGraph", "RunStep", "RunCallable"})
 
 STREAMED: Final = 16 << 20
-"""The bytes of arrays from which on chunks take less time than one message."""
+"""Arrays of as many bytes go in chunks."""
 
 _LOOK_AGAIN_S: Final = 1.0
 """The seconds until a task is looked for on this host again."""
@@ -62,9 +62,9 @@ def import_grpc() -> Any:
 
 
 def _import_polling_grpc() -> None:
-    """Import grpc so that the threads that wait for events read the sockets themselves.
+    """Import grpc such that waiting threads read the sockets themselves.
 
-    From 1.66 on, threads of its own read them and wake those that wait, which takes a third of a
+    From 1.66 on, other threads read them and wake those that wait, which takes a third of a
     short call's time. gRPC reads the setting when it is loaded. Newer versions than the known ones
     may lack it and would print that; a setting of the user's stays.
     """
@@ -152,10 +152,10 @@ class Channel:
             return self._local
 
     def beside(self, size: int) -> LocalChannel | ParcelCalls | None:
-        """Return how to send arrays beside a message; None to send it as a whole.
+        """Return a way to send arrays beside messages, or None.
 
         size: the bytes of the arrays in the request or the answer. Over gRPC, short ones go in one
-        message, and all of them to tasks that know no parcels.
+        message, and all of them to tasks that know no parcels: then there is no such way.
         """
         local = self.local()
         if local is not None:

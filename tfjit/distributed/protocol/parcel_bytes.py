@@ -31,13 +31,13 @@ _TENSOR: Final = b"\x12"
 _CONTENT: Final = b"\x22"  # of TensorProto
 _POSITION: Final = b"\x18"
 _BESIDE: Final = 1 << 10
-"""The bytes of a content from which on it is read as a view."""
+"""Contents of as many bytes are read as views."""
 _LARGE: Final = 1 << 16
-"""A shorter message is parsed by protobuf, in less time than a walk in Python takes."""
+"""Protobuf parses shorter messages in less time than Python walks them."""
 
 
 def encode(parcel: Parcel) -> bytes:
-    """Return the bytes of a parcel's message, in which its arrays are contents.
+    """Return the bytes of a parcel's message with its arrays.
 
     The message is used up. Raises ResourceExhaustedError above protobuf's 2 GB.
     """

@@ -1,4 +1,4 @@
-"""Calls of another tfjit task whose requests and answers are streams of a parcel's parts."""
+"""Calls of another tfjit task by streams of a parcel's parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ParcelCalls:
         self._address = address
         self._calls = calls
         self.is_refused = False
-        """Whether another server, which has no such service, has taken the task's place."""
+        """True once a server without the service has taken the task's place."""
 
     def call(
         self,
@@ -61,10 +61,10 @@ class ParcelCalls:
         finally:
             if cancellation is not None:
                 cancellation.deregister(token)
-        error, answer = outcome
-        if error is not None:
-            raise error
-        return answer  # type: ignore[no-any-return]
+        failure, answer = outcome
+        if failure is not None:
+            raise failure
+        return answer
 
     def start(
         self,
@@ -74,7 +74,10 @@ class ParcelCalls:
         done: Answered,
         timeout_s: float | None = None,
     ) -> Cancel:
-        """Send a request. `done` gets the answer on a thread of the channel."""
+        """Send a request.
+
+        `done` gets the answer on a thread of the channel.
+        """
         exchange = _Exchange(self, method, request, done)
         try:
             call = self._calls.integrated(*exchange.beginning(timeout_s))
@@ -96,7 +99,7 @@ class ParcelCalls:
 
 
 class _Exchange:
-    """A call under way: what is still to be sent and has come."""
+    """A call under way, with the parts to send and to come."""
 
     def __init__(self, calls: ParcelCalls, method: str, request: Parcel, done: Answered) -> None:
         self._calls, self._method, self._done = calls, method, done
@@ -185,7 +188,7 @@ class _Exchange:
         return self._over()
 
     def _over(self) -> bool:
-        """Count an event; return whether it was the last, after passing the outcome on."""
+        """Count an event; behind the last, pass the outcome on."""
         self._due -= 1
         if self._due:
             return False

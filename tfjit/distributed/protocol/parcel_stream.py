@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from tfjit.distributed.protocol.parcels import Parcel
 
 SERVICE: Final = "tfjit.Parcels"
-"""The service whose methods are those of TensorFlow's with parcels."""
+"""The service with methods of TensorFlow's that take parcels."""
 METADATA: Final = (("tfjit-parcels", "1"),)
 """The initial metadata of a server that has the service."""
 METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor"})
@@ -48,7 +48,7 @@ def _chunks(arrays: list[memoryview]) -> Iterator[bytes]:
 
 
 def knows_parcels(metadata: Any) -> bool:
-    """Return whether the initial metadata of an answer are those of a tfjit server."""
+    """Return whether initial metadata are those of a tfjit server."""
     return METADATA[0] in {(key, value) for key, value in metadata or ()}
 
 
@@ -72,7 +72,7 @@ class Assembler:
     def take(self, data: bytes) -> None:
         """Add the next message.
 
-        Raises DecodeError for what is no part of a parcel, MemoryError for too large a one.
+        Raises DecodeError for bytes that are no part of a parcel, MemoryError for a large one.
         """
         if self.parcel is None:
             self.parcel = self._first(data)

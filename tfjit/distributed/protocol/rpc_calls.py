@@ -59,8 +59,8 @@ class RpcCalls:
     ) -> Callable[[], None]:
         """Send a request.
 
-        wait_for_ready: wait until the task can be reached. `ended` runs on the reading thread. Returns a function that cancels the call. Raises
-        ChannelClosedError.
+        wait_for_ready: wait until the task can be reached. `ended` runs on the reading thread.
+        Returns a function that cancels the call. Raises ChannelClosedError.
         """
         core = self.core
         flags = 0
@@ -137,7 +137,7 @@ class RpcCalls:
             return True
 
     def close(self) -> None:
-        """End the thread. The channel is closed, so no call is under way."""
+        """End the thread; the closed channel has no calls."""
         self._started.put(False)
 
 

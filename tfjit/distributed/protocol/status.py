@@ -64,7 +64,10 @@ def _payloads(metadata: Any) -> dict[str, bytes]:
 
 
 def of_call(call: grpc.RpcError, target: str) -> errors.OpError:
-    """Return the error of a failed call. target: the address that was called."""
+    """Return the error of a failed call.
+
+    target: the address that was called.
+    """
     return of_status(call.code().value[0], call.details() or "", call.trailing_metadata(), target)
 
 

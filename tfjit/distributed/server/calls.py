@@ -58,7 +58,7 @@ class Call:
         self._parcel.fill(proto, value)
 
     def ready(self, answer: Any) -> Callable[[], None]:
-        """Return a function that sends the answer, which is bytes already or a message."""
+        """Return a function that sends the answer: bytes, or a message."""
         rpc = self._rpc
         if isinstance(answer, bytes):
             return lambda: rpc.send(answer)
@@ -74,7 +74,7 @@ class Call:
         self._last.append(function)
 
     def end(self) -> None:
-        """Run what is due behind the answer."""
+        """Run the functions that are due behind the answer."""
         for function in self._last:
             function()
 
@@ -152,7 +152,7 @@ def blocking(method: Method, request_class: Any, pool: ThreadPool) -> Handler:
     def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         try:
             request = _request(request_class, data)
-        except errors.OpError as error:
+        except BaseException as error:
             refuse(rpc, error)
             return
         call = Call(rpc, pool, request)
@@ -176,7 +176,7 @@ def waiting(method: WaitingMethod, request_class: Any, pool: ThreadPool) -> Hand
     def handle(data: bytes | Parcel, rpc: RpcCall) -> None:
         try:
             request = _request(request_class, data)
-        except errors.OpError as error:
+        except BaseException as error:
             refuse(rpc, error)
             return
         reply = Reply(rpc, pool, request)
@@ -204,7 +204,7 @@ def _request(request_class: Any, data: bytes | Parcel) -> Parcel:
 
 
 def parsed(request_class: Any, data: bytes, parse: Callable[[Any, bytes], Any]) -> Any:
-    """Return what `parse` makes of a request.
+    """Return a request, parsed by `parse`.
 
     Raises InvalidArgumentError for bytes of another kind.
     """

@@ -1,4 +1,4 @@
-"""A gRPC server whose threads answer calls without handing them to each other.
+"""A gRPC server with threads that answer the calls which they read.
 
 grpcio's own server gives each call from its thread of events to a thread of a pool and back, twice.
 Here the thread that reads an event answers the call, and another one takes its place at the queue
@@ -26,7 +26,7 @@ log: Final = logging.getLogger("tfjit.server")
 _CALL: Final = "call"
 _STOPPED: Final = "stopped"
 _LARGE: Final = 1 << 16
-"""The bytes of a request from which on to parse it takes longer than to wake a thread."""
+"""Requests of as many bytes are parsed longer than a thread wakes."""
 _POLL_S: Final = 3600.0
 _LAST_ANSWERS_S: Final = 1.0
 _LOOK_S: Final = 0.002
@@ -37,13 +37,13 @@ Metadata = Sequence[tuple[str, bytes]]
 class RpcCall:
     """A call of a client: one request, one answer.
 
-    is_stream: both are streams of a parcel's parts. metadata: sent before the answer. Thread-safe. Nothing is sent to a client that
-    has gone.
+    is_stream: both are streams of a parcel's parts. metadata: sent before the answer. Thread-safe.
+    Nothing is sent to a client that has gone.
     """
 
     __slots__ = (
         *("_call", "_callbacks", "_core", "_deadline_s", "_due", "_gone", "_lock", "_over"),
-        *("_assembler", "_chunks", "_server", "answered", "is_stream", "metadata"),
+        *("_assembler", "_chunks", "_received", "_server", "answered", "is_stream", "metadata"),
     )
 
     def __init__(self, server: RpcServer, event: Any) -> None:
@@ -56,6 +56,7 @@ class RpcCall:
         self._due = 0
         self._assembler: Assembler | None = None
         self._chunks: Iterator[bytes] | None = None
+        self._received: Callable[[RpcCall, bytes | Parcel | None], None] | None = None
         self.is_stream = False
         self.metadata: Any = METADATA
         self._gone = False  # the call is over, answered or not
@@ -71,7 +72,7 @@ class RpcCall:
         return not self._gone
 
     def add_callback(self, function: Callable[[], None]) -> bool:
-        """Call a function at the end of the call; return False if it is over."""
+        """Call a function at the call's end; return False behind it."""
         with self._lock:
             if self._gone:
                 return False
@@ -81,35 +82,38 @@ class RpcCall:
     def begin(
         self, received: Callable[[RpcCall, bytes | Parcel | None], None], stream_of: Any = None
     ) -> None:
-        """Ask for the request; `received` gets it, or None from a client that has gone.
+        """Ask for the request.
 
-        stream_of: the message class of a request that is a stream.
+        received: gets it, or None from a client that has gone. stream_of: the message class of a
+        request that is a stream.
         """
         if stream_of is not None:
             self.is_stream, self._assembler = True, Assembler(stream_of)
-
-        def has_request(event: Any) -> None:
-            data = event.batch_operations[0].message()
-            try:
-                found = self._taken(data)
-            except (DecodeError, MemoryError) as error:
-                self._done()
-                code = (
-                    errors.RESOURCE_EXHAUSTED
-                    if isinstance(error, MemoryError)
-                    else errors.INVALID_ARGUMENT
-                )
-                self.refuse(code, f"Could not parse a request: {error}")
-                return
-            if found is self:
-                self._receive(has_request)
-            self._done()
-            if found is not self:
-                received(self, found)
-
+        self._received = received
         with self._lock:
             self._start((self._core.ReceiveCloseOnServerOperation(0),), self._has_closed)
-        self._receive(has_request)
+        self._receive()
+
+    def _has_request(self, event: Any) -> None:
+        """Take a message; pass the request on if it is whole."""
+        data = event.batch_operations[0].message()
+        try:
+            found = self._taken(data)
+        except (DecodeError, MemoryError) as error:
+            self._received = None
+            self._done()
+            is_large = isinstance(error, MemoryError)
+            code = errors.RESOURCE_EXHAUSTED if is_large else errors.INVALID_ARGUMENT
+            self.refuse(code, f"Could not parse a request: {error}")
+            return
+        if found is self:
+            self._receive()
+            self._done()
+            return
+        received, self._received = self._received, None
+        self._done()
+        if received is not None:
+            received(self, found)
 
     def _taken(self, data: bytes | None) -> Any:
         """Return the whole request, or this call where more is to come."""
@@ -122,10 +126,10 @@ class RpcCall:
         self._assembler = None
         return assembler.parcel
 
-    def _receive(self, tag: Callable[[Any], None]) -> None:
+    def _receive(self) -> None:
         """Ask for the next message of the client."""
         with self._lock:
-            self._start((self._core.ReceiveMessageOperation(0),), tag)
+            self._start((self._core.ReceiveMessageOperation(0),), self._has_request)
 
     def _has_closed(self, event: Any) -> None:
         with self._lock:
@@ -204,7 +208,7 @@ class RpcCall:
 
 
 Handler = Callable[["bytes | Parcel", RpcCall], None]
-"""Takes (request, call), a parcel of a stream. It answers by the call, then or later."""
+"""Takes (request, call); that of a stream is a parcel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,12 +278,13 @@ class RpcServer:
     # events
 
     def _read(self) -> None:
-        """Read events until this thread is needed for a call, or the server has stopped."""
+        """Read events until a call needs this thread or the server stops."""
         core = self.core
         while True:
             event = self._events.poll(time.time() + _POLL_S)
             if event.completion_type != core.CompletionType.queue_timeout:
                 job = self._take(event)
+                event = None  # it has a request, too
                 if job is not None:
                     job()
                     return
@@ -292,7 +297,7 @@ class RpcServer:
             event = None
 
     def _take(self, event: Any) -> Callable[[], None] | None:
-        """Handle an event; return a job that this thread is needed for, or None."""
+        """Handle an event; return a job for this thread, or None."""
         tag = event.tag
         if tag is _STOPPED:
             self._stopped = True
@@ -306,7 +311,7 @@ class RpcServer:
             tag(event)
         except Exception:  # a fault in a handler, which must not end the server
             log.exception("a call could not be handled")
-        return jobs[0] if jobs else None
+        return jobs.pop() if jobs else None  # the server's list must not keep the request
 
     def _begin(self, event: Any) -> None:
         if not event.success:  # the server stops
@@ -331,26 +336,30 @@ class RpcServer:
             elif route.may_wait or (isinstance(request, bytes) and len(request) > _LARGE):
                 self._run(route.handler, request, call)
             else:
-                route.handler(request, call)
+                self._answer(route.handler, request, call)
 
         call.begin(received, None if route is None else route.stream_of)
 
+    @staticmethod
+    def _answer(handler: Handler, request: bytes | Parcel, call: RpcCall) -> None:
+        try:
+            handler(request, call)
+        except Exception as error:  # a fault in a handler, of which the client is to hear
+            log.exception("a call could not be handled")
+            call.refuse(errors.INTERNAL, f"{type(error).__name__}: {error}")
+
     def _run(self, handler: Handler, request: bytes | Parcel, call: RpcCall) -> None:
-        """Run a handler on this thread where another is free to read events."""
+        """Run a handler here where another thread is free to read."""
         with self._lock:
             self._blocked += 1
 
         def job() -> None:
-            try:
-                handler(request, call)
-            except Exception:  # a fault in a handler
-                log.exception("a call could not be handled")
-            finally:
-                with self._lock:
-                    self._blocked -= 1
+            self._answer(handler, request, call)
+            with self._lock:
+                self._blocked -= 1
 
         if self._pool.has_idle:
-            self._jobs.append(job)  # first: the next thread that reads has a list of its own
+            self._jobs.append(job)  # first: the next thread that reads has another list
             self._pool.submit(self._read)
         else:
             self._pool.submit(job)
