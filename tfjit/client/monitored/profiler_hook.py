@@ -48,7 +48,8 @@ class ProfilerHook(SessionRunHook):
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Ask for the global step, and for a trace when due.
 
-        The first run is never traced."""
+        The first run is never traced.
+        """
         from tfjit.protos import RunOptions
 
         self._due = self._next_step is not None and self._timer.should_trigger_for_step(

@@ -114,7 +114,8 @@ class SupervisedGraph:
 def _given_or_first(given: object, key: str, make: Callable[[], object]) -> Any:
     """Return an argument, or the first item of a collection.
 
-    The item is made if missing."""
+    The item is made if missing.
+    """
     if given is not USE_DEFAULT:
         return given
     items = get_collection(key)

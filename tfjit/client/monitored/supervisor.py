@@ -245,7 +245,8 @@ class Supervisor(SupervisedGraph):
     ) -> list[threading.Thread]:
         """Start the threads of queue runners.
 
-        By default, of all that the graph lists."""
+        By default, of all that the graph lists.
+        """
         if queue_runners is None:
             queue_runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS)
         return [
@@ -263,7 +264,8 @@ class Supervisor(SupervisedGraph):
     ) -> LooperThread:
         """Start a thread that calls a function at intervals.
 
-        timer_interval_secs: None for one call after the other."""
+        timer_interval_secs: None for one call after the other.
+        """
         looper = LooperThread(self._coord, timer_interval_secs, target, args, kwargs)
         looper.start()
         return looper

@@ -90,7 +90,8 @@ def memory_events(step_stats: StepStats) -> list[Event]:
 def _values(step_stats: StepStats) -> dict[str, _Value]:
     """Return the values of a step by tensor name.
 
-    Of several runs of a node, the last one counts."""
+    Of several runs of a node, the last one counts.
+    """
     found = {}
     for process, device in enumerate(step_stats.dev_stats):
         for node in device.node_stats:
