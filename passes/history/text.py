@@ -27,8 +27,8 @@ def graph_text(graphs: Sequence[GraphRecord], number: int) -> str:
     return "\n".join(texts)
 
 
-def _are_together(states: Sequence[NodeState]) -> bool:
-    """Return whether all nodes are on one device, which lines then need not name."""
+def _share_device(states: Sequence[NodeState]) -> bool:
+    """Return whether all nodes are on one device."""
     return len({state.assigned_device for state in states}) == 1
 
 
@@ -49,7 +49,7 @@ def changed_lines(changed: Changed) -> list[str]:
     """
     before = {name: pair[0] for name, pair in changed.items() if pair[0] is not None}
     after = {name: pair[1] for name, pair in changed.items() if pair[1] is not None}
-    if _are_together([*before.values(), *after.values()]):
+    if _share_device([*before.values(), *after.values()]):
         before, after = _without_devices(before), _without_devices(after)
     order = sorted(changed, key=lambda name: (before.get(name) or after[name]).id)
     old, new = node_lines(before, order), node_lines(after, order)
@@ -78,7 +78,7 @@ def neighbourhood(states: States, names: Iterable[str]) -> str:
     left = len(order) - 4 * _MAX_SHOWN
     order = order[: 4 * _MAX_SHOWN]
     shown = {name: states[name] for name in order}
-    if _are_together(list(shown.values())):
+    if _share_device(list(shown.values())):
         shown = _without_devices(shown)
     lines = list(node_lines(shown, order).values())
     lines += [f"# and {left} more"] if left > 0 else []

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from tfjit.lab.rewrites.bisect import Bisection, bisect
     from tfjit.lab.rewrites.bisect_script import bisect_script
     from tfjit.lab.rewrites.recorded import history
+    from tfjit.passes.history.history import History
 
 # Public name -> the module that has it.
 _MODULES: Final = {
+    "History": "tfjit.passes.history.history",
     "Bisection": "tfjit.lab.rewrites.bisect",
     "bisect": "tfjit.lab.rewrites.bisect",
     "bisect_script": "tfjit.lab.rewrites.bisect_script",
@@ -35,4 +37,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES})
 
 
-__all__ = ["Bisection", "bisect", "bisect_script", "history"]
+__all__ = ["Bisection", "History", "bisect", "bisect_script", "history"]
