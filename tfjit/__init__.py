@@ -144,7 +144,7 @@ _MODULES = {
 }
 _SUBMODULES = (
     *("cli", "client", "demo", "framework", "inspection", "kernels"),
-    *("ops", "passes", "protos", "runtime"),
+    *("lab", "ops", "passes", "protos", "runtime"),
 )
 # Names of TF1 programs that are not supported yet, by feature.
 _MISSING = {
