@@ -104,6 +104,8 @@ def _of_model(args: argparse.Namespace) -> Bisection:
             raise UsageError(f"--{option.replace('_', '-')} {value}: expected a positive number")
     fetches, feeds = fetches_of(args.fetch), feeds_of(args.feed)
     model = read_model_of(args.model)
+    if model.pack is not None:
+        raise UsageError(f"{args.model} is a pack: bisect the model that it was made of")
     print(f"bisecting {model.path.name}", file=sys.stderr)
     return lab.bisect(
         model,

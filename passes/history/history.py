@@ -120,8 +120,9 @@ class History:
         self._check(number)
         plan = self.events[number - 1].plan if number else 1
         own = [g for g in self.graphs if g.plan == plan and not g.region]
-        parts = [g for g in own[1:] if g.born <= number]
-        return parts or own[:1]
+        there = [g for g in own if g.born <= number] or own[:1]
+        # a graph that replaced another, after a failed pass of the user's, comes later
+        return [g for g in there if g.device] or there[-1:]
 
     def text_after(self, number: int) -> str:
         """Return the plan's graph after an event as text."""

@@ -44,15 +44,17 @@ class PlanRecorder:
         self._records[id(graph)] = record
         self._history.graphs.append(record)
 
-    def enter(self, graph: DataflowGraph, region: str, purpose: str, device: str) -> None:
-        """Record that a pass begins."""
+    def enter(
+        self, graph: DataflowGraph, region: str, purpose: str, device: str, depth: int
+    ) -> None:
+        """Record that a pass begins; depth: the number of enclosing passes."""
         self.watch(graph, region, purpose, device)
-        self._depth += 1
+        self._depth = depth + 1
 
-    def leave(self, name: str, graph: DataflowGraph, where: str) -> None:
+    def leave(self, name: str, graph: DataflowGraph, where: str, depth: int) -> None:
         """Record the end of a pass, with changes since its last rewrite."""
         self._records[id(graph)].compare()
-        self._depth -= 1
+        self._depth = depth
         event = self._made(PASS, name, where, "", "", "")
         self._fill(event)
         if self._depth == 0:

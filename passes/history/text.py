@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tfjit.passes.history.recording import Changed, GraphRecord, States, rebuilt
+from tfjit.passes.history.recording import Changed, GraphRecord, NodeState, States, rebuilt
 from tfjit.passes.text.text_format import format_node, print_graph
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ def graph_text(graphs: Sequence[GraphRecord], number: int) -> str:
     return "\n".join(texts)
 
 
+def _share_device(states: Sequence[NodeState]) -> bool:
+    """Return whether all nodes are on one device."""
+    return len({state.assigned_device for state in states}) == 1
+
+
+def _without_devices(states: States) -> dict[str, NodeState]:
+    return {name: state._replace(assigned_device="") for name, state in states.items()}
+
+
 def node_lines(states: States, names: Sequence[str]) -> dict[str, str]:
     """Return the lines of some nodes, by name."""
     graph = rebuilt(states, names)
@@ -40,6 +49,8 @@ def changed_lines(changed: Changed) -> list[str]:
     """
     before = {name: pair[0] for name, pair in changed.items() if pair[0] is not None}
     after = {name: pair[1] for name, pair in changed.items() if pair[1] is not None}
+    if _share_device([*before.values(), *after.values()]):
+        before, after = _without_devices(before), _without_devices(after)
     order = sorted(changed, key=lambda name: (before.get(name) or after[name]).id)
     old, new = node_lines(before, order), node_lines(after, order)
     lines = []
@@ -66,7 +77,10 @@ def neighbourhood(states: States, names: Iterable[str]) -> str:
     order = sorted(near, key=lambda name: states[name].id)
     left = len(order) - 4 * _MAX_SHOWN
     order = order[: 4 * _MAX_SHOWN]
-    lines = list(node_lines(states, order).values())
+    shown = {name: states[name] for name in order}
+    if _share_device(list(shown.values())):
+        shown = _without_devices(shown)
+    lines = list(node_lines(shown, order).values())
     lines += [f"# and {left} more"] if left > 0 else []
     return "".join(f"{line}\n" for line in lines)
 

@@ -334,7 +334,8 @@ class PassManager:
         before, changes = graph.num_op_nodes, graph.changes
         history = self.history
         if history is not None:
-            history.enter(graph, ctx.where, ctx.purpose, "" if ctx.where else where)
+            device = "" if ctx.where else where
+            history.enter(graph, ctx.where, ctx.purpose, device, self.depth)
         used = self.budget.used if self.budget is not None else 0
         began = time.perf_counter()
         try:
@@ -364,7 +365,7 @@ class PassManager:
         ):
             ctx.rewrote("", "changed the graph")  # one event, where the pass names none
         if history is not None:
-            history.leave(name, graph, ctx.where or where)
+            history.leave(name, graph, ctx.where or where, self.depth)
         if graph.changes != changes and (info is None or SHAPES not in info.preserves):
             ctx.invalidate(SHAPES)
         self.note(name, began, before, graph.num_op_nodes, where, ctx.messages[logged:], place)

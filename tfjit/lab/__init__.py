@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from tfjit.lab.rewrites.bisect_script import bisect_script
     from tfjit.lab.rewrites.recorded import history
     from tfjit.lab.saved import Changes, changes_since, load_bench, save_bench
+    from tfjit.passes.history.history import History
 
 # Public name -> the module that has it.
 _MODULES: Final = {
     "Bench": "tfjit.lab.bench",
+    "History": "tfjit.passes.history.history",
     "Bisection": "tfjit.lab.rewrites.bisect",
     "Changes": "tfjit.lab.saved",
     "Comparison": "tfjit.lab.comparison",
@@ -58,6 +60,7 @@ __all__ = [
     "Bisection",
     "Changes",
     "Comparison",
+    "History",
     "ScriptBench",
     "View",
     "bench",

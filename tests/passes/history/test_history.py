@@ -117,3 +117,17 @@ def test_numbers_and_names_that_are_not_there(recorded: tuple[History, Any]) -> 
         history.diff("fuse")
     with pytest.raises(ValueError, match="optional rewrite 7"):
         history.counted(7)
+
+
+def test_a_failed_pass_of_the_users_leaves_the_graph_before_it() -> None:
+    def fail(graph: DataflowGraph, ctx: PassContext) -> None:
+        graph.remove_op("y")
+        raise RuntimeError("no")
+
+    history = History()
+    options = PassOptions(history=history, custom_passes=(("fail", fail),))
+    build(parse_graph(TEXT), RunSpec(("x:0",), ("y:0",), ()), options)
+    fused = next(event for event in history.rewrites if event.pass_name == "fuse")
+    assert (fused.depth, history[len(history)].depth) == (1, 0)
+    assert set(history.nodes_after(fused.number - 1)) >= {"b", "y", "_retval_y_0_0"}
+    assert "fail" not in {event.pass_name for event in history}
