@@ -10,22 +10,23 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tfjit.lab.bench import Bench, bench
-    from tfjit.lab.bench_script import ScriptBench, bench_script
-    from tfjit.lab.compare import compare
+    from tfjit.lab.bench_cases import Bench, bench
+    from tfjit.lab.bench_processes import ScriptBench, bench_script
+    from tfjit.lab.compare_candidates import compare
     from tfjit.lab.comparison import Comparison
     from tfjit.lab.saved import Changes, changes_since, load_bench, save_bench
 
-# Public name -> the module that has it.
+# Public name -> the module that has it. No module has the name of a function: importing it would
+# replace the function.
 _MODULES: Final = {
-    "Bench": "tfjit.lab.bench",
+    "Bench": "tfjit.lab.bench_cases",
     "Changes": "tfjit.lab.saved",
     "Comparison": "tfjit.lab.comparison",
-    "ScriptBench": "tfjit.lab.bench_script",
-    "bench": "tfjit.lab.bench",
-    "bench_script": "tfjit.lab.bench_script",
+    "ScriptBench": "tfjit.lab.bench_processes",
+    "bench": "tfjit.lab.bench_cases",
+    "bench_script": "tfjit.lab.bench_processes",
     "changes_since": "tfjit.lab.saved",
-    "compare": "tfjit.lab.compare",
+    "compare": "tfjit.lab.compare_candidates",
     "load_bench": "tfjit.lab.saved",
     "save_bench": "tfjit.lab.saved",
 }

@@ -1,4 +1,4 @@
-"""The result of a comparison: figures by candidate, verdicts, and the parts that differ."""
+"""The result of a comparison: figures, verdicts, parts that differ."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Comparison:
         return found | {"agrees": self.agrees, "verdict": self.verdict, "confidence": CONFIDENCE}
 
     def plot(self, path: str | Path) -> None:
-        """Draw the times of the candidates and the largest differences into a file.
+        """Draw the candidates' times and the largest differences into a file.
 
         Raises ImportError without matplotlib (extra `plot`).
         """

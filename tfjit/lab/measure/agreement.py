@@ -79,7 +79,7 @@ def mismatches(
 
 
 def _ulps(dtype: np.dtype, tolerance: float | None) -> float:
-    """Return the tolerance in units in the last place of the largest element."""
+    """Return the tolerance in ulps of the largest element."""
     if dtype.kind not in "fcV" and dtype.name not in TOLERANCES:
         return 0.0
     import ml_dtypes

@@ -1,4 +1,4 @@
-"""Compare pipelines of tfjit, and other runtimes, on one graph: outputs, time, and its causes."""
+"""Compare pipelines and other runtimes on one graph: outputs, times, causes."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ def compare(
 
     model: a file or SavedModel folder, a GraphDef or MetaGraphDef, its bytes, or a Graph.
     candidates: pipelines or their text, "tensorflow", "xla" or "onnxruntime"; ratios are to the
-    first. fetches: names of tensors, and of operations to run. feeds: values by tensor name. shapes: of
-    made-up values, uniform or 0 and 1. setup: operations to run first, such as an initializer.
+    first. fetches: names of tensors, and of operations, for their first output or to be run where
+    there is none. feeds: values by tensor name. shapes: of made-up values, uniform or 0 and 1.
+    setup: operations to run first, such as an initializer.
     threads: of every candidate; all cores by default. block_s: time of one candidate in a round.
     tolerance: of outputs, over their largest element. seed: of the order in rounds. optional: these
     candidates may be absent. explain: also measure the kernels. report: is called with the work
@@ -73,6 +74,8 @@ def compare(
         {name: (str(value.dtype), value.shape) for name, value in work.feeds.items()},
         *(work.threads, rounds, sessions),
     )
+    if not work.fetches:
+        found.notes.append("no tensor is fetched, so no outputs were compared")
     labels = named_candidates(candidates)
     opened: dict[str, list[Candidate]] = {label: [] for label in labels}
     try:
@@ -146,6 +149,8 @@ def work_of(
             raise ValueError(f"{name}: {error.args[0]}") from None
         if name in setup and hasattr(element, "op"):
             raise ValueError(f"{name} is a tensor: set-up takes operations")
+        if name in fetches and not hasattr(element, "op") and element.outputs:
+            element = element.outputs[0]  # a value can be compared, a target cannot
         if name in fetches:
             (tensors if hasattr(element, "op") else targets).append(element.name)
     values = feed_values(graph, [*tensors, *targets], feeds, shapes)
@@ -164,7 +169,7 @@ def graph_of(model: ModelFile) -> Any:
 
 
 def model_file(model: Any) -> ModelFile:
-    """Return a model as `read_model` does, also of a message, its bytes or a Graph."""
+    """Return the model in a file, a message, its bytes or a Graph."""
     from tfjit.client.session.model_file import ModelFile, parse_model, read_model
 
     if isinstance(model, ModelFile):
@@ -188,7 +193,10 @@ def _open_all(
     found: Comparison,
     report: Report,
 ) -> None:
-    """Open the sessions in random order: the first of a process may find better memory."""
+    """Open the sessions in random order.
+
+    The first of a process may find better memory than the last.
+    """
     labels = list(candidates)
     for number in range(sessions):
         for k in rng.permutation(len(labels)):
