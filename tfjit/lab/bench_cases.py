@@ -158,7 +158,7 @@ def bench(
     fed = dict(feeds or {})
     for name in {name for sweep in swept for name, _ in sweep.axes} & set(fed):
         raise ValueError(f"sweep of {name}: it has a value; give its shape instead")
-    cases = swept_shapes(swept, graph_of(file), shapes or {}) or [("", dict(shapes or {}))]
+    cases = swept_shapes(swept, graph_of(file), shapes or {})
     found = Bench(
         file.path.name,
         hashlib.sha256(file.graph_def.SerializeToString(deterministic=True)).hexdigest(),

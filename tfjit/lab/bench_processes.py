@@ -240,7 +240,7 @@ def _row(way: str, cold_s: float, times: dict[str, list[float]], base: str) -> S
     common = (way, cold_s, statistics.median(mine), spread(mine))
     if way == base:
         return ScriptRow(*common, *(None,) * 5)
-    interval = centre(np.log(mine) - np.log(times[base]), CONFIDENCE)
+    interval = centre((np.log(mine) - np.log(times[base])).tolist(), CONFIDENCE)
     ratio = judged(interval, math.log1p(LEAST_NOISE))
     return ScriptRow(*common, ratio.ratio, ratio.low, ratio.high, ratio.noise, ratio.verdict)
 

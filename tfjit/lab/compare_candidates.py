@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,7 +142,8 @@ def work_of(
     if not fetches:
         raise ValueError("there is nothing to fetch: name a tensor or an operation")
     graph = graph_of(file)
-    tensors, targets = [], []
+    tensors: list[str] = []
+    targets: list[str] = []
     for name in (*fetches, *setup):
         try:
             element = graph.as_graph_element(name)
@@ -169,7 +171,7 @@ def graph_of(model: ModelFile) -> Any:
 
 
 def model_file(model: Any) -> ModelFile:
-    """Return the model in a file, a message, its bytes or a Graph."""
+    """Return the model in a file, message, bytes or Graph."""
     from tfjit.client.session.model_file import ModelFile, parse_model, read_model
 
     if isinstance(model, ModelFile):
@@ -248,26 +250,34 @@ def _row(
     base: str,
 ) -> CandidateRow:
     times = [us for session in round_us[label] for us in session]
-    ratio = ratio_of(round_us[label], round_us[base]) if label != base else None
-    facts = (
-        (None,) * 6
-        if not explanations
-        else (
-            explanations[0].kernel_count,
-            sum(node.launches for node in explanations[0].nodes),
-            sum(node.bytes_moved for node in explanations[0].nodes),
-            explanations[0].arena_bytes,
-            statistics.median(explanation.built_s for explanation in explanations),
-            max(explanation.compile_s for explanation in explanations),
+    row = CandidateRow(
+        label,
+        us=statistics.median(times),
+        spread=spread(times),
+        first_s=statistics.median(candidate.first_s for candidate in group),
+    )
+    if label != base:
+        ratio = ratio_of(round_us[label], round_us[base])
+        row = replace(
+            row,
+            ratio=ratio.ratio,
+            low=ratio.low,
+            high=ratio.high,
+            noise=ratio.noise,
+            verdict=ratio.verdict,
         )
-    )
-    return CandidateRow(
-        *(label, statistics.median(times), spread(times)),
-        *((None,) * 5 if ratio is None else (ratio.ratio, ratio.low, ratio.high, ratio.noise)),
-        *(() if ratio is None else (ratio.verdict,)),
-        *facts,
-        statistics.median(candidate.first_s for candidate in group),
-    )
+    if explanations:
+        nodes = explanations[0].nodes
+        row = replace(
+            row,
+            kernels=explanations[0].kernel_count,
+            launches=sum(node.launches for node in nodes),
+            bytes_moved=sum(node.bytes_moved for node in nodes),
+            arena_bytes=explanations[0].arena_bytes,
+            plan_s=statistics.median(one.built_s for one in explanations),
+            compile_s=max(one.compile_s for one in explanations),
+        )
+    return row
 
 
 __all__ = ["compare", "graph_of", "model_file", "work_of"]

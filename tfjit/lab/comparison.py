@@ -31,18 +31,18 @@ class CandidateRow:
     name: str
     us: float
     spread: float
-    ratio: float | None
-    low: float | None
-    high: float | None
-    noise: float | None
-    verdict: Verdict | None
-    kernels: int | None
-    launches: int | None
-    bytes_moved: int | None
-    arena_bytes: int | None
-    plan_s: float | None
-    compile_s: float | None
     first_s: float
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    noise: float | None = None
+    verdict: Verdict | None = None
+    kernels: int | None = None
+    launches: int | None = None
+    bytes_moved: int | None = None
+    arena_bytes: int | None = None
+    plan_s: float | None = None
+    compile_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,16 @@ def mismatches(
             if difference is not None:
                 found.append(
                     Mismatch(
-                        *(name, base, fetch, when, difference.index or ()),
-                        *(str(difference.compiled), str(difference.reference)),
-                        *(difference.count, difference.size, difference.largest),
+                        name,
+                        base,
+                        fetch,
+                        when,
+                        difference.index or (),
+                        str(difference.compiled),
+                        str(difference.reference),
+                        difference.count,
+                        difference.size,
+                        difference.largest,
                     )
                 )
     return found

@@ -62,13 +62,17 @@ def node_differences(
                 kernels[-1][root][name] = None
                 of_times[root] += us
     found = []
-    for root, members in nodes.items():
+    for root, names in nodes.items():
         mine, others = ([session[root] for session in side] for side in times)
         found.append(
             NodeDifference(
-                *(candidate, base, tuple(sorted(members))),
-                *(tuple(of[root]) for of in kernels),
-                *(statistics.median(mine), statistics.median(others)),
+                candidate,
+                base,
+                tuple(sorted(names)),
+                tuple(kernels[0][root]),
+                tuple(kernels[1][root]),
+                statistics.median(mine),
+                statistics.median(others),
                 min(mine) > max(others) or max(mine) < min(others),
             )
         )
