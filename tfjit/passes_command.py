@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,8 @@ def pipeline_of(argument: str) -> Pipeline | None:
         return None
     from tfjit.passes.manager.pipeline_spec import Pipeline
 
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for "module:function"
     try:
         path = Path(argument)
         is_file = len(argument.split()) == 1 and path.is_file()

@@ -5,6 +5,7 @@ Ends are the arguments and results, the tensors from and to other devices, and t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tfjit.framework.errors import InternalError
@@ -66,7 +67,7 @@ def _text(node: Node, ctx: PassContext) -> str:
 
 
 def check_ends(
-    pass_name: str, before: dict[str, End], graph: DataflowGraph, ctx: PassContext
+    pass_name: str, before: Mapping[str, End], graph: DataflowGraph, ctx: PassContext
 ) -> None:
     """Check that a pass has kept the ends.
 

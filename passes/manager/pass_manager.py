@@ -6,7 +6,7 @@ import itertools
 import logging
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ from tfjit.framework import settings
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError, OpError
 from tfjit.passes.ir.networkx_base import adopt_networkx
-from tfjit.passes.manager.pass_ends import check_ends, ends_of
+from tfjit.passes.manager.pass_ends import End, check_ends, ends_of
 from tfjit.passes.manager.pass_registry import ALIASES, ANALYSES, PASSES, SHAPES, PassInfo
 from tfjit.passes.manager.raised_at import raised_at
 from tfjit.passes.manager.steps import Fixpoint, Item, Step, flat
@@ -208,10 +208,7 @@ class PassManager:
         try:
             self._run(step, graph, ctx, where)
             # also where the graph counts no change: the pass may have written to a node's attrs
-            self.check(step.name, graph, where, always=True)
-            check_ends(step.name, ends, graph, ctx)
-            self._repair(graph, ctx, where)
-            check_ends(step.name, ends, graph, ctx)
+            self._check_and_repair(step.name, ends, graph, ctx, where)
         except OpError as error:
             if saved is None:
                 self.failed = error
@@ -226,8 +223,38 @@ class PassManager:
             ops = graph.num_op_nodes
             self.note(step.name, time.perf_counter(), ops, ops, where, ctx.messages[-1:])
 
+    def _check_and_repair(
+        self,
+        name: str,
+        ends: Mapping[str, End],
+        graph: DataflowGraph,
+        ctx: PassContext,
+        where: str,
+    ) -> None:
+        """Check a graph behind a user's pass; drop unused nodes, infer shapes.
+
+        Raises InternalError or the error of shape inference, with the pass.
+        """
+        try:
+            self.check(name, graph, where, always=True)
+            check_ends(name, ends, graph, ctx)
+            try:
+                self._repair(graph, ctx, where)
+            except OpError as error:
+                raise error.restated(f"after pass '{name}'{_at(where)}: {error.message}") from error
+            check_ends(name, ends, graph, ctx)
+        except OpError:
+            raise
+        except Exception as error:  # of a check: the graph is not one any more
+            raise InternalError(
+                None,
+                None,
+                f"after pass '{name}'{_at(where)} the graph is broken: {type(error).__name__}: "
+                f"{error}",
+            ) from error
+
     def _repair(self, graph: DataflowGraph, ctx: PassContext, where: str) -> None:
-        """Drop unused nodes and infer shapes behind a user's pass.
+        """Drop unused nodes and infer shapes.
 
         Only where the pipeline has done so before; a partition's shapes are those of the whole
         graph.

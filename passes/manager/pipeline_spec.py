@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfjit.framework.errors import AlreadyExistsError, InvalidArgumentError
+from tfjit.framework.errors import InvalidArgumentError
 from tfjit.passes.manager.default_pipeline import COMPOSED, DEFAULT, is_for_master
 from tfjit.passes.manager.pass_registry import PASSES, find_name, near_names
 from tfjit.passes.manager.pipeline_checks import check
 from tfjit.passes.manager.steps import Fixpoint, Item, Items, Step, flat
 from tfjit.passes.manager.user_passes import (
     LOCK,
+    PIPELINES,
     UserPass,
+    check_free,
     check_name,
     registered_names,
     user_pass,
@@ -307,9 +309,6 @@ def _mapped(items: Sequence[Item], change: Callable[[Step], Step | None]) -> Ite
     return tuple(made)
 
 
-_PIPELINES: dict[str, Pipeline] = {}
-
-
 def register_pipeline(name: str, pipeline: Pipeline | str) -> None:
     """Give a pipeline a name, for texts and for `rewrite_options.optimizers` of configs.
 
@@ -318,15 +317,14 @@ def register_pipeline(name: str, pipeline: Pipeline | str) -> None:
     check_name(name)
     made = Pipeline.of(pipeline)
     with LOCK:
-        if name == "default" or name in _PIPELINES or name in PASSES:
-            raise AlreadyExistsError(None, None, f"a pipeline or pass {name!r} exists already")
-        _PIPELINES[name] = made
+        check_free(name)
+        PIPELINES[name] = made
 
 
 def registered_pipelines() -> Mapping[str, Pipeline]:
     """Return the pipelines by name, "default" included."""
     with LOCK:
-        return {"default": Pipeline.default(), **_PIPELINES}
+        return {"default": Pipeline.default(), **PIPELINES}
 
 
 __all__ = ["Pipeline", "register_pipeline", "registered_pipelines", "step_of"]

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.errors import AlreadyExistsError, InvalidArgumentError
-from tfjit.passes.manager.pass_registry import ANALYSES, PASSES, find_name, near_names
+from tfjit.passes.manager.pass_registry import ALIASES, ANALYSES, PASSES, find_name, near_names
 
 if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import Pass
+    from tfjit.passes.manager.pipeline_spec import Pipeline
 
 Parameters = Mapping[str, Any]
 PassMaker = Callable[[Parameters], "Pass"]
@@ -52,6 +53,8 @@ class _Registered:
 
 
 _REGISTERED: dict[str, _Registered] = {}
+PIPELINES: Final[dict[str, Pipeline]] = {}
+"""Registered pipelines by name."""
 
 
 def register_pass(name: str, pass_: Pass, needs: tuple[str, ...] = (), version: str = "") -> None:
@@ -77,8 +80,7 @@ def register_maker(
     check_name(name)
     check_needs(name, needs)
     with LOCK:
-        if name in PASSES or name in _REGISTERED:
-            raise AlreadyExistsError(None, None, f"a pass {name!r} is registered already")
+        check_free(name)
         _REGISTERED[name] = _Registered(make, tuple(needs), version)
 
 
@@ -115,6 +117,16 @@ def check_name(name: str) -> None:
         )
 
 
+def check_free(name: str) -> None:
+    """Check that no pass or pipeline has a name. Hold `LOCK`.
+
+    Raises AlreadyExistsError.
+    """
+    pass_names = (PASSES, ALIASES, _REGISTERED)
+    if name == "default" or name in PIPELINES or any(name in names for names in pass_names):
+        raise AlreadyExistsError(None, None, f"a pass or pipeline {name!r} is registered already")
+
+
 def check_needs(name: str, needs: tuple[str, ...]) -> None:
     """Check the needs of a user's pass. Raises InvalidArgumentError."""
     if isinstance(needs, str):
@@ -126,8 +138,7 @@ def check_needs(name: str, needs: tuple[str, ...]) -> None:
 def user_pass(given: Pass | str) -> UserPass:
     """Return a user's pass: a function, "module:function", or a registered name.
 
-    Raises InvalidArgumentError for a function that
-    cannot be found or has no name.
+    Raises InvalidArgumentError for a function that cannot be found or has no name.
     """
     if isinstance(given, str):
         if given in _REGISTERED:
@@ -171,9 +182,10 @@ def _imported(source: str) -> UserPass:
     module, _, name = source.partition(":")
     try:
         found = importlib.import_module(module)
-    except (ImportError, ValueError) as error:
+    except Exception as error:  # the module's own, too
+        reason = f"{type(error).__name__}: {error}"
         raise InvalidArgumentError(
-            None, None, f"pass '{source}': module '{module}' cannot be imported: {error}"
+            None, None, f"pass '{source}': module '{module}' cannot be imported: {reason}"
         ) from error
     function = getattr(found, name, None)
     if not callable(function):
@@ -187,7 +199,7 @@ def _imported(source: str) -> UserPass:
 def _checked(user: UserPass) -> UserPass:
     """Return a pass that is not registered. Raises InvalidArgumentError for its name."""
     check_name(user.name)
-    if user.name in PASSES:
+    if user.name in PASSES or user.name in ALIASES:
         raise InvalidArgumentError(
             None, None, f"a built-in pass has the name {user.name!r}: rename the function"
         )
@@ -197,6 +209,7 @@ def _checked(user: UserPass) -> UserPass:
 __all__ = [
     "CLAUSES",
     "LOCK",
+    "PIPELINES",
     "PassMaker",
     "UserPass",
     "make_registered",

@@ -27,7 +27,8 @@ WITH_SIN = np.sin(X) * 2 + np.exp(X)
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFJIT_JIT", "off")
     monkeypatch.setattr(user_passes, "_REGISTERED", {})
-    monkeypatch.setattr(pipeline_spec, "_PIPELINES", {})
+    monkeypatch.setattr(user_passes, "PIPELINES", {})
+    monkeypatch.setattr(pipeline_spec, "PIPELINES", user_passes.PIPELINES)
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,10 @@ def writes_a_dtype(graph: DataflowGraph, ctx: PassContext) -> None:
     graph.node("h").attrs["T"] = dtypes.float64
 
 
+def destroys(graph: DataflowGraph, ctx: PassContext) -> None:
+    del graph._pred["h"]
+
+
 def raises(graph: DataflowGraph, ctx: PassContext) -> None:
     for node in list(graph.op_nodes()):
         if node.op == "Tanh":
@@ -90,6 +94,7 @@ FAULTS: dict[Edit, str] = {
     changes_the_fetched_dtype: "the fetch 'y:0', was float32 and is float64",
     changes_a_dtype: "after pass 'changes_a_dtype': Node 'mul' (Mul): input 0 from 'h:0' is float64",
     writes_a_dtype: "after pass 'writes_a_dtype': Node 'h' (Tanh): its attrs say inputs (float64)",
+    destroys: "after pass 'destroys'",
     raises: "pass 'raises' failed at node 'h' (Sin) (test_pass_manager_failures.py:",
     finds_fault: "pass 'finds_fault': Node 'h' is not liked",
 }

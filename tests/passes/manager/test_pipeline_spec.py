@@ -22,7 +22,8 @@ DEFAULT = Pipeline.default()
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_passes, "_REGISTERED", {})
-    monkeypatch.setattr(pipeline_spec, "_PIPELINES", {})
+    monkeypatch.setattr(user_passes, "PIPELINES", {})
+    monkeypatch.setattr(pipeline_spec, "PIPELINES", user_passes.PIPELINES)
 
 
 def own(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -138,10 +139,10 @@ def test_names_are_given_once() -> None:
     register_pass("own", own)
     register_pipeline("unfused", "default without fuse")
     assert Pipeline.parse("unfused then own") == DEFAULT.without("fuse").then("own")
-    for name in ("own", "fuse"):
+    for name in ("own", "fuse", "cse", "unfused", "default"):
         with pytest.raises(AlreadyExistsError):
             register_pass(name, own)
-    for name in ("unfused", "default", "fuse"):
+    for name in ("unfused", "default", "fuse", "cse", "own"):
         with pytest.raises(AlreadyExistsError):
             register_pipeline(name, DEFAULT)
     for name in ("", "a b", "without", "a:b"):

@@ -103,7 +103,10 @@ partition:
         ("default with named befor cse", "expected 'with PASS before NAME'"),
         ("default repeat cse up to many times", "expected 'repeat NAME, NAME up to N times'"),
         ("default then tests:nothing", "module 'tests' has no function 'nothing'"),
-        ("default then no_such_module:f", "module 'no_such_module' cannot be imported"),
+        (
+            "default then no_such_module:f",
+            "module 'no_such_module' cannot be imported: ModuleNotFoundError",
+        ),
         (
             "graph:\n  lower_feeds\n  prun\n",
             "pipeline:3: 'prun': there is no pass of that name; did",

@@ -86,9 +86,11 @@ def known_optimizers() -> list[str]:
 
 
 def _pipelines() -> Mapping[str, Pipeline]:
+    """Return the pipelines that a config may name; TensorFlow's names win."""
     from tfjit.passes.manager.pipeline_spec import registered_pipelines
 
-    return registered_pipelines()
+    known = registered_pipelines()
+    return {name: known[name] for name in known if name not in OPTIMIZERS}
 
 
 def check_names(rewriter: Any) -> None:
