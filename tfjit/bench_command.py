@@ -1,4 +1,4 @@
-"""Run `tfjit bench`: a model or a script, fused, unfused and under TensorFlow."""
+"""Run `tfjit bench`: a model or script, fused, unfused, under TensorFlow."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run_bench(args: argparse.Namespace) -> int:
 def _bench_model(args: argparse.Namespace) -> int:
     from tfjit.demo.progress import Progress
     from tfjit.lab import saved
-    from tfjit.lab.bench import CANDIDATES, bench
+    from tfjit.lab.bench_cases import CANDIDATES, bench
 
     if args.arguments or args.check_output:
         given = " ".join(args.arguments) or "--check-output"
@@ -118,7 +118,7 @@ def _bench_model(args: argparse.Namespace) -> int:
 
 def _bench_script(args: argparse.Namespace) -> int:
     from tfjit.demo.progress import Progress
-    from tfjit.lab.bench_script import bench_script
+    from tfjit.lab.bench_processes import bench_script
 
     wrong = [name for name in _OF_A_MODEL if getattr(args, name)]
     if args.others or wrong:
@@ -130,7 +130,7 @@ def _bench_script(args: argparse.Namespace) -> int:
         found = bench_script(
             args.model,
             args.arguments,
-            rounds=args.rounds,
+            **({} if args.rounds is None else {"rounds": args.rounds}),
             check_output=args.check_output,
             report=lambda text: work.__setitem__(0, text),
         )

@@ -63,13 +63,11 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, metavar=metavar, action="extend", nargs="+", default=[], help=text
         )
-    from_method = "its figures name the noise: see tfjit.lab.measure.ratio"
     parser.add_argument(
         "--rounds",
         metavar="N",
         type=int,
-        default=20,
-        help=f"rounds of blocks in random order (default 20); {from_method}",
+        help="rounds of blocks in random order (default 20; of a script 8)",
     )
     parser.add_argument(
         "--sessions", metavar="N", type=int, default=4, help="of each candidate (default 4)"
@@ -93,7 +91,7 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
 def run_compare(args: argparse.Namespace) -> int:
     """Run the command; return 1 where outputs differ."""
     from tfjit.demo.progress import Progress
-    from tfjit.lab.compare import compare
+    from tfjit.lab.compare_candidates import compare
 
     check_results(args)
     candidates = [candidate_of(name) for name in (args.a, args.b, *args.others)]
@@ -122,7 +120,7 @@ def run_of(args: argparse.Namespace) -> dict[str, Any]:
         "feeds": {tensor_name(model, n): v for n, v in feeds_of(args.feed).items()},
         "shapes": {tensor_name(model, n): v for n, v in shapes_of(args.shape).items()},
         "setup": args.setup,
-        "rounds": args.rounds,
+        **({} if args.rounds is None else {"rounds": args.rounds}),
         "sessions": args.sessions,
         "tolerance": args.tolerance,
     }
@@ -151,7 +149,7 @@ def candidate_of(argument: str) -> str | Pipeline:
 
 
 def check_results(args: argparse.Namespace) -> None:
-    """Raise UsageError for files that cannot be written and for a missing matplotlib."""
+    """Raise UsageError for unwritable files and a missing matplotlib."""
     from tfjit.lab.peers.presence import installed
 
     for option in ("json", "plot"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfjit.lab.compare import compare
+from tfjit.lab.compare_candidates import compare
 from tfjit.lab.comparison import CandidateRow, Comparison
 from tfjit.lab.table import Table
 

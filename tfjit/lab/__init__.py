@@ -10,9 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tfjit.lab.bench import Bench, bench
-    from tfjit.lab.bench_script import ScriptBench, bench_script
-    from tfjit.lab.compare import compare
+    from tfjit.lab.bench_cases import Bench, bench
+    from tfjit.lab.bench_processes import ScriptBench, bench_script
+    from tfjit.lab.compare_candidates import compare
     from tfjit.lab.comparison import Comparison
     from tfjit.lab.page.view import View, view
     from tfjit.lab.rewrites.bisect import Bisection, bisect
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     from tfjit.lab.saved import Changes, changes_since, load_bench, save_bench
     from tfjit.passes.history.history import History
 
-# Public name -> the module that has it.
+# Public name -> the module that has it. No module has the name of a function: importing it would
+# replace the function.
 _MODULES: Final = {
-    "Bench": "tfjit.lab.bench",
-    "History": "tfjit.passes.history.history",
+    "Bench": "tfjit.lab.bench_cases",
     "Bisection": "tfjit.lab.rewrites.bisect",
     "Changes": "tfjit.lab.saved",
     "Comparison": "tfjit.lab.comparison",
-    "ScriptBench": "tfjit.lab.bench_script",
+    "History": "tfjit.passes.history.history",
+    "ScriptBench": "tfjit.lab.bench_processes",
     "View": "tfjit.lab.page.view",
-    "bench": "tfjit.lab.bench",
-    "bench_script": "tfjit.lab.bench_script",
+    "bench": "tfjit.lab.bench_cases",
+    "bench_script": "tfjit.lab.bench_processes",
     "bisect": "tfjit.lab.rewrites.bisect",
     "bisect_script": "tfjit.lab.rewrites.bisect_script",
     "changes_since": "tfjit.lab.saved",
-    "compare": "tfjit.lab.compare",
+    "compare": "tfjit.lab.compare_candidates",
     "history": "tfjit.lab.rewrites.recorded",
     "load_bench": "tfjit.lab.saved",
     "save_bench": "tfjit.lab.saved",

@@ -1,4 +1,4 @@
-"""The result of a comparison: figures by candidate, verdicts, and the parts that differ."""
+"""The result of a comparison: figures, verdicts, parts that differ."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class CandidateRow:
     name: str
     us: float
     spread: float
-    ratio: float | None
-    low: float | None
-    high: float | None
-    noise: float | None
-    verdict: Verdict | None
-    kernels: int | None
-    launches: int | None
-    bytes_moved: int | None
-    arena_bytes: int | None
-    plan_s: float | None
-    compile_s: float | None
     first_s: float
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    noise: float | None = None
+    verdict: Verdict | None = None
+    kernels: int | None = None
+    launches: int | None = None
+    bytes_moved: int | None = None
+    arena_bytes: int | None = None
+    plan_s: float | None = None
+    compile_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Comparison:
         return found | {"agrees": self.agrees, "verdict": self.verdict, "confidence": CONFIDENCE}
 
     def plot(self, path: str | Path) -> None:
-        """Draw the times of the candidates and the largest differences into a file.
+        """Draw the candidates' times and the largest differences into a file.
 
         Raises ImportError without matplotlib (extra `plot`).
         """

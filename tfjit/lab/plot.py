@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfjit.lab.bench import Bench
+    from tfjit.lab.bench_cases import Bench
     from tfjit.lab.comparison import Comparison
 
 _SHOWN = 12
 
 
 def plot_comparison(comparison: Comparison, path: str | Path) -> None:
-    """Draw the times of all rounds by candidate, and the parts that differ most.
+    """Draw the candidates' times and the parts that differ most.
 
     Raises ImportError without matplotlib.
     """

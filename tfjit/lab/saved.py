@@ -1,4 +1,4 @@
-"""Save benches by name, and compare a new one with a saved one.
+"""Save benches by name, and compare new ones with them.
 
 Two measurements at two times share no rounds, so more is taken for noise than within one: the
 spread of the sessions (Student's interval), half the spread of the moments, and the change of a
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.lab.bench import Bench
+from tfjit.lab.bench_cases import Bench
 from tfjit.lab.measure.ratio import CONFIDENCE, Verdict, judged, session_noise
 from tfjit.lab.measure.rounds import spread
 from tfjit.lab.measure.signed_rank import Interval
@@ -96,14 +96,17 @@ def bench_folder() -> Path:
 
 
 def saved_path(name: str, folder: Path | None = None) -> Path:
-    """Return the file of a name. Raises ValueError for a name that is no file name."""
+    """Return the file of a name.
+
+    Raises ValueError for a name that is no file name.
+    """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r}: a saved bench is named by letters, digits and . _ + -")
     return (folder or bench_folder()) / f"{name}.json"
 
 
 def save_bench(bench: Bench, name: str, folder: Path | None = None) -> Path:
-    """Write a bench under a name, in the place of an earlier one; return the file."""
+    """Write a bench under a name, replacing any earlier; return the file."""
     path = saved_path(name, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"version": _VERSION} | bench.as_json(), indent=1)
@@ -179,7 +182,10 @@ def change_of(
     then: Sequence[Sequence[float]],
     yardstick: float,
 ) -> Change:
-    """Return a candidate's change; now, then: by session, the times of the rounds."""
+    """Return a candidate's change.
+
+    now, then: by session, the times of the rounds.
+    """
     logarithms = [np.log(np.asarray(times)) for times in (now, then)]
     here, there = (float(np.median(times)) for times in logarithms)
     width = session_noise(logarithms)

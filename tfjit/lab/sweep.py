@@ -14,7 +14,7 @@ FORM = "NAME.AXIS=SIZES, as in images.0=1,4,16, or images.0,labels.0=1,4,16 for 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Sizes of one axis of a feed, or of several that change alike.
+    """Sizes of one axis of a feed, or of several alike.
 
     axes: (tensor name, axis).
     """

@@ -26,7 +26,7 @@ class Mismatch:
     """One output of a candidate that is not the base's.
 
     when: "before timing" or "after timing". index: the first element that differs, () for a shape
-    or dtype. count: of the size elements that differ. largest: the largest difference, NaN where it
+    or dtype. count: of the size elements that differ. largest: the largest difference, None where it
     has no number.
     """
 
@@ -39,11 +39,11 @@ class Mismatch:
     base_value: str
     count: int
     size: int
-    largest: float
+    largest: float | None
 
     def __str__(self) -> str:
         where = f" at {list(self.index)}" if self.index else ""
-        by = "" if np.isnan(self.largest) else f", by at most {self.largest:.3g}"
+        by = "" if self.largest is None else f", by at most {self.largest:.3g}"
         return (
             f"{self.fetch} {self.when}{where}: {self.candidate} has {self.value}, {self.base} has "
             f"{self.base_value}; {self.count} of {self.size} elements differ{by}"
@@ -70,16 +70,23 @@ def mismatches(
             if difference is not None:
                 found.append(
                     Mismatch(
-                        *(name, base, fetch, when, difference.index or ()),
-                        *(str(difference.compiled), str(difference.reference)),
-                        *(difference.count, difference.size, difference.largest),
+                        name,
+                        base,
+                        fetch,
+                        when,
+                        difference.index or (),
+                        str(difference.compiled),
+                        str(difference.reference),
+                        difference.count,
+                        difference.size,
+                        None if np.isnan(difference.largest) else difference.largest,
                     )
                 )
     return found
 
 
 def _ulps(dtype: np.dtype, tolerance: float | None) -> float:
-    """Return the tolerance in units in the last place of the largest element."""
+    """Return the tolerance in ulps of the largest element."""
     if dtype.kind not in "fcV" and dtype.name not in TOLERANCES:
         return 0.0
     import ml_dtypes

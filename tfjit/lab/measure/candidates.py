@@ -77,7 +77,7 @@ class Candidate(ABC):
             self.run()
 
     def close(self) -> None:  # noqa: B027 most hold nothing
-        """Free what the candidate holds."""
+        """Free the memory of the candidate."""
 
 
 class _SessionCandidate(Candidate):
@@ -124,7 +124,7 @@ class Tfjit(_SessionCandidate):
         config = ConfigProto(
             intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
         )
-        # the reference kernels that serve while others compile are not what is measured
+        # otherwise reference kernels would serve, and be timed, while others compile
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
         self.session = open_model(self.work.model, config, self._passes)
         self.take_keys()
@@ -239,10 +239,11 @@ def named_candidates(given: Sequence[str | Pipeline]) -> dict[str, tuple[str, Pi
     for a name that is neither a runtime nor a pipeline, and for a runtime that is named twice.
     """
     from tfjit.passes.manager.pipeline_spec import Pipeline
+    from tfjit.passes.manager.pipeline_text import summary
 
     found: dict[str, tuple[str, Pipeline | None]] = {}
     for one in given:
-        name = " ".join(one.split()) if isinstance(one, str) else str(one)
+        name = " ".join(one.split()) if isinstance(one, str) else summary(one)
         passes = None
         if name not in PEERS:
             try:
@@ -262,7 +263,10 @@ def named_candidates(given: Sequence[str | Pipeline]) -> dict[str, tuple[str, Pi
 
 
 def open_model(model: ModelFile, config: Any = None, passes: Pipeline | None = None) -> Session:
-    """Open a session over a model; of a SavedModel with its variables, tables and assets."""
+    """Open a session over a model.
+
+    Of a SavedModel it has the variables, tables and assets.
+    """
     from tfjit.client.session.session import Session
 
     if model.pack is not None:

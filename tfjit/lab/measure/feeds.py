@@ -63,7 +63,8 @@ def feed_values(
     elements = [graph.as_graph_element(name) for name in fetches]
     for tensor in placeholders_behind(elements, set(found)):
         slot = feed_slot(tensor)
-        if slot.shape is None or any(size is None for size in slot.shape):
+        sizes = [size for size in slot.shape or () if size is not None]
+        if slot.shape is None or len(sizes) < len(slot.shape):
             raise InvalidArgumentError(
                 None,
                 None,
@@ -71,7 +72,7 @@ def feed_values(
                 f"its value (--feed {slot.name}=FILE.npy) or its sizes (--shape {slot.name}="
                 "SIZES).",
             )
-        found[slot.name] = random_feed(slot.name, [int(size) for size in slot.shape], slot.np_dtype)
+        found[slot.name] = random_feed(slot.name, sizes, slot.np_dtype)
     return found
 
 

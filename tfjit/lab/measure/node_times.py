@@ -1,4 +1,4 @@
-"""Match the measured nodes of two plans of one graph, and find where their times differ."""
+"""Match the measured nodes of two plans and compare their times."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 class NodeDifference:
     """Nodes that both plans compute, perhaps in other groups, with their times.
 
-    nodes: of the user's graph. kernels, base_kernels: the nodes of each plan, fused ones among them,
-    that compute these. Times are of a run, in microseconds, medians over the sessions;
+    nodes: of the user's graph. kernels, base_kernels: the nodes of each plan that compute these,
+    fused ones among them. Times are of a run, in microseconds, medians over the sessions;
     difference_us is the candidate's less the base's. apart: the sessions' times do not overlap.
     """
 
@@ -62,13 +62,17 @@ def node_differences(
                 kernels[-1][root][name] = None
                 of_times[root] += us
     found = []
-    for root, members in nodes.items():
+    for root, names in nodes.items():
         mine, others = ([session[root] for session in side] for side in times)
         found.append(
             NodeDifference(
-                *(candidate, base, tuple(sorted(members))),
-                *(tuple(of[root]) for of in kernels),
-                *(statistics.median(mine), statistics.median(others)),
+                candidate,
+                base,
+                tuple(sorted(names)),
+                tuple(kernels[0][root]),
+                tuple(kernels[1][root]),
+                statistics.median(mine),
+                statistics.median(others),
                 min(mine) > max(others) or max(mine) < min(others),
             )
         )
@@ -76,7 +80,7 @@ def node_differences(
 
 
 def _measured(explanation: Any) -> list[tuple[str, Sequence[str], float]]:
-    """Return (node or group, its user nodes, time) of each node with a time."""
+    """Return (node, its user nodes, time) of each measured node."""
     return [
         (node.name, node.members or (node.name,), node.measured_us)
         for node in explanation.nodes

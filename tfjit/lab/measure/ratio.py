@@ -66,7 +66,7 @@ def ratio_of(times: SessionTimes, base: SessionTimes) -> Ratio:
     session is unknown, and taken for none.
     """
     above, below = np.log(np.asarray(times)), np.log(np.asarray(base))
-    moments = centre((above - below).ravel(), CONFIDENCE)
+    moments = centre((above - below).ravel().tolist(), CONFIDENCE)
     return judged(moments, session_noise([above, below]))
 
 
@@ -102,7 +102,9 @@ def session_noise(logarithms: Sequence[np.ndarray]) -> float:
         if sessions < 2:
             continue
         # within rounds, so that the load of the machine is not taken for an effect of a session
-        effects = np.array([centre(row, CONFIDENCE).estimate for row in times - times.mean(axis=0)])
+        effects = np.array(
+            [centre(row.tolist(), CONFIDENCE).estimate for row in times - times.mean(axis=0)]
+        )
         squares += float(((effects - effects.mean()) ** 2).sum())
         freedom += sessions - 1
     if not freedom:

@@ -40,7 +40,10 @@ WAYS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """One process: its exit status (None if it took too long), time, and printed text."""
+    """One process: its exit status, time, and printed text.
+
+    status: None if it took too long.
+    """
 
     status: int | None
     elapsed_s: float
@@ -211,7 +214,7 @@ def _failures(
     colds: dict[str, ScriptRun],
     check_output: bool,
 ) -> list[str]:
-    """Return the differences of a run from the first run of another way."""
+    """Return the differences of a run from another way's first run."""
     if run.status is None:
         return [f"{way}: took more than {run.elapsed_s:.0f} s"]
     other = next((name for name in ways if name != way and name in colds), None)
@@ -219,12 +222,10 @@ def _failures(
         return []
     first = colds[other]
     if run.status != first.status:
-        failed, status = (run, way) if run.status else (first, other)
+        pair = [(way, run), (other, first)]
+        (bad, failed), (good, ended) = pair if run.status else pair[::-1]
         last = "\n".join(failed.errors.strip().splitlines()[-3:])
-        return [
-            f"{way} ended with status {run.status}, {other} with {first.status}; of {status}:\n"
-            f"{last}"
-        ]
+        return [f"{bad} ended with status {failed.status}, {good} with {ended.status}:\n{last}"]
     if check_output and run.printed != first.printed:
         lines = zip([*run.printed.splitlines(), "(end)"], [*first.printed.splitlines(), "(end)"])
         number, (mine, theirs) = next(
@@ -239,7 +240,7 @@ def _row(way: str, cold_s: float, times: dict[str, list[float]], base: str) -> S
     common = (way, cold_s, statistics.median(mine), spread(mine))
     if way == base:
         return ScriptRow(*common, *(None,) * 5)
-    interval = centre(np.log(mine) - np.log(times[base]), CONFIDENCE)
+    interval = centre((np.log(mine) - np.log(times[base])).tolist(), CONFIDENCE)
     ratio = judged(interval, math.log1p(LEAST_NOISE))
     return ScriptRow(*common, ratio.ratio, ratio.low, ratio.high, ratio.noise, ratio.verdict)
 

@@ -1,4 +1,4 @@
-"""Time a model fused, unfused and under TensorFlow, over sizes of feeds and threads."""
+"""Time a model fused, unfused and under TensorFlow, over sizes and threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.lab.compare import ROUNDS, SESSIONS, compare, graph_of, model_file
+from tfjit.lab.compare_candidates import ROUNDS, SESSIONS, compare, graph_of, model_file
 from tfjit.lab.measure.agreement import Mismatch
 from tfjit.lab.measure.machine import Machine, this_machine
 from tfjit.lab.measure.ratio import CONFIDENCE, Verdict
@@ -151,14 +151,14 @@ def bench(
     sweeps: of sizes of made-up feeds, as "images.0=1,4,16". threads: numbers of threads; all cores
     by default. TensorFlow takes part where it is installed. The other arguments are those of
     `tfjit.lab.compare`, which measures each case. A model's dtypes are its own: they are not swept.
-    Raises what `compare` raises.
+    Raises the errors of `compare`.
     """
     file = model_file(model)
     swept = [parse_sweep(one) if isinstance(one, str) else one for one in sweeps]
     fed = dict(feeds or {})
     for name in {name for sweep in swept for name, _ in sweep.axes} & set(fed):
         raise ValueError(f"sweep of {name}: it has a value; give its shape instead")
-    cases = swept_shapes(swept, graph_of(file), shapes or {}) or [("", dict(shapes or {}))]
+    cases = swept_shapes(swept, graph_of(file), shapes or {})
     found = Bench(
         file.path.name,
         hashlib.sha256(file.graph_def.SerializeToString(deterministic=True)).hexdigest(),
@@ -170,6 +170,10 @@ def bench(
                 part for part in (size, f"{count} threads" if len(threads) > 1 else "") if part
             )
             before = _yardstick_us()
+
+            def progress(work: str, case: str = case) -> None:
+                report(f"{case}: {work}" if case else work)
+
             result = compare(
                 *(file, candidates),
                 fetches=fetches,
@@ -184,7 +188,7 @@ def bench(
                 seed=seed,
                 optional=("tensorflow",),
                 explain=False,
-                report=lambda work, case=case: report(f"{case}: {work}" if case else work),  # type: ignore[misc]
+                report=progress,
             )
             label = case or "all"
             found.yardstick_us[label] = (before + _yardstick_us()) / 2

@@ -1,9 +1,10 @@
-"""Compare pipelines of tfjit, and other runtimes, on one graph: outputs, time, and its causes."""
+"""Compare pipelines and other runtimes on one graph: outputs, times, causes."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,8 +52,9 @@ def compare(
 
     model: a file or SavedModel folder, a GraphDef or MetaGraphDef, its bytes, or a Graph.
     candidates: pipelines or their text, "tensorflow", "xla" or "onnxruntime"; ratios are to the
-    first. fetches: names of tensors, and of operations to run. feeds: values by tensor name. shapes: of
-    made-up values, uniform or 0 and 1. setup: operations to run first, such as an initializer.
+    first. fetches: names of tensors, and of operations, for their first output or to be run where
+    there is none. feeds: values by tensor name. shapes: of made-up values, uniform or 0 and 1.
+    setup: operations to run first, such as an initializer.
     threads: of every candidate; all cores by default. block_s: time of one candidate in a round.
     tolerance: of outputs, over their largest element. seed: of the order in rounds. optional: these
     candidates may be absent. explain: also measure the kernels. report: is called with the work
@@ -73,6 +75,8 @@ def compare(
         {name: (str(value.dtype), value.shape) for name, value in work.feeds.items()},
         *(work.threads, rounds, sessions),
     )
+    if not work.fetches:
+        found.notes.append("no tensor is fetched, so no outputs were compared")
     labels = named_candidates(candidates)
     opened: dict[str, list[Candidate]] = {label: [] for label in labels}
     try:
@@ -138,7 +142,8 @@ def work_of(
     if not fetches:
         raise ValueError("there is nothing to fetch: name a tensor or an operation")
     graph = graph_of(file)
-    tensors, targets = [], []
+    tensors: list[str] = []
+    targets: list[str] = []
     for name in (*fetches, *setup):
         try:
             element = graph.as_graph_element(name)
@@ -146,6 +151,8 @@ def work_of(
             raise ValueError(f"{name}: {error.args[0]}") from None
         if name in setup and hasattr(element, "op"):
             raise ValueError(f"{name} is a tensor: set-up takes operations")
+        if name in fetches and not hasattr(element, "op") and element.outputs:
+            element = element.outputs[0]  # a value can be compared, a target cannot
         if name in fetches:
             (tensors if hasattr(element, "op") else targets).append(element.name)
     values = feed_values(graph, [*tensors, *targets], feeds, shapes)
@@ -164,7 +171,7 @@ def graph_of(model: ModelFile) -> Any:
 
 
 def model_file(model: Any) -> ModelFile:
-    """Return a model as `read_model` does, also of a message, its bytes or a Graph."""
+    """Return the model in a file, message, bytes or Graph."""
     from tfjit.client.session.model_file import ModelFile, parse_model, read_model
 
     if isinstance(model, ModelFile):
@@ -188,7 +195,10 @@ def _open_all(
     found: Comparison,
     report: Report,
 ) -> None:
-    """Open the sessions in random order: the first of a process may find better memory."""
+    """Open the sessions in random order.
+
+    The first of a process may find better memory than the last.
+    """
     labels = list(candidates)
     for number in range(sessions):
         for k in rng.permutation(len(labels)):
@@ -240,26 +250,34 @@ def _row(
     base: str,
 ) -> CandidateRow:
     times = [us for session in round_us[label] for us in session]
-    ratio = ratio_of(round_us[label], round_us[base]) if label != base else None
-    facts = (
-        (None,) * 6
-        if not explanations
-        else (
-            explanations[0].kernel_count,
-            sum(node.launches for node in explanations[0].nodes),
-            sum(node.bytes_moved for node in explanations[0].nodes),
-            explanations[0].arena_bytes,
-            statistics.median(explanation.built_s for explanation in explanations),
-            max(explanation.compile_s for explanation in explanations),
+    row = CandidateRow(
+        label,
+        us=statistics.median(times),
+        spread=spread(times),
+        first_s=statistics.median(candidate.first_s for candidate in group),
+    )
+    if label != base:
+        ratio = ratio_of(round_us[label], round_us[base])
+        row = replace(
+            row,
+            ratio=ratio.ratio,
+            low=ratio.low,
+            high=ratio.high,
+            noise=ratio.noise,
+            verdict=ratio.verdict,
         )
-    )
-    return CandidateRow(
-        *(label, statistics.median(times), spread(times)),
-        *((None,) * 5 if ratio is None else (ratio.ratio, ratio.low, ratio.high, ratio.noise)),
-        *(() if ratio is None else (ratio.verdict,)),
-        *facts,
-        statistics.median(candidate.first_s for candidate in group),
-    )
+    if explanations:
+        nodes = explanations[0].nodes
+        row = replace(
+            row,
+            kernels=explanations[0].kernel_count,
+            launches=sum(node.launches for node in nodes),
+            bytes_moved=sum(node.bytes_moved for node in nodes),
+            arena_bytes=explanations[0].arena_bytes,
+            plan_s=statistics.median(one.built_s for one in explanations),
+            compile_s=max(one.compile_s for one in explanations),
+        )
+    return row
 
 
 __all__ = ["compare", "graph_of", "model_file", "work_of"]
