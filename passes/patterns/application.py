@@ -1,14 +1,12 @@
-"""Apply a rule to a match: plan the replacement, check it, change the graph."""
+"""Apply a rule to a match: plan, check, change the graph."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.framework.types.shape import format_shape, is_compatible, is_fully_defined, merge
+from tfjit.framework.types.shape import Shape, format_shape, is_compatible, is_fully_defined, merge
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.manager.rewriter import drop, insert_constant
@@ -21,7 +19,9 @@ from tfjit.passes.patterns.rewrite_rule import Rule
 
 
 def apply_match(rule: Rule, state: State) -> str | None:
-    """Rewrite a match; return a text of the change, None where the rule refuses.
+    """Rewrite a match; return a text of the change.
+
+    None says that the rule refuses.
 
     Raises Declined with the reason where there is one; the graph is then as before.
     """
@@ -30,7 +30,7 @@ def apply_match(rule: Rule, state: State) -> str | None:
 
 
 def plan_match(rule: Rule, state: State) -> Plan | None:
-    """Return the checked plan for a match, None where the guard or the function refuses.
+    """Return the checked plan for a match; None if the rule refuses.
 
     Raises Declined with the reason where there is one.
     """
@@ -80,7 +80,7 @@ def _check_result(rule: Rule, state: State, plan: Plan) -> None:
 
 
 def _check_output(
-    rule: Rule, root: Node, index: int, dtype: str, shape: Any, broadcast: bool = False
+    rule: Rule, root: Node, index: int, dtype: str, shape: Shape, broadcast: bool = False
 ) -> None:
     """Raise InternalError where an output has another dtype or an impossible shape."""
     wanted, known = root.output_dtypes[index].base_dtype.name, root.output_shapes[index]
@@ -123,6 +123,7 @@ def _commit(rule: Rule, state: State, plan: Plan) -> str:
 def _become_constant(state: State, value: np.ndarray) -> str:
     graph, root = state.graph, state.node
     shape = root.output_shapes[0]
+    assert shape is not None
     waits = graph.control_inputs(root.name)
     if graph.has_trait(CONTROL_FLOW):  # in the loop or branch of its inputs
         waits += [src for src, _ in graph.inputs(root.name)]
@@ -184,8 +185,8 @@ def _become_node(state: State, plan: Plan, origin: tuple[str, ...]) -> str:
     raise AssertionError("the result of a plan is its last node")
 
 
-def _broadcasts(shape: tuple[int, ...], wanted: Any) -> bool:
-    if wanted is None:
+def _broadcasts(shape: Shape, wanted: Shape) -> bool:
+    if wanted is None or shape is None:
         return True
     if len(shape) > len(wanted):
         return False

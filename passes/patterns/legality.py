@@ -14,7 +14,7 @@ from tfjit.passes.patterns.plan import Plan, PlannedNode
 
 
 def check_inner_nodes(pattern: CompiledPattern, state: State, plan: Plan) -> None:
-    """Check the nodes of a match below the root that the replacement does without.
+    """Check the nodes of a match that the replacement drops.
 
     Raises Declined for nodes that wait for others, read a reference variable, have state or are on
     another device, and for nodes with other users that the replacement computes anew.
@@ -86,7 +86,7 @@ def check_dropped_inputs(pattern: CompiledPattern, state: State, plan: Plan) -> 
 
 
 def check_view(state: State, source: tuple[str, int] | None, is_view: bool) -> None:
-    """Check that the root does not become a view of a reference variable.
+    """Check that the root becomes no view of a reference variable.
 
     source: of the view. Raises Declined.
     """
@@ -124,7 +124,7 @@ def named_by(spec: RunSpec) -> set[str]:
 
 
 def may_view(node: PlannedNode) -> bool:
-    """Return whether output 0 of a planned node may have the memory of input 0."""
+    """Return whether output 0 may have the memory of input 0."""
     return node.op_def.traits & VIEW != 0
 
 

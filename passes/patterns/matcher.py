@@ -7,7 +7,7 @@ program of steps for each order of their inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tfjit.passes.manager.rewriter import constant, tensor_dtype, tensor_shape
 from tfjit.passes.patterns.expressions import (
     ANY_USES,
     Attr,
+    AttrValue,
     Constant,
     Op,
     Tensor,
@@ -53,7 +54,7 @@ class State:
         self.tensors: list[tuple[str, int]] = [(node.name, 0)] * slots
         self.inputs: list[list[tuple[str, int]]] = [[]] * slots
         self.types: dict[str, str] = {}
-        self.attrs: dict[str, Any] = {}
+        self.attrs: dict[str, AttrValue] = {}
         self.sizes: dict[str, int] = {}
 
     def op_node(self, slot: int) -> Node:
@@ -69,7 +70,8 @@ class Step:
     """One check of a program.
 
     place: the part of the pattern, as messages name it. slot: of that part; a node's where
-    `matches_node`. decided: number of commutative nodes whose order this and earlier steps use.
+    `matches_node`. decided: number of commutative nodes with an order that this step or an earlier
+    one uses.
     """
 
     __slots__ = ("decided", "explain", "matches_node", "place", "run", "slot")
@@ -120,12 +122,12 @@ class CompiledPattern:
         self._heads = self._root_inputs()
 
     def slot_of(self, value: Value) -> int | None:
-        """Return the slot of a part of the pattern; None for another value."""
+        """Return a part's slot; None for a value outside the pattern."""
         found = node_of(value)
         return self.slots.get(key_of(found[0] if found else value))
 
     def may_match(self, graph: DataflowGraph, ctx: PassContext, node: Node) -> bool:
-        """Return whether the inputs of a node, each by itself, fit the pattern's root.
+        """Return whether each input by itself fits the pattern's root.
 
         Most attempts end here, without a state.
         """
@@ -236,7 +238,7 @@ class CompiledPattern:
 
 
 def key_of(value: Value) -> object:
-    """Return the identity of a part of a pattern: variables go by their names."""
+    """Return the identity of a part: a variable's is its name."""
     return value.name if isinstance(value, Tensor) and value.name else id(value)
 
 
@@ -256,7 +258,7 @@ def _is_commutative(value: Op) -> bool:
 
 
 def _fits(value: Value) -> _Fits | None:
-    """Return the test of one input by itself; None where any tensor fits."""
+    """Return the test of one input; None if every tensor fits."""
     found = node_of(value)
     if found:
         types = frozenset(found[0].kind.types)
@@ -279,7 +281,7 @@ def _value_test(value: Constant) -> Callable[[np.ndarray], bool]:
         return lambda array: True
     if isinstance(literal, np.ndarray):
         return lambda array: equals(array, literal)
-    first: dict[np.dtype[Any], Any] = {}
+    first: dict[object, object] = {}
 
     def is_literal(array: np.ndarray) -> bool:
         # the first element decides for most constants
@@ -334,29 +336,14 @@ def _match_node(value: Op, slot: int, fresh: tuple[tuple[int, int], ...]) -> _Ch
     return run, explain
 
 
-def _match_attr(value: Op, slot: int, name: str, wanted: Any) -> _Check:
-    def found_in(state: State) -> Any:
+def _match_attr(value: Op, slot: int, name: str, wanted: AttrValue) -> _Check:
+    def found_in(state: State) -> AttrValue:
         return state.op_node(slot).attrs.get(name, _MISSING)
 
     if isinstance(wanted, Attr):
-
-        def run(state: State) -> bool:
-            found = found_in(state)
-            return attr_forms.equal(state.attrs.setdefault(wanted.name, found), found)
-
-        def explain(state: State) -> str:
-            return f"it is {found_in(state)!r}, but {wanted} is {state.attrs[wanted.name]!r}"
-
-        return run, explain
+        return _match_attr_variable(found_in, wanted)
     if callable(wanted):
-
-        def run(state: State) -> bool:
-            return bool(wanted(found_in(state)))
-
-        def explain(state: State) -> str:
-            return f"the predicate is false for {found_in(state)!r}"
-
-        return run, explain
+        return _match_predicate(found_in, wanted)
     op_def = registry.require(value.kind.types[0])
     declared = op_def.attr(name)
     assert declared is not None
@@ -368,6 +355,29 @@ def _match_attr(value: Op, slot: int, name: str, wanted: Any) -> _Check:
     def explain(state: State) -> str:
         found = found_in(state)
         return f"'{state.op_node(slot).name}' has {found!r}, expected {converted!r}"
+
+    return run, explain
+
+
+def _match_attr_variable(found_in: Callable[[State], AttrValue], wanted: Attr) -> _Check:
+    def run(state: State) -> bool:
+        found = found_in(state)
+        return attr_forms.equal(state.attrs.setdefault(wanted.name, found), found)
+
+    def explain(state: State) -> str:
+        return f"it is {found_in(state)!r}, but {wanted} is {state.attrs[wanted.name]!r}"
+
+    return run, explain
+
+
+def _match_predicate(
+    found_in: Callable[[State], AttrValue], wanted: Callable[[AttrValue], object]
+) -> _Check:
+    def run(state: State) -> bool:
+        return bool(wanted(found_in(state)))
+
+    def explain(state: State) -> str:
+        return f"the predicate is false for {found_in(state)!r}"
 
     return run, explain
 
@@ -441,7 +451,8 @@ def _constant_checks(value: Tensor, slot: int) -> Iterator[_Check]:
     if when is not None:
 
         def holds(state: State) -> bool:
-            return bool(when(state.constant(slot)))
+            found = state.constant(slot)
+            return found is not None and bool(when(found))
 
         def why_not(state: State) -> str:
             return f"the predicate on {value} is false for '{state.tensors[slot][0]}'"
