@@ -152,8 +152,8 @@ class Op(Value):
     """A node: op type, inputs and attrs.
 
     As a tensor it is output 0; `node[i]` is output i. Attrs that are not named may have any value
-    in a pattern, and have their default in a replacement. A callable in a pattern is a predicate over
-    the attr's value.
+    in a pattern, and have their default in a replacement. A callable in a pattern is a predicate
+    over the attr's value.
     use_count: None leaves the choice to the matcher: a node that the replacement computes anew has
     no other use. attrs_of: the name of a matched node; a new node has the attrs of that.
     """

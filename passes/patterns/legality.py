@@ -8,7 +8,7 @@ from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.manager.rewriter import reads_reference, same_shape, tensor_shape
-from tfjit.passes.patterns.expressions import ANY_USES, Constant, Op, Tensor
+from tfjit.passes.patterns.expressions import ANY_USES, Constant, Tensor
 from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
 from tfjit.passes.patterns.plan import Plan, PlannedNode
 
@@ -20,7 +20,7 @@ def check_inner_nodes(pattern: CompiledPattern, state: State, plan: Plan) -> Non
     another device, and for nodes with other users that the replacement computes anew.
     """
     graph, root = state.graph, state.node
-    kept = {src for src, _ in plan.kept}
+    kept = {src for src, _ in read_tensors(pattern, state, plan)}
     for value, slot in pattern.nodes[1:]:
         name = state.tensors[slot][0]
         if name in kept:
@@ -46,12 +46,14 @@ def check_inner_nodes(pattern: CompiledPattern, state: State, plan: Plan) -> Non
             continue
         if name in named_by(state.ctx.spec):
             raise Declined(f"'{name}' is a fetch or target of the run")
-        _check_uses(pattern, state, value, slot)
+        _check_uses(pattern, state, slot)
 
 
-def _check_uses(pattern: CompiledPattern, state: State, value: Op, slot: int) -> None:
+def _check_uses(pattern: CompiledPattern, state: State, slot: int) -> None:
     name = state.tensors[slot][0]
-    users, inside = uses_of(state.graph, name), pattern.references[slot]
+    users = uses_of(state.graph, name)
+    same = [other for _, other in pattern.nodes if state.tensors[other][0] == name]
+    inside = sum(pattern.references[other] for other in same)
     if len(users) <= inside:
         return
     within = {state.tensors[other][0] for _, other in pattern.nodes}
@@ -71,18 +73,24 @@ def check_dropped_inputs(pattern: CompiledPattern, state: State, plan: Plan) -> 
     graph = state.graph
     if not graph.has_trait(CONTROL_FLOW):
         return
-    read = set(plan.kept)
-    inner = {state.tensors[slot][0] for _, slot in pattern.nodes}
-    queue = [src for src, _ in plan.kept if src in inner]
-    for name in queue:
-        for tensor in graph.inputs(name):
-            read.add(tensor)
-            if tensor[0] in inner and tensor[0] not in queue:
-                queue.append(tensor[0])
+    read = read_tensors(pattern, state, plan)
     for value, slot in pattern.variables:
         tensor = state.tensors[slot]
         if tensor not in read and not isinstance(value, Constant):
             raise Declined(f"'{tensor[0]}' may be dead, and its user with it")
+
+
+def read_tensors(pattern: CompiledPattern, state: State, plan: Plan) -> set[tuple[str, int]]:
+    """Return the tensors that a plan and its kept nodes read."""
+    inner = {state.tensors[slot][0] for _, slot in pattern.nodes}
+    read = set(plan.kept)
+    queue = [src for src, _ in plan.kept if src in inner]
+    for name in queue:
+        for tensor in state.graph.inputs(name):
+            read.add(tensor)
+            if tensor[0] in inner and tensor[0] not in queue:
+                queue.append(tensor[0])
+    return read
 
 
 def check_view(state: State, source: tuple[str, int] | None, is_view: bool) -> None:
