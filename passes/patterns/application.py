@@ -13,9 +13,9 @@ from tfjit.passes.manager.rewriter import drop, insert_constant
 from tfjit.passes.patterns import legality
 from tfjit.passes.patterns.bound import call
 from tfjit.passes.patterns.expressions import Value, as_value
-from tfjit.passes.patterns.matcher import State
 from tfjit.passes.patterns.plan import Plan, PlannedNode, make_plan
 from tfjit.passes.patterns.rewrite_rule import Rule
+from tfjit.passes.patterns.steps import State
 
 
 def apply_match(rule: Rule, state: State) -> str | None:

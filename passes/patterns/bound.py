@@ -10,7 +10,8 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.manager.rewriter import constant, tensor_dtype, tensor_shape
 from tfjit.passes.patterns.expressions import AttrValue, OpType, Value
-from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
+from tfjit.passes.patterns.matcher import CompiledPattern
+from tfjit.passes.patterns.steps import State, uses_of
 
 
 class Bound(Value):

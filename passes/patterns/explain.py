@@ -13,8 +13,8 @@ from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.patterns.application import plan_match
 from tfjit.passes.patterns.check import near
-from tfjit.passes.patterns.matcher import State, Step
 from tfjit.passes.patterns.rewrite_rule import Rule
+from tfjit.passes.patterns.steps import State, Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.manager.rewriter import reads_reference, same_shape, tensor_shape
 from tfjit.passes.patterns.expressions import ANY_USES, Constant, Tensor
-from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
+from tfjit.passes.patterns.matcher import CompiledPattern
 from tfjit.passes.patterns.plan import Plan, PlannedNode
+from tfjit.passes.patterns.steps import State, uses_of
 
 
 def check_inner_nodes(pattern: CompiledPattern, state: State, plan: Plan) -> None:

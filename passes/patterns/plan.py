@@ -19,7 +19,8 @@ from tfjit.passes.manager.rewriter import constant, tensor_dtype, tensor_shape
 from tfjit.passes.patterns.bound import Bound
 from tfjit.passes.patterns.expressions import Attr, AttrValue, Constant, Op, Tensor, Value, node_of
 from tfjit.passes.patterns.literals import Literal, cast, text_of
-from tfjit.passes.patterns.matcher import CompiledPattern, State
+from tfjit.passes.patterns.matcher import CompiledPattern
+from tfjit.passes.patterns.steps import State
 
 Source = Any
 """A tensor, (planned node, output), an array or a literal."""
