@@ -52,6 +52,9 @@ def plan_match(rule: Rule, state: State) -> Plan | None:
 def _check_result(rule: Rule, state: State, plan: Plan) -> None:
     """Check dtypes and shapes of a plan's result against the root's."""
     root, result = state.node, plan.result
+    replaced_by_node = isinstance(result, np.ndarray) or isinstance(result[0], PlannedNode)
+    if replaced_by_node and any(dtype.is_ref for dtype in root.output_dtypes):
+        raise Declined("its output is a reference to a variable")
     if isinstance(result, np.ndarray):
         _check_output(rule, root, 0, as_dtype(result.dtype).name, result.shape, broadcast=True)
         if not is_fully_defined(root.output_shapes[0]):
@@ -66,15 +69,18 @@ def _check_result(rule: Rule, state: State, plan: Plan) -> None:
             raise Declined("another output of it is used")
         for index in used or [0]:
             _check_output(rule, root, index, source.dtypes[index].name, source.shapes[index])
-        view = source.inputs[0] if source.inputs and legality.may_view(source) else None
-        if isinstance(view, tuple) and isinstance(view[0], str):
-            legality.check_view(state, view, True)
+        while isinstance(source, PlannedNode) and source.inputs and legality.may_view(source):
+            if isinstance(source.inputs[0], np.ndarray):
+                return
+            source, output = source.inputs[0]
+        if not isinstance(source, PlannedNode):
+            legality.check_view(state, (source, output))
         return
     node = state.graph.node(source)
     dtype = node.output_dtypes[output]
     if not dtype.is_ref:
         _check_output(rule, root, 0, dtype.name, None)
-    legality.check_view(state, result, True)
+    legality.check_view(state, result)
     if not rule.keeps_shape:
         legality.check_shape(rule.compiled, state, result)
 

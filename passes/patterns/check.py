@@ -130,6 +130,8 @@ class _Check:
                     "no rule rewrites across that"
                 )
             _check_arity(op_def, len(value.inputs))
+            if not op_def.outputs:
+                raise ValueError(f"{op_type} has no output, and rules replace outputs")
             for name, wanted in value.attrs.items():
                 declared = op_def.attr(name)
                 if declared is None:

@@ -94,14 +94,12 @@ def read_tensors(pattern: CompiledPattern, state: State, plan: Plan) -> set[tupl
     return read
 
 
-def check_view(state: State, source: tuple[str, int] | None, is_view: bool) -> None:
+def check_view(state: State, source: tuple[str, int]) -> None:
     """Check that the root becomes no view of a reference variable.
 
-    source: of the view. Raises Declined.
+    source: a tensor with the memory of the new root. Raises Declined.
     """
     graph, root = state.graph, state.node
-    if not is_view or source is None:
-        return
     src, output = source
     shows = graph.node(src).output_dtypes[output].is_ref or reads_reference(graph, src)
     if shows and not reads_reference(graph, root.name):

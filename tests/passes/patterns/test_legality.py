@@ -117,7 +117,8 @@ def test_a_view_of_a_variable_does_not_replace_a_copy() -> None:
         q   = Mul(i, one)
     """
     view = p.rewrite("view", x * 1, p.op.Identity(x))
-    for rule in (TIMES_ONE, view):
+    views = p.rewrite("views", x * 1, p.op.Identity(p.op.Identity(x)))
+    for rule in (TIMES_ONE, view, views):
         after, log = _applied(text, rule)
         assert "Mul(i, one)" in after and "the variable's" in log
 
