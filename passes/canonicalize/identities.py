@@ -21,7 +21,10 @@ def _is_integer(x: Bound) -> bool:
 
 
 def _keeps_signs(x: Bound, zero: Bound, root: Bound) -> bool:
-    """Return whether x + zero, or x - zero, is x: where no -0.0 becomes 0.0."""
+    """Return whether x + zero or x - zero is x.
+
+    It is not where -0.0 becomes 0.0.
+    """
     if x.dtype.is_floating and zero.value is not None:
         negative = np.signbit(zero.value.astype(np.float64))
         if negative.any() if root.op == "Sub" else not negative.all():

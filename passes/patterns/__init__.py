@@ -10,7 +10,7 @@ graph in one walk, and reasons why a rule left a node alone. Not in here: the bu
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tfjit.passes.ir.declined import Declined as Declined
@@ -40,10 +40,10 @@ _HOMES: Final = {
 _NAMES: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tfjit.passes.{_NAMES[name]}"), name)
+    value: object = getattr(importlib.import_module(f"tfjit.passes.{_NAMES[name]}"), name)
     globals()[name] = value
     return value
 

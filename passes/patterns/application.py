@@ -1,27 +1,27 @@
-"""Apply a rule to a match: plan the replacement, check it, change the graph."""
+"""Apply a rule to a match: plan, check, change the graph."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.framework.types.shape import format_shape, is_compatible, is_fully_defined, merge
+from tfjit.framework.types.shape import Shape, format_shape, is_compatible, is_fully_defined, merge
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.manager.rewriter import drop, insert_constant
 from tfjit.passes.patterns import legality
 from tfjit.passes.patterns.bound import call
 from tfjit.passes.patterns.expressions import Value, as_value
-from tfjit.passes.patterns.matcher import State
 from tfjit.passes.patterns.plan import Plan, PlannedNode, make_plan
 from tfjit.passes.patterns.rewrite_rule import Rule
+from tfjit.passes.patterns.steps import State
 
 
 def apply_match(rule: Rule, state: State) -> str | None:
-    """Rewrite a match; return a text of the change, None where the rule refuses.
+    """Rewrite a match; return a text of the change.
+
+    None says that the rule refuses.
 
     Raises Declined with the reason where there is one; the graph is then as before.
     """
@@ -30,7 +30,7 @@ def apply_match(rule: Rule, state: State) -> str | None:
 
 
 def plan_match(rule: Rule, state: State) -> Plan | None:
-    """Return the checked plan for a match, None where the guard or the function refuses.
+    """Return the checked plan for a match; None if the rule refuses.
 
     Raises Declined with the reason where there is one.
     """
@@ -52,6 +52,9 @@ def plan_match(rule: Rule, state: State) -> Plan | None:
 def _check_result(rule: Rule, state: State, plan: Plan) -> None:
     """Check dtypes and shapes of a plan's result against the root's."""
     root, result = state.node, plan.result
+    replaced_by_node = isinstance(result, np.ndarray) or isinstance(result[0], PlannedNode)
+    if replaced_by_node and any(dtype.is_ref for dtype in root.output_dtypes):
+        raise Declined("its output is a reference to a variable")
     if isinstance(result, np.ndarray):
         _check_output(rule, root, 0, as_dtype(result.dtype).name, result.shape, broadcast=True)
         if not is_fully_defined(root.output_shapes[0]):
@@ -66,21 +69,24 @@ def _check_result(rule: Rule, state: State, plan: Plan) -> None:
             raise Declined("another output of it is used")
         for index in used or [0]:
             _check_output(rule, root, index, source.dtypes[index].name, source.shapes[index])
-        view = source.inputs[0] if source.inputs and legality.may_view(source) else None
-        if isinstance(view, tuple) and isinstance(view[0], str):
-            legality.check_view(state, view, True)
+        while isinstance(source, PlannedNode) and source.inputs and legality.may_view(source):
+            if isinstance(source.inputs[0], np.ndarray):
+                return
+            source, output = source.inputs[0]
+        if not isinstance(source, PlannedNode):
+            legality.check_view(state, (source, output))
         return
     node = state.graph.node(source)
     dtype = node.output_dtypes[output]
     if not dtype.is_ref:
         _check_output(rule, root, 0, dtype.name, None)
-    legality.check_view(state, result, True)
+    legality.check_view(state, result)
     if not rule.keeps_shape:
         legality.check_shape(rule.compiled, state, result)
 
 
 def _check_output(
-    rule: Rule, root: Node, index: int, dtype: str, shape: Any, broadcast: bool = False
+    rule: Rule, root: Node, index: int, dtype: str, shape: Shape, broadcast: bool = False
 ) -> None:
     """Raise InternalError where an output has another dtype or an impossible shape."""
     wanted, known = root.output_dtypes[index].base_dtype.name, root.output_shapes[index]
@@ -123,6 +129,7 @@ def _commit(rule: Rule, state: State, plan: Plan) -> str:
 def _become_constant(state: State, value: np.ndarray) -> str:
     graph, root = state.graph, state.node
     shape = root.output_shapes[0]
+    assert shape is not None
     waits = graph.control_inputs(root.name)
     if graph.has_trait(CONTROL_FLOW):  # in the loop or branch of its inputs
         waits += [src for src, _ in graph.inputs(root.name)]
@@ -184,8 +191,8 @@ def _become_node(state: State, plan: Plan, origin: tuple[str, ...]) -> str:
     raise AssertionError("the result of a plan is its last node")
 
 
-def _broadcasts(shape: tuple[int, ...], wanted: Any) -> bool:
-    if wanted is None:
+def _broadcasts(shape: Shape, wanted: Shape) -> bool:
+    if wanted is None or shape is None:
         return True
     if len(shape) > len(wanted):
         return False

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.manager.rewriter import constant, tensor_dtype, tensor_shape
-from tfjit.passes.patterns.expressions import OpType, Value
-from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
+from tfjit.passes.patterns.expressions import AttrValue, OpType, Value
+from tfjit.passes.patterns.matcher import CompiledPattern
+from tfjit.passes.patterns.steps import State, uses_of
 
 
 class Bound(Value):
-    """A tensor of the graph, in the place of a part of the pattern.
+    """A tensor of the graph in the place of a pattern's part.
 
     It may stand in a replacement. node, output: its place in the graph.
     """
@@ -32,7 +32,7 @@ class Bound(Value):
         return self._state.graph.node(self.node).op
 
     @property
-    def attrs(self) -> Mapping[str, Any]:
+    def attrs(self) -> Mapping[str, AttrValue]:
         """Return the attrs of the tensor's node, in Python form."""
         return self._state.graph.node(self.node).attrs
 
@@ -71,7 +71,7 @@ def call(
     pattern: CompiledPattern,
     state: State,
 ) -> object:
-    """Call a user's function with the parts of a match that its parameters name."""
+    """Call a user's function with the parts that its parameters name."""
     return function(**{name: _bound(name, pattern, state) for name in names})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,9 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.passes.patterns.expressions import (
     ANY_USES,
     Attr,
+    AttrValue,
     Constant,
+    Dim,
     Op,
     Output,
     Tensor,
@@ -27,7 +28,7 @@ from tfjit.passes.patterns.expressions import (
     node_of,
     walk,
 )
-from tfjit.passes.patterns.literals import cast, text_of
+from tfjit.passes.patterns.literals import Literal, cast, text_of
 from tfjit.passes.patterns.matcher import MAX_COMMUTATIVE, is_commutative, key_of
 from tfjit.passes.patterns.plan import type_attrs
 from tfjit.passes.patterns.rewrite_rule import Rule, parameters
@@ -129,6 +130,8 @@ class _Check:
                     "no rule rewrites across that"
                 )
             _check_arity(op_def, len(value.inputs))
+            if not op_def.outputs:
+                raise ValueError(f"{op_type} has no output, and rules replace outputs")
             for name, wanted in value.attrs.items():
                 declared = op_def.attr(name)
                 if declared is None:
@@ -137,7 +140,9 @@ class _Check:
                     )
                 self.check_attr(op_type, declared, wanted, replaces)
 
-    def check_attr(self, op_type: str, declared: AttrDef, wanted: Any, replaces: bool) -> None:
+    def check_attr(
+        self, op_type: str, declared: AttrDef, wanted: AttrValue, replaces: bool
+    ) -> None:
         if isinstance(wanted, Attr):
             if replaces and wanted.name not in self.attrs:
                 raise ValueError(
@@ -162,7 +167,7 @@ class _Check:
                     f"{op_type} has {len(outputs)} outputs, the pattern uses output {value.index}"
                 )
 
-    def check_dims(self, shape: Any, rank: int | None, where: str) -> None:
+    def check_dims(self, shape: tuple[Dim, ...] | None, rank: int | None, where: str) -> None:
         if shape is None:
             return
         if rank is not None and rank != len(shape):
@@ -195,7 +200,7 @@ class _Check:
     # ---- dtypes
 
     def check_dtypes(self, root: Value) -> None:
-        """Narrow the dtypes of all parts by the op definitions until nothing changes."""
+        """Narrow the dtypes of all parts by the op definitions."""
         nodes = [value for value in walk(root) if isinstance(value, Op)]
         changed = True
         while changed:
@@ -210,7 +215,7 @@ class _Check:
         changed |= self.meet(value, self.own(value), value)
         op_defs = [_op_def(op_type) for op_type in value.kind.types]
         if len(op_defs) > 1:
-            return changed  # each type has dtypes of its own
+            return changed  # the types may differ in their dtypes
         op_def = op_defs[0]
         sources: list[tuple[Value, str, DType | None]] = [
             (child, name, fixed)
@@ -355,7 +360,7 @@ def _check_arity(op_def: OpDef, count: int) -> None:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the names like a wrong one, "" for none."""
+    """Return a hint at names like a wrong one, or ""."""
     listed = list(known)
     found = [other for other in listed if other.lower() == name.lower()]
     found = found or difflib.get_close_matches(name, listed, 3, 0.6)
@@ -378,7 +383,7 @@ def _fact_key(value: Value) -> object:
     return key_of(value)
 
 
-def _holds(dtype: DType, value: Any) -> bool:
+def _holds(dtype: DType, value: Literal) -> bool:
     if dtype.name == "string":
         return np.asarray(value).dtype.kind in "SO"
     if not dtype.is_numpy_compatible or dtype.is_quantized:

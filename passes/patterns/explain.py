@@ -1,10 +1,9 @@
-"""Say why a rule did not rewrite a node: how far it matched, and the reason."""
+"""Explain how far a rule matched at a node, and its failure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tfjit.framework.errors import InvalidArgumentError, NotFoundError, OpError
 from tfjit.passes.analysis.shape_inference import infer_shapes
@@ -14,8 +13,8 @@ from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.patterns.application import plan_match
 from tfjit.passes.patterns.check import near
-from tfjit.passes.patterns.matcher import State, Step
 from tfjit.passes.patterns.rewrite_rule import Rule
+from tfjit.passes.patterns.steps import State, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +53,16 @@ class Explanations(tuple[Explanation, ...]):
 
 
 def why_not(
-    graph: Any,
+    graph: object,
     rules: Rule | Iterable[Rule],
     node: str,
     *,
     fetches: Sequence[str] = (),
     ctx: PassContext | None = None,
 ) -> Explanations:
-    """Return how far each rule matches at a node, and the reason where it stays.
+    """Return how far each rule matches at a node.
 
-    graph: a DataflowGraph, which stays unchanged, or a GraphDef or Graph of either library, whose
+    graph: a DataflowGraph, which stays unchanged, or a GraphDef or Graph of either library; its
     shapes are inferred first. node: in the place of the pattern's root. fetches: of the run. ctx:
     of the pass that holds for a DataflowGraph; by default nothing but the graph is known.
     Raises NotFoundError for an unknown node.
@@ -82,7 +81,7 @@ def why_not(
     return Explanations(_explain(graph, ctx, one, name) for one in listed)
 
 
-def working_graph(graph: Any) -> DataflowGraph:
+def working_graph(graph: object) -> DataflowGraph:
     """Return a working graph of a GraphDef or Graph of either library."""
     from tfjit.framework.graphs.graph import Graph
 
@@ -131,7 +130,7 @@ def _matched(rule: Rule, state: State, steps: Sequence[Step]) -> tuple[tuple[str
 
 
 def _refusal(rule: Rule, state: State) -> str:
-    """Return the reason against the rewrite of a complete match, "" for none."""
+    """Return the reason against a rewrite, "" for none."""
     try:
         if plan_match(rule, state) is not None:
             return ""
@@ -145,7 +144,7 @@ def _refusal(rule: Rule, state: State) -> str:
 
 
 def _roots_near(graph: DataflowGraph, rule: Rule, name: str) -> str:
-    """Return a hint at nodes of the root's type that use a node."""
+    """Return a hint at users of a node that may be roots."""
     found, queue = [], [name]
     for _ in range(len(rule.compiled.nodes) - 1):
         queue = [user for here in queue for user in graph.successors(here) if user != SINK][:64]

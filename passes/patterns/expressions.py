@@ -10,16 +10,18 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
-from tfjit.passes.patterns.literals import text_of
+from tfjit.passes.patterns.literals import Literal, text_of
 
 Dim = int | str | None
 Dtypes = frozenset[DType] | None
+AttrValue = Any
+"""An attr in Python form, or a predicate over one."""
 
 
 class Value:
     """A tensor of an expression; Python's operators build ops over such tensors.
 
-    `x + y` stands for AddV2 or Add, `x @ y` for MatMul, `x / y` for RealDiv. Numbers and arrays
+    `x + y` is AddV2 or Add, `x @ y` for MatMul, `x / y` for RealDiv. Numbers and arrays
     beside a `Value` are constants.
     """
 
@@ -27,10 +29,10 @@ class Value:
     __array_ufunc__ = None  # an array on the left of an operator leaves the operator to the class
 
     def __add__(self, other: object) -> Op:
-        return _ADD(self, other)
+        return op.any_of("AddV2", "Add")(self, other)
 
     def __radd__(self, other: object) -> Op:
-        return _ADD(other, self)
+        return op.any_of("AddV2", "Add")(other, self)
 
     def __sub__(self, other: object) -> Op:
         return op.Sub(self, other)
@@ -63,10 +65,10 @@ class Value:
         raise TypeError("an expression of a pattern has no truth value")
 
 
-# Plain classes: the built-in rules are made in the first moments of a process, and a dataclass takes
-# a millisecond to define.
+# Plain classes: the built-in rules are made in the first moments of a process, and the definition
+# of a dataclass takes a millisecond.
 class Tensor(Value):
-    """Any tensor; the same name twice in a pattern is the same tensor twice.
+    """Any tensor; each use of a name is the same tensor.
 
     dtypes: the possible ones, None for all. shape: sizes; None in it is any size, a string a known
     size that is equal wherever that string stands. rank: of the shape, which is then known.
@@ -88,7 +90,7 @@ class Tensor(Value):
 
 
 class Constant(Tensor):
-    """A tensor whose value is known before the run.
+    """A tensor with a value that is known before the run.
 
     value: a number that each element has, or an array; None for any value. A number is compared in
     the tensor's dtype, bit by bit: -0.0 is not 0.0, NaN is NaN. when: a predicate over the array.
@@ -102,7 +104,7 @@ class Constant(Tensor):
         dtypes: Dtypes = None,
         shape: tuple[Dim, ...] | None = None,
         rank: int | None = None,
-        value: Any = None,
+        value: Literal = None,
         when: Callable[[np.ndarray], object] | None = None,
     ) -> None:
         super().__init__(name, dtypes, shape, rank)
@@ -125,7 +127,7 @@ class Attr:
 
 
 class OpType:
-    """An op type, or one of several; a call with inputs and attrs is an `Op`.
+    """An op type, or one of several; a call makes an `Op`.
 
     name: "" or the name under which the type of a match is known: with f of that name, f(f(x)) is
     two nodes of one type.
@@ -136,7 +138,7 @@ class OpType:
     def __init__(self, types: tuple[str, ...], name: str = "") -> None:
         self.types, self.name = types, name
 
-    def __call__(self, *inputs: object, **attrs: Any) -> Op:
+    def __call__(self, *inputs: object, **attrs: AttrValue) -> Op:
         return Op(self, tuple(as_value(value) for value in inputs), attrs)
 
     def __str__(self) -> str:
@@ -147,12 +149,13 @@ ANY_USES: Final = -1
 
 
 class Op(Value):
-    """A node: op type, inputs, attrs; as a tensor it is output 0, `node[i]` output i.
+    """A node: op type, inputs and attrs.
 
-    Attrs that are not named may have any value in a pattern, and have their default in a
-    replacement. A callable in a pattern is a predicate over the attr's value.
+    As a tensor it is output 0; `node[i]` is output i. Attrs that are not named may have any value
+    in a pattern, and have their default in a replacement. A callable in a pattern is a predicate
+    over the attr's value.
     use_count: None leaves the choice to the matcher: a node that the replacement computes anew has
-    no other use. attrs_of: the name of the matched node whose attrs a new node has.
+    no other use. attrs_of: the name of a matched node; a new node has the attrs of that.
     """
 
     __slots__ = (
@@ -160,15 +163,18 @@ class Op(Value):
         "use_count",
     )
 
-    def __init__(self, kind: OpType, inputs: tuple[Value, ...], attrs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, kind: OpType, inputs: tuple[Value, ...], attrs: Mapping[str, AttrValue]
+    ) -> None:
         self.kind, self.inputs, self.attrs = kind, inputs, attrs
-        self.name = self.attrs_of = ""
+        self.name: str = ""
+        self.attrs_of: str = ""
         self.use_count: int | None = None
         self.dtypes: Dtypes = None
         self.shape: tuple[Dim, ...] | None = None
         self.rank: int | None = None
 
-    def _with(self, **changes: Any) -> Op:
+    def _with(self, **changes: AttrValue) -> Op:
         made = Op(self.kind, self.inputs, self.attrs)
         for name in ("name", "attrs_of", "use_count", "dtypes", "shape", "rank"):
             setattr(made, name, changes.get(name, getattr(self, name)))
@@ -183,15 +189,18 @@ class Op(Value):
         return self._with(use_count=count)
 
     def shared(self) -> Op:
-        """Return the node with any number of uses; others keep the old node."""
+        """Return the node with any number of uses.
+
+        The other users keep the old node.
+        """
         return self._with(use_count=ANY_USES)
 
     def of(self, *, dtype: object = None, shape: object = None, rank: int | None = None) -> Op:
-        """Return the node with a required dtype, shape or rank of output 0."""
+        """Return the node with a dtype, shape or rank of output 0."""
         return self._with(dtypes=as_dtypes(dtype), shape=_as_dims(shape), rank=rank)
 
     def with_attrs_of(self, name: str) -> Op:
-        """Return a node of a replacement with the attrs of a matched node.
+        """Return a new node with the attrs of a matched one.
 
         name: given by `named`, or "root". Attrs that the op type does not have are left out; attrs
         of the call come first.
@@ -235,16 +244,17 @@ class _OpTypes:
         return OpType((name,))
 
     def any_of(self, *names: str) -> OpType:
-        """Return one of several op types; each node of it has a type of its own."""
+        """Return a choice of op types for each node by itself."""
         return OpType(_words(names))
 
 
 op: Final = _OpTypes()
-_ADD: Final = OpType(("AddV2", "Add"))
 
 
 def op_type(name: str, *types: str) -> OpType:
-    """Return a variable for op types: all of its nodes in a match share one.
+    """Return a variable for op types.
+
+    All of its nodes in a match have one op type.
 
     types: names, or one text of names with spaces between them.
     """
@@ -277,12 +287,13 @@ def constant(
     shape: object = None,
     rank: int | None = None,
 ) -> Constant:
-    """Return a constant: of one value in each element, of an array's values, or any.
+    """Return a constant of a value, or any constant.
 
-    value: a number, an array, or the name of any constant. when: a predicate over the array.
+    value: a number for each element, an array, or the name of any constant. when: a predicate over
+    the array.
     """
     if isinstance(value, str):
-        value, name = None, value
+        name, value = value, None
     if value is not None and not isinstance(value, (bool, int, float, complex, bytes, np.generic)):
         value = np.asarray(value)
     kept = _identifier(name) if name else ""
@@ -300,7 +311,7 @@ def attr(name: str) -> Attr:
 
 
 def as_value(value: object) -> Value:
-    """Return an expression as it is, a number or array as a constant."""
+    """Return an expression, or a number or array as a constant."""
     if isinstance(value, Value):
         return value
     if isinstance(value, OpType):
@@ -314,7 +325,7 @@ def as_value(value: object) -> Value:
 
 
 def node_of(value: Value) -> tuple[Op, int] | None:
-    """Return the node and output that a value stands for; None for a variable."""
+    """Return the node and output of a value; None for a variable."""
     if isinstance(value, Op):
         return value, 0
     return (value.node, value.index) if isinstance(value, Output) else None
@@ -344,7 +355,7 @@ def all_dtypes() -> list[DType]:
     return list(found.values())
 
 
-def as_dtypes(wanted: Any) -> Dtypes:
+def as_dtypes(wanted: object) -> Dtypes:
     """Return the dtypes that a user names; None for all."""
     if wanted is None:
         return None
@@ -355,7 +366,7 @@ def as_dtypes(wanted: Any) -> Dtypes:
 
 
 def dtypes_text(wanted: frozenset[DType]) -> str:
-    """Return a set of dtypes as messages show it, by its kind where it is one."""
+    """Return a set of dtypes as text, by its kind if any."""
     for kind in _KINDS:
         if wanted == as_dtypes(kind):
             return kind
@@ -365,9 +376,11 @@ def dtypes_text(wanted: frozenset[DType]) -> str:
     return " or ".join(names) or "none"
 
 
-def _as_dims(shape: Any) -> tuple[Dim, ...] | None:
+def _as_dims(shape: object) -> tuple[Dim, ...] | None:
     if shape is None:
         return None
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise TypeError(f"a shape is a list of sizes, not {shape!r}")
     dims = tuple(shape)
     for dim in dims:
         if dim is not None and not isinstance(dim, (int, str)):

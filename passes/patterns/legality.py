@@ -8,19 +8,20 @@ from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec, parse_tensor_name
 from tfjit.passes.manager.rewriter import reads_reference, same_shape, tensor_shape
-from tfjit.passes.patterns.expressions import ANY_USES, Constant, Op, Tensor
-from tfjit.passes.patterns.matcher import CompiledPattern, State, uses_of
+from tfjit.passes.patterns.expressions import ANY_USES, Constant, Tensor
+from tfjit.passes.patterns.matcher import CompiledPattern
 from tfjit.passes.patterns.plan import Plan, PlannedNode
+from tfjit.passes.patterns.steps import State, uses_of
 
 
 def check_inner_nodes(pattern: CompiledPattern, state: State, plan: Plan) -> None:
-    """Check the nodes of a match below the root that the replacement does without.
+    """Check the nodes of a match that the replacement drops.
 
     Raises Declined for nodes that wait for others, read a reference variable, have state or are on
     another device, and for nodes with other users that the replacement computes anew.
     """
     graph, root = state.graph, state.node
-    kept = {src for src, _ in plan.kept}
+    kept = {src for src, _ in read_tensors(pattern, state, plan)}
     for value, slot in pattern.nodes[1:]:
         name = state.tensors[slot][0]
         if name in kept:
@@ -46,12 +47,14 @@ def check_inner_nodes(pattern: CompiledPattern, state: State, plan: Plan) -> Non
             continue
         if name in named_by(state.ctx.spec):
             raise Declined(f"'{name}' is a fetch or target of the run")
-        _check_uses(pattern, state, value, slot)
+        _check_uses(pattern, state, slot)
 
 
-def _check_uses(pattern: CompiledPattern, state: State, value: Op, slot: int) -> None:
+def _check_uses(pattern: CompiledPattern, state: State, slot: int) -> None:
     name = state.tensors[slot][0]
-    users, inside = uses_of(state.graph, name), pattern.references[slot]
+    users = uses_of(state.graph, name)
+    same = [other for _, other in pattern.nodes if state.tensors[other][0] == name]
+    inside = sum(pattern.references[other] for other in same)
     if len(users) <= inside:
         return
     within = {state.tensors[other][0] for _, other in pattern.nodes}
@@ -71,28 +74,32 @@ def check_dropped_inputs(pattern: CompiledPattern, state: State, plan: Plan) -> 
     graph = state.graph
     if not graph.has_trait(CONTROL_FLOW):
         return
-    read = set(plan.kept)
-    inner = {state.tensors[slot][0] for _, slot in pattern.nodes}
-    queue = [src for src, _ in plan.kept if src in inner]
-    for name in queue:
-        for tensor in graph.inputs(name):
-            read.add(tensor)
-            if tensor[0] in inner and tensor[0] not in queue:
-                queue.append(tensor[0])
+    read = read_tensors(pattern, state, plan)
     for value, slot in pattern.variables:
         tensor = state.tensors[slot]
         if tensor not in read and not isinstance(value, Constant):
             raise Declined(f"'{tensor[0]}' may be dead, and its user with it")
 
 
-def check_view(state: State, source: tuple[str, int] | None, is_view: bool) -> None:
-    """Check that the root does not become a view of a reference variable.
+def read_tensors(pattern: CompiledPattern, state: State, plan: Plan) -> set[tuple[str, int]]:
+    """Return the tensors that a plan and its kept nodes read."""
+    inner = {state.tensors[slot][0] for _, slot in pattern.nodes}
+    read = set(plan.kept)
+    queue = [src for src, _ in plan.kept if src in inner]
+    for name in queue:
+        for tensor in state.graph.inputs(name):
+            read.add(tensor)
+            if tensor[0] in inner and tensor[0] not in queue:
+                queue.append(tensor[0])
+    return read
 
-    source: of the view. Raises Declined.
+
+def check_view(state: State, source: tuple[str, int]) -> None:
+    """Check that the root becomes no view of a reference variable.
+
+    source: a tensor with the memory of the new root. Raises Declined.
     """
     graph, root = state.graph, state.node
-    if not is_view or source is None:
-        return
     src, output = source
     shows = graph.node(src).output_dtypes[output].is_ref or reads_reference(graph, src)
     if shows and not reads_reference(graph, root.name):
@@ -124,7 +131,7 @@ def named_by(spec: RunSpec) -> set[str]:
 
 
 def may_view(node: PlannedNode) -> bool:
-    """Return whether output 0 of a planned node may have the memory of input 0."""
+    """Return whether output 0 may have the memory of input 0."""
     return node.op_def.traits & VIEW != 0
 
 

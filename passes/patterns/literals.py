@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+Literal = Any
+"""A Python or NumPy number, a text as bytes, or an array."""
 
-def text_of(value: Any) -> str:
+
+def text_of(value: Literal) -> str:
     """Return a literal as messages show it, "any constant" for None."""
     if value is None:
         return "any constant"
@@ -17,8 +20,8 @@ def text_of(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def cast(literal: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
-    """Return a literal in a dtype; None where the dtype has no such number.
+def cast(literal: Literal, dtype: np.dtype[Any]) -> np.ndarray | None:
+    """Return a literal in a dtype; None if it has none such.
 
     A real number is rounded to a floating-point dtype. An integer dtype has integers of its range
     only, and bool has no numbers.
@@ -45,10 +48,11 @@ def cast(literal: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
         return value.astype(dtype)
 
 
-def equals(found: np.ndarray, literal: Any) -> bool:
-    """Return whether each element of a constant is the literal, bit by bit.
+def equals(found: np.ndarray, literal: Literal) -> bool:
+    """Return whether a constant is the literal, bit by bit.
 
-    A literal array has the constant's shape. Any NaN equals any NaN.
+    A literal number is equal to each element; a literal array has the constant's shape. Any NaN
+    equals any NaN.
     """
     if found.size == 0 and not isinstance(literal, np.ndarray):
         return False

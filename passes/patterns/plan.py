@@ -17,11 +17,13 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape
 from tfjit.passes.manager.rewriter import constant, tensor_dtype, tensor_shape
 from tfjit.passes.patterns.bound import Bound
-from tfjit.passes.patterns.expressions import Attr, Constant, Op, Tensor, Value, node_of
-from tfjit.passes.patterns.literals import cast, text_of
-from tfjit.passes.patterns.matcher import CompiledPattern, State
+from tfjit.passes.patterns.expressions import Attr, AttrValue, Constant, Op, Tensor, Value, node_of
+from tfjit.passes.patterns.literals import Literal, cast, text_of
+from tfjit.passes.patterns.matcher import CompiledPattern
+from tfjit.passes.patterns.steps import State
 
-Source = "tuple[str, int] | tuple[PlannedNode, int] | np.ndarray"
+Source = Any
+"""A tensor, (planned node, output), an array or a literal."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,8 +34,8 @@ class PlannedNode:
     """
 
     op_def: OpDef
-    inputs: list[Any]
-    attrs: dict[str, Any]
+    inputs: list[Source]
+    attrs: dict[str, AttrValue]
     dtypes: tuple[DType, ...]
     shapes: tuple[Shape, ...]
 
@@ -51,7 +53,7 @@ class Plan:
     the graph that the replacement reads.
     """
 
-    result: Any = None
+    result: Source = None
     nodes: list[PlannedNode] = field(default_factory=list)
     kept: set[tuple[str, int]] = field(default_factory=set)
 
@@ -78,8 +80,8 @@ class _Planner:
         self.made.result = result
         return self.made
 
-    def source(self, value: Value) -> Any:
-        """Return a tensor of the graph, a planned node's output, an array or a literal."""
+    def source(self, value: Value) -> Source:
+        """Return the source of an expression's tensor."""
         found = node_of(value)
         node, output = found if found else (None, 0)
         slot = self.pattern.slot_of(value)
@@ -147,9 +149,9 @@ class _Planner:
             raise InvalidArgumentError(None, None, f"{op_type}: {error.message}") from error
         return PlannedNode(op_def, inputs, attrs, dtypes, tuple(shapes))
 
-    def attrs(self, value: Op, op_def: OpDef) -> dict[str, Any]:
+    def attrs(self, value: Op, op_def: OpDef) -> dict[str, AttrValue]:
         """Return the attrs that the replacement gives a node, in Python form."""
-        attrs: dict[str, Any] = {}
+        attrs: dict[str, AttrValue] = {}
         if value.attrs_of:
             like = self.state.op_node(self.pattern.names[value.attrs_of])
             attrs = {name: found for name, found in like.attrs.items() if op_def.attr(name)}
@@ -165,7 +167,7 @@ class _Planner:
 
     # ---- facts of a source
 
-    def dtype(self, source: Any) -> DType | None:
+    def dtype(self, source: Source) -> DType | None:
         if isinstance(source, np.ndarray):
             return as_dtype(source.dtype)
         if isinstance(source, Tensor):
@@ -174,14 +176,14 @@ class _Planner:
             return source[0].dtypes[source[1]]
         return tensor_dtype(self.state.graph, *source)
 
-    def shape(self, source: Any) -> Shape:
+    def shape(self, source: Source) -> Shape:
         if isinstance(source, np.ndarray):
             return source.shape
         if isinstance(source[0], PlannedNode):
             return source[0].shapes[source[1]]
         return tensor_shape(self.state.graph, *source)
 
-    def value(self, source: Any) -> np.ndarray | None:
+    def value(self, source: Source) -> np.ndarray | None:
         if isinstance(source, np.ndarray):
             return source
         if isinstance(source[0], PlannedNode):
@@ -190,7 +192,7 @@ class _Planner:
 
 
 def type_attrs(op_def: OpDef, count: int) -> list[tuple[str, DType | None]]:
-    """Return (type attr, fixed dtype) of each input of a node with `count` inputs."""
+    """Return (type attr, fixed dtype) of each of `count` inputs."""
     lists = [arg for arg in op_def.inputs if arg.is_list]
     each = (count - (len(op_def.inputs) - len(lists))) // len(lists) if lists else 0
     found: list[tuple[str, DType | None]] = []
@@ -203,10 +205,13 @@ def wanted_dtype(
     op_def: OpDef,
     index: int,
     known: Sequence[DType | None],
-    attrs: Mapping[str, Any],
+    attrs: Mapping[str, AttrValue],
     otherwise: DType,
 ) -> DType:
-    """Return the dtype of a literal input: the attrs' or that of the other inputs."""
+    """Return the dtype of a literal input.
+
+    It follows from the attrs, or else from the other inputs.
+    """
     args = type_attrs(op_def, len(known))
     name, fixed = args[index] if index < len(args) else ("", None)
     if fixed is not None:
@@ -224,7 +229,7 @@ def wanted_dtype(
     return otherwise.base_dtype
 
 
-def _literal(value: Any, dtype: DType) -> np.ndarray:
+def _literal(value: Literal, dtype: DType) -> np.ndarray:
     made = cast(value, np.dtype(dtype.as_numpy_dtype))
     if made is None:
         raise InvalidArgumentError(

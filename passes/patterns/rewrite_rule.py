@@ -1,4 +1,4 @@
-"""Define rewrite rules: a pattern, a guard, and the replacement of its matches."""
+"""Define rewrite rules: a pattern, a guard and a replacement."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Rule:
         return f"<Rule {self.name}: {self.pattern} -> {shown}>"
 
     def __call__(self, graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None:
-        """Rewrite a node where the pattern matches; return a text of the change.
+        """Rewrite a node that matches; return a text of the change.
 
         Raises Declined where the pattern matches and the rewrite is refused, and InternalError with
         rule and node where the replacement is wrong or a user's function fails.

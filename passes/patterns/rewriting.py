@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.manager.pass_context import Pass, PassContext
-from tfjit.passes.patterns.expressions import Op, Value, as_value
+from tfjit.passes.patterns.expressions import Op, as_value
 from tfjit.passes.patterns.rewrite_rule import Rule
 
 NodeRule = Callable[[DataflowGraph, PassContext, Node], "str | None"]
-"""A rewrite of one node: returns a text of its change, or None."""
+"""A rewrite of one node; returns the change's text or None."""
 
 
 def rewrite(
     name: str,
     pattern: Op,
-    replacement: Any,
+    replacement: object,
     *,
     when: Callable[..., object] | None = None,
     keeps_shape: bool = False,
@@ -62,12 +61,12 @@ def rule(
 
 
 def _declared(
-    name: str, pattern: Op, replacement: Any, when: Callable[..., object] | None, keeps: bool
+    name: str, pattern: Op, replacement: object, when: Callable[..., object] | None, keeps: bool
 ) -> Rule:
     if not isinstance(name, str) or not name:
         raise InvalidArgumentError(None, None, f"a rule has a name, got {name!r}")
     try:
-        if not isinstance(replacement, Value) and not callable(replacement):
+        if not callable(replacement):
             replacement = as_value(replacement)
         return Rule(name, pattern, replacement, when, keeps)
     except TypeError as error:

@@ -39,6 +39,7 @@ def _guard(z: object) -> bool:
         (lambda: p.rewrite("r", op.Relu(x, T="string"), x), "not in the list of allowed values"),
         (lambda: p.rewrite("r", op.Split(0, x)[0], x), "the root of a pattern is an op"),
         (lambda: p.rewrite("r", op.Neg(op.Exp(x)[1]), x), "Exp has 1 outputs, the pattern uses"),
+        (lambda: p.rewrite("r", op.PrintV2(x), x), "PrintV2 has no output"),
         (lambda: p.rewrite("r", x, x), "the root of a pattern is an op"),
         (lambda: p.rewrite("r", op.Relu(op.Merge(x, y)), x), "Merge is control flow"),
         (lambda: p.rewrite("r", op.LogicalNot(op.Neg(x)), x), "has no possible dtype"),

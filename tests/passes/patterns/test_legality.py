@@ -117,7 +117,8 @@ def test_a_view_of_a_variable_does_not_replace_a_copy() -> None:
         q   = Mul(i, one)
     """
     view = p.rewrite("view", x * 1, p.op.Identity(x))
-    for rule in (TIMES_ONE, view):
+    views = p.rewrite("views", x * 1, p.op.Identity(p.op.Identity(x)))
+    for rule in (TIMES_ONE, view, views):
         after, log = _applied(text, rule)
         assert "Mul(i, one)" in after and "the variable's" in log
 
@@ -194,3 +195,37 @@ def test_uses_are_counted_by_edges(dtype: str) -> None:
     fed = np.array([[1, 2, 3], [4, 5, 6]], dtype)
     graph, _ = rewritten(text, (rule,), {"x:0": fed}, ["z:0"])
     assert ops_left(graph) == ["Square"]
+
+
+def test_two_parts_of_a_pattern_may_be_one_node() -> None:
+    y = p.tensor("y")
+    rule = p.rewrite("sum", p.op.Exp(x) * p.op.Exp(y), p.op.Exp(x + y))
+    after, _ = _applied("x = Placeholder(shape=<2>)\n e = Exp(x)\n z = Mul(e, e)", rule)
+    assert "AddV2(x, x)" in after and after.count("Exp(") == 1
+
+
+def test_nodes_below_a_kept_node_stay_and_may_have_other_users() -> None:
+    inner = p.op.Relu(p.op.Exp(x))
+    rule = p.rewrite("r", p.op.Neg(inner), p.op.Sub(0.0, inner))
+    text = """
+        x = Placeholder(shape=<2>)
+        e = Exp(x)
+        q = Sin(e)
+        r = Relu(e)
+        z = Neg(r)
+    """
+    after, _ = _applied(text, rule)
+    assert "Relu(e)" in after and "Sub(" in after
+
+
+def test_control_edges_out_of_a_branch_keep_a_node() -> None:
+    text = """
+        x   = Placeholder(shape=<2,3>)
+        c   = Placeholder(dtype=bool, shape=<>)
+        one = Const(dtype=float32, value=float32<>[1.0])
+        s   = Switch(x, c)
+        m   = Mul(s:1, one)
+        q   = NoOp(^m)
+    """
+    after, log = _applied(text, TIMES_ONE)
+    assert "Mul(s:1, one)" in after and "control edges out of a branch" in log
