@@ -26,8 +26,8 @@ class Mismatch:
     """One output of a candidate that is not the base's.
 
     when: "before timing" or "after timing". index: the first element that differs, () for a shape
-    or dtype. count: of the size elements that differ. largest: the largest difference, None where it
-    has no number.
+    or dtype. count: of the size elements that differ. largest: the largest difference; None where
+    it has no number.
     """
 
     candidate: str
