@@ -51,8 +51,8 @@ def rematerialize(
     """Recompute cheap results of other groups instead of reading them.
 
     A result qualifies where no other node needs it and no group reads more than before. A group
-    has at most `max_members` nodes. Changes the groups in place, and drops those that are left with one node. Returns the nodes that are no
-    longer needed, consumers first.
+    has at most `max_members` nodes. Changes the groups in place, and drops those that are left with
+    one node. Returns the nodes that are no longer needed, consumers first.
     """
     loop = roles.rules.template_of("loop")
     accepts_plain = loop is not None and loop.accepts_plain

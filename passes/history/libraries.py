@@ -55,7 +55,7 @@ class _KeptBody:
         }
 
     def function(self, library: FunctionLibrary) -> Function:
-        """Return the body, with a graph of its own."""
+        """Return the body with a separate graph."""
         graph = rebuilt(self.states)
         graph.functions = library
         return Function.from_graph(self.name, graph, self.inputs, self.must_run, self.attrs)

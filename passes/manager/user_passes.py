@@ -33,7 +33,7 @@ class UserPass:
 
     name: in reports, TFJIT_DISABLE and errors. source: a text that names the pass: the name that it
     is registered under, or "module:function"; "" for a function that no text names. needs: passes
-    that have to stand before it, and analyses that have to be valid. version: stands for all that
+    that have to stand before it, and analyses that have to be valid. version: identifies all that
     the function does; the plans of a pass without a version are never stored.
     """
 

@@ -173,7 +173,7 @@ class _Check:
         if rank is not None and rank != len(shape):
             raise ValueError(f"{where}: rank {rank} contradicts the shape of {len(shape)} sizes")
         if any(isinstance(dim, int) and dim < 0 for dim in shape):
-            raise ValueError(f"{where}: a size is negative; None stands for any size")
+            raise ValueError(f"{where}: a size is negative; an open size is None")
         self.sizes.update(dim for dim in shape if isinstance(dim, str))
 
     def check_constant(self, value: Constant) -> None:
