@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -40,7 +41,12 @@ def test_an_interrupted_thread_leaves_its_jobs_to_others() -> None:
     def after() -> None:
         """Do nothing."""
 
-    threading.Timer(0.02, waiting.submit, (interrupt,)).start()
+    def submit() -> None:
+        while not waiting._waits:
+            time.sleep(0.001)
+        waiting.submit(interrupt)
+
+    threading.Thread(target=submit, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         waiting.work()
     assert others == [after]
