@@ -22,7 +22,7 @@ LIMITS = {
     "runtime": 774,
     "ops": 261,
     "client": 659,
-    "lab": 223,
+    "lab": 13,
 }
 
 

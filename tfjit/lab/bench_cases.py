@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tfjit.lab.sweep import Sweep, parse_sweep, swept_shapes
 from tfjit.lab.table import Table, html_table, microseconds, text_table
 
 if TYPE_CHECKING:
+    from tfjit.lab.compare_candidates import ModelLike
     from tfjit.passes.manager.pipeline_spec import Pipeline
 
 CANDIDATES: Final = ("default", "default without fuse", "tensorflow")
@@ -70,7 +71,7 @@ class Bench:
         """Return whether all candidates had the same outputs in all cases."""
         return not self.mismatches
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the result as JSON's types."""
         return asdict(self) | {"agrees": self.agrees, "confidence": CONFIDENCE}
 
@@ -130,10 +131,10 @@ class Bench:
 
 
 def bench(
-    model: Any,
+    model: ModelLike,
     *,
     fetches: Sequence[str],
-    feeds: Mapping[str, Any] | None = None,
+    feeds: Mapping[str, object] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     sweeps: Sequence[Sweep | str] = (),
     threads: Sequence[int] = (),

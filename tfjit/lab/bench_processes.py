@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class ScriptBench:
         """Return whether all ways ended alike."""
         return not self.failures
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the result as JSON's types."""
         return asdict(self) | {"agrees": self.agrees, "confidence": CONFIDENCE}
 

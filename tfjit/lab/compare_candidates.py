@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -22,20 +22,25 @@ from tfjit.lab.peers.presence import Absent
 
 if TYPE_CHECKING:
     from tfjit.client.session.model_file import ModelFile
+    from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.typing import Message
     from tfjit.passes.manager.pipeline_spec import Pipeline
+    from tfjit.runtime.profiling.explain import Explanation
 
 ROUNDS: Final = 20
 SESSIONS: Final = 4
 
 Report = Callable[[str], None]
+# A file or SavedModel folder, a GraphDef or MetaGraphDef, its bytes, or a graph.
+ModelLike: TypeAlias = "ModelFile | str | Path | bytes | Graph | Message"
 
 
 def compare(
-    model: Any,
+    model: ModelLike,
     candidates: Sequence[str | Pipeline] = ("default", "default without fuse"),
     *,
     fetches: Sequence[str],
-    feeds: Mapping[str, Any] | None = None,
+    feeds: Mapping[str, object] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     setup: Sequence[str] = (),
     threads: int | None = None,
@@ -91,7 +96,7 @@ def compare(
         for label, group in opened.items():
             found.round_us[label] = [times[label, k] for k in range(len(group))]
         found.mismatches.extend(_after(opened, work, tolerance, found))
-        explanations: dict[str, list[Any]] = {}
+        explanations: dict[str, list[Explanation]] = {}
         for k in range(sessions if explain else 0):
             report(f"measuring kernels, session {k + 1}")
             for label, group in opened.items():
@@ -121,9 +126,9 @@ def compare(
 
 
 def work_of(
-    model: Any,
+    model: ModelLike,
     fetches: Sequence[str],
-    feeds: Mapping[str, Any],
+    feeds: Mapping[str, object],
     shapes: Mapping[str, Sequence[int]],
     setup: Sequence[str] = (),
     threads: int | None = None,
@@ -159,7 +164,7 @@ def work_of(
     return Work(file, tuple(tensors), tuple(targets), values, tuple(setup), threads or cores())
 
 
-def graph_of(model: ModelFile) -> Any:
+def graph_of(model: ModelFile) -> Graph:
     """Return a tfjit Graph of a model."""
     from tfjit.framework.graphs.graph import Graph
     from tfjit.framework.graphs.graph_def import import_graph_def
@@ -170,7 +175,7 @@ def graph_of(model: ModelFile) -> Any:
     return graph
 
 
-def model_file(model: Any) -> ModelFile:
+def model_file(model: ModelLike) -> ModelFile:
     """Return the model in a file, message, bytes or Graph."""
     from tfjit.client.session.model_file import ModelFile, parse_model, read_model
 
@@ -246,7 +251,7 @@ def _row(
     label: str,
     group: Sequence[Candidate],
     round_us: Mapping[str, Sequence[Sequence[float]]],
-    explanations: Sequence[Any],
+    explanations: Sequence[Explanation],
     base: str,
 ) -> CandidateRow:
     times = [us for session in round_us[label] for us in session]
@@ -280,4 +285,4 @@ def _row(
     return row
 
 
-__all__ = ["compare", "graph_of", "model_file", "work_of"]
+__all__ = ["ModelLike", "compare", "graph_of", "model_file", "work_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tfjit.lab.measure.agreement import Mismatch
 from tfjit.lab.measure.machine import Machine, this_machine
@@ -79,7 +79,7 @@ class Comparison:
         """Return the verdict on the second candidate; None where nothing was timed."""
         return self.rows[1].verdict if len(self.rows) > 1 else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the result as JSON's types."""
         found = asdict(self)
         for part, entry in zip(self.differences, found["differences"], strict=True):

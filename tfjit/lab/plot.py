@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from matplotlib.figure import Figure
+
     from tfjit.lab.bench_cases import Bench
     from tfjit.lab.comparison import Comparison
 
@@ -55,7 +59,7 @@ def plot_bench(bench: Bench, path: str | Path) -> None:
     _save(figure, path)
 
 
-def _pyplot() -> Any:
+def _pyplot() -> ModuleType:
     try:
         import matplotlib
     except ImportError:
@@ -66,7 +70,7 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def _save(figure: Any, path: str | Path) -> None:
+def _save(figure: Figure, path: str | Path) -> None:
     figure.tight_layout()
     figure.savefig(path)
     _pyplot().close(figure)

@@ -60,7 +60,7 @@ class Changes:
     rows: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the changes as JSON's types."""
         return asdict(self) | {"confidence": CONFIDENCE}
 

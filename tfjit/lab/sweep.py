@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.graph import Graph
 
 FORM = "NAME.AXIS=SIZES, as in images.0=1,4,16, or images.0,labels.0=1,4,16 for one size of both"
 
@@ -41,7 +44,7 @@ def parse_sweep(text: str) -> Sweep:
 
 
 def swept_shapes(
-    sweeps: Sequence[Sweep], graph: Any, shapes: Mapping[str, Sequence[int]]
+    sweeps: Sequence[Sweep], graph: Graph, shapes: Mapping[str, Sequence[int]]
 ) -> list[tuple[str, dict[str, tuple[int, ...]]]]:
     """Return (label, shapes of feeds) of each case: all combinations of sizes.
 
@@ -77,7 +80,7 @@ def swept_shapes(
     return cases
 
 
-def _own_shape(graph: Any, name: str) -> list[int | None]:
+def _own_shape(graph: Graph, name: str) -> list[int | None]:
     try:
         tensor = graph.as_graph_element(name, allow_tensor=True, allow_operation=False)
     except (KeyError, ValueError) as error:

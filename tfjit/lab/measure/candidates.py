@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tfjit.client.session.model_file import ModelFile
     from tfjit.client.session.session import Session
     from tfjit.passes.manager.pipeline_spec import Pipeline
+    from tfjit.protos import ConfigProto
+    from tfjit.runtime.profiling.explain import Explanation
 
 WARM_UP_RUNS: Final = 3
 _SECONDS_TO_COMPILE: Final = 600.0
@@ -65,7 +67,7 @@ class Candidate(ABC):
         """Run once: NumPy in, NumPy out."""
 
     @abstractmethod
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> Sequence[object]:
         """Run once and return the values of the fetches."""
 
     def reset(self) -> None:  # noqa: B027 a graph without variables has no state
@@ -100,7 +102,7 @@ class _SessionCandidate(Candidate):
     def run(self) -> object:
         return self.session.run(self._keys, self._feeds)
 
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> Sequence[object]:
         found = self.run()
         values = found if isinstance(self._keys, list) else [found]
         # of a target there is no value
@@ -133,7 +135,7 @@ class Tfjit(_SessionCandidate):
         self.session.wait_until_compiled(_SECONDS_TO_COMPILE)
         super().finish()
 
-    def explain(self) -> Any:
+    def explain(self) -> Explanation:
         """Return the explanation of the run, with measured times."""
         return self.session.explain(self._keys, measure=True, feed_dict=self._feeds)
 
@@ -181,7 +183,7 @@ class Xla(Candidate):
     def run(self) -> object:
         return self._graph(self._values)
 
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> Sequence[object]:
         return self._graph(self._values)
 
     def close(self) -> None:
@@ -208,7 +210,7 @@ class OnnxRuntime(Candidate):
     def run(self) -> object:
         return self._session.run(self._names, self._fed)
 
-    def outputs(self) -> list[Any]:
+    def outputs(self) -> Sequence[object]:
         return list(self._session.run(self._names, self._fed))
 
     def close(self) -> None:
@@ -262,7 +264,9 @@ def named_candidates(given: Sequence[str | Pipeline]) -> dict[str, tuple[str, Pi
     return found
 
 
-def open_model(model: ModelFile, config: Any = None, passes: Pipeline | None = None) -> Session:
+def open_model(
+    model: ModelFile, config: ConfigProto | None = None, passes: Pipeline | None = None
+) -> Session:
     """Open a session over a model.
 
     Of a SavedModel it has the variables, tables and assets.

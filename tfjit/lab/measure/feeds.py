@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.graph import Graph
+    from tfjit.framework.graphs.operation import Tensor
 
 SEED = 0
 
@@ -33,9 +37,9 @@ def random_feed(name: str, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
 
 
 def feed_values(
-    graph: Any,
+    graph: Graph,
     fetches: Sequence[str],
-    feeds: Mapping[str, np.ndarray],
+    feeds: Mapping[str, object],
     shapes: Mapping[str, Sequence[int]],
 ) -> dict[str, np.ndarray]:
     """Return a value for each placeholder behind the fetches, by tensor name.
@@ -76,7 +80,7 @@ def feed_values(
     return found
 
 
-def _tensor(graph: Any, name: str) -> Any:
+def _tensor(graph: Graph, name: str) -> Tensor:
     try:
         return graph.as_graph_element(name, allow_tensor=True, allow_operation=False)
     except (KeyError, ValueError) as error:

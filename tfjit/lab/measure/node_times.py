@@ -6,7 +6,10 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfjit.runtime.profiling.explain import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,10 @@ class NodeDifference:
 
 
 def node_differences(
-    candidate: str, explanations: Sequence[Any], base: str, base_explanations: Sequence[Any]
+    candidate: str,
+    explanations: Sequence[Explanation],
+    base: str,
+    base_explanations: Sequence[Explanation],
 ) -> list[NodeDifference]:
     """Return the measured parts of two plans, the largest difference first.
 
@@ -79,7 +85,7 @@ def node_differences(
     return sorted(found, key=lambda part: (-abs(part.difference_us), part.nodes))
 
 
-def _measured(explanation: Any) -> list[tuple[str, Sequence[str], float]]:
+def _measured(explanation: Explanation) -> list[tuple[str, Sequence[str], float]]:
     """Return (node, its user nodes, time) of each measured node."""
     return [
         (node.name, node.members or (node.name,), node.measured_us)

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.tensors import from_proto
 from tfjit.protos import AttrValue, GraphDef
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.graph import Graph
 
 Endpoint = tuple[str, int]
 
@@ -154,13 +157,13 @@ class ShapedGraph(PeerGraph):
         graph_def: bytes,
         fetches: Sequence[str],
         targets: Sequence[str],
-        feeds: Mapping[str, Any],
+        feeds: Mapping[str, np.ndarray],
     ) -> None:
         super().__init__(graph_def, fetches, targets, feeds)
         self.fed = feeds
 
     @cached_property
-    def _tensors(self) -> Any:
+    def _tensors(self) -> Graph:
         import tfjit
 
         message = GraphDef.FromString(self.message.SerializeToString())
@@ -186,4 +189,6 @@ class ShapedGraph(PeerGraph):
     def shape(self, at: Endpoint) -> tuple[int, ...] | None:
         """The shape of an output, or None where a size is unknown."""
         shape = self._tensors.get_tensor_by_name(f"{at[0]}:{at[1]}").shape
-        return tuple(int(d) for d in shape.as_list()) if shape.is_fully_defined() else None
+        if not shape.is_fully_defined():
+            return None
+        return tuple(size for size in shape.as_list() if size is not None)

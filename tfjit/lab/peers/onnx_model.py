@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfjit.lab.peers import numpy_like, onnx_rules
-from tfjit.lab.peers.graph import Endpoint, PeerGraph, ShapedGraph, endpoint
+from tfjit.lab.peers.graph import Endpoint, PeerGraph, PeerNode, ShapedGraph, endpoint
 from tfjit.lab.peers.presence import Absent
+
+if TYPE_CHECKING:
+    import onnx
+    import onnxruntime
+
+    from tfjit.lab.peers.onnx_rules import Operand
 
 OPSET = 20
 _MAX_PROTO_BYTES = 2**31 - 1
@@ -23,13 +29,13 @@ class Translation:
 
     def __init__(self, graph: ShapedGraph) -> None:
         self.graph = graph
-        self.nodes: list[Any] = []
+        self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self._count = 0
         # id of a value -> its name, and the value, which keeps the id its own
-        self._known: dict[int, tuple[str, Any]] = {}
+        self._known: dict[int, tuple[str, Operand]] = {}
 
-    def add(self, op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+    def add(self, op: str, *inputs: Operand, outputs: int = 1, **attributes: Any) -> Any:
         """Add an ONNX node; its output's name, or a tuple of names."""
         import onnx
 
@@ -50,7 +56,7 @@ class Translation:
             raise Absent(f"the shape of {at[0]} is not known before the run")
         return shape
 
-    def _name(self, value: Any) -> str:
+    def _name(self, value: Operand) -> str:
         if isinstance(value, str):
             return value
         found = self._known.get(id(value))
@@ -59,7 +65,9 @@ class Translation:
             self.constants[found[0]] = np.asarray(value)
         return found[0]
 
-    def _known_value(self, node: Any, inputs: list[Any]) -> Any:
+    def _known_value(
+        self, node: PeerNode, inputs: list[Operand]
+    ) -> numpy_like.Array | tuple[numpy_like.Array, ...] | None:
         """Compute a node by NumPy, or return None.
 
         The node's inputs, or their shapes, must be known; None leaves the node to the run.
@@ -75,14 +83,14 @@ class Translation:
         import onnx
         from onnx import helper, numpy_helper
 
-        values: dict[Endpoint, Any] = {
+        values: dict[Endpoint, Operand] = {
             endpoint(name): f"feed{i}" for i, name in enumerate(self.graph.feeds)
         }
         for node in self.graph.order:
             if node.op == "NoOp":
                 continue
             inputs = [values[at] for at in node.inputs]
-            result = self._known_value(node, inputs)
+            result: Operand | tuple[Operand, ...] | None = self._known_value(node, inputs)
             if result is None:
                 rule = onnx_rules.RULES.get(node.op)
                 if rule is None:
@@ -92,7 +100,7 @@ class Translation:
                 values[node.name, port] = value
         fetched = [self.add("Identity", values[endpoint(name)]) for name in self.graph.fetches]
 
-        def info(name: str, value: Any) -> Any:
+        def info(name: str, value: np.ndarray) -> onnx.ValueInfoProto:
             return helper.make_tensor_value_info(
                 name, helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype), np.shape(value)
             )
@@ -112,7 +120,12 @@ class Translation:
         return data
 
 
-def translate(graph_def: bytes, fetches: Any, targets: Any, feeds: Mapping[str, Any]) -> bytes:
+def translate(
+    graph_def: bytes,
+    fetches: Sequence[str],
+    targets: Sequence[str],
+    feeds: Mapping[str, np.ndarray],
+) -> bytes:
     """Return an ONNX model of the fetches.
 
     Its inputs feed0, feed1 ... are `feeds` in order, and its outputs are the fetches.
@@ -122,7 +135,7 @@ def translate(graph_def: bytes, fetches: Any, targets: Any, feeds: Mapping[str, 
     return Translation(ShapedGraph(graph_def, fetches, targets, feeds)).model()
 
 
-def inference_session(model: bytes, threads: int) -> Any:
+def inference_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
     """Return an onnxruntime.InferenceSession on the CPU, with all of its optimisations."""
     import onnxruntime
 

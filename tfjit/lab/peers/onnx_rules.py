@@ -9,16 +9,16 @@ that cancel. Sources: the op documentations of TensorFlow and ONNX.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from tfjit.lab.peers.graph import Endpoint, PeerNode
 from tfjit.lab.peers.presence import Absent
 
-Operand = Any
-Rule = Callable[..., Any]
+Operand: TypeAlias = "str | np.ndarray | np.generic"
+Rule: TypeAlias = "Callable[..., str | tuple[str, ...]]"
 RULES: dict[str, Rule] = {}
 
 
@@ -69,95 +69,95 @@ for _op, _name in _REDUCTIONS.items():
     )
 
 
-def _longs(values: Any) -> np.ndarray:
+def _longs(values: Operand | Sequence[int]) -> np.ndarray:
     if isinstance(values, str):
         raise Absent("an operand that must be constant is computed")
     return np.ravel(values).astype(np.int64)
 
 
 @rule("Square")
-def _square(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _square(b: Builder, node: PeerNode, x: Operand) -> str:
     return b.add("Mul", x, x)
 
 
 @rule("Rsqrt")
-def _rsqrt(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _rsqrt(b: Builder, node: PeerNode, x: Operand) -> str:
     return b.add("Reciprocal", b.add("Sqrt", x))
 
 
 @rule("Relu6")
-def _relu6(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _relu6(b: Builder, node: PeerNode, x: Operand) -> str:
     return b.add("Clip", x, np.float32(0), np.float32(6))
 
 
 @rule("SquaredDifference")
-def _squared_difference(b: Builder, node: PeerNode, x: Operand, y: Operand) -> Any:
+def _squared_difference(b: Builder, node: PeerNode, x: Operand, y: Operand) -> str:
     difference = b.add("Sub", x, y)
     return b.add("Mul", difference, difference)
 
 
 @rule("IsFinite")
-def _is_finite(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _is_finite(b: Builder, node: PeerNode, x: Operand) -> str:
     return b.add("Not", b.add("Or", b.add("IsInf", x), b.add("IsNaN", x)))
 
 
 @rule("Cast")
-def _cast(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _cast(b: Builder, node: PeerNode, x: Operand) -> str:
     import onnx
 
     return b.add("Cast", x, to=onnx.helper.np_dtype_to_tensor_dtype(np.dtype(node.attrs["DstT"])))
 
 
 @rule("Softmax")
-def _softmax(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _softmax(b: Builder, node: PeerNode, x: Operand) -> str:
     return b.add("Softmax", x, axis=-1)
 
 
 @rule("SparseSoftmaxCrossEntropyWithLogits")
-def _cross_entropy(b: Builder, node: PeerNode, logits: Operand, labels: Operand) -> Any:
+def _cross_entropy(b: Builder, node: PeerNode, logits: Operand, labels: Operand) -> str:
     return b.add("SoftmaxCrossEntropyLoss", logits, labels, reduction="none")
 
 
 @rule("Reshape")
-def _reshape(b: Builder, node: PeerNode, x: Operand, shape: Operand) -> Any:
+def _reshape(b: Builder, node: PeerNode, x: Operand, shape: Operand) -> str:
     # known sizes where the graph computes them
     return b.add("Reshape", x, np.array(b.shape((node.name, 0)), np.int64))
 
 
 @rule("Transpose")
-def _transpose(b: Builder, node: PeerNode, x: Operand, order: Operand) -> Any:
+def _transpose(b: Builder, node: PeerNode, x: Operand, order: Operand) -> str:
     return b.add("Transpose", x, perm=_longs(order).tolist())
 
 
 @rule("Squeeze")
-def _squeeze(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _squeeze(b: Builder, node: PeerNode, x: Operand) -> str:
     axes = node.attrs["squeeze_dims"]
     return b.add("Squeeze", x, _longs(axes)) if axes else b.add("Squeeze", x)
 
 
 @rule("ExpandDims")
-def _expand_dims(b: Builder, node: PeerNode, x: Operand, axis: Operand) -> Any:
+def _expand_dims(b: Builder, node: PeerNode, x: Operand, axis: Operand) -> str:
     return b.add("Unsqueeze", x, _longs(axis))
 
 
 @rule("Pad")
-def _pad(b: Builder, node: PeerNode, x: Operand, paddings: Operand) -> Any:
+def _pad(b: Builder, node: PeerNode, x: Operand, paddings: Operand) -> str:
     return b.add("Pad", x, _longs(np.transpose(paddings)))
 
 
 @rule("ConcatV2")
-def _concat(b: Builder, node: PeerNode, *inputs: Operand) -> Any:
+def _concat(b: Builder, node: PeerNode, *inputs: Operand) -> str:
     return b.add("Concat", *inputs[:-1], axis=int(_longs(inputs[-1])[0]))
 
 
 @rule("Pack")
-def _pack(b: Builder, node: PeerNode, *inputs: Operand) -> Any:
+def _pack(b: Builder, node: PeerNode, *inputs: Operand) -> str:
     axis = node.attrs["axis"]
     return b.add("Concat", *[b.add("Unsqueeze", x, _longs(axis)) for x in inputs], axis=axis)
 
 
 @rule("Unpack")
-def _unpack(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _unpack(b: Builder, node: PeerNode, x: Operand) -> tuple[str, ...]:
     axis, count = node.attrs["axis"], node.attrs["num"]
     parts = b.add("Split", x, outputs=count, axis=axis, num_outputs=count)
     return tuple(
@@ -166,14 +166,14 @@ def _unpack(b: Builder, node: PeerNode, x: Operand) -> Any:
 
 
 @rule("GatherV2")
-def _gather(b: Builder, node: PeerNode, table: Operand, indices: Operand, axis: Operand) -> Any:
+def _gather(b: Builder, node: PeerNode, table: Operand, indices: Operand, axis: Operand) -> str:
     return b.add("Gather", table, indices, axis=int(_longs(axis)[0]))
 
 
 @rule("StridedSlice")
 def _strided_slice(
     b: Builder, node: PeerNode, x: Operand, begin: Operand, end: Operand, strides: Operand
-) -> Any:
+) -> str:
     masks = node.attrs
     if (
         masks["ellipsis_mask"]
@@ -195,7 +195,7 @@ def _flipped(b: Builder, x: Operand, rank: int) -> Operand:
 
 
 @rule("MatMul", "BatchMatMulV2")
-def _matmul(b: Builder, node: PeerNode, x: Operand, y: Operand) -> Any:
+def _matmul(b: Builder, node: PeerNode, x: Operand, y: Operand) -> str:
     first, second = ("transpose_a", "transpose_b") if node.op == "MatMul" else ("adj_x", "adj_y")
     x = _flipped(b, x, len(b.shape(node.inputs[0]))) if node.attrs[first] else x
     y = _flipped(b, y, len(b.shape(node.inputs[1]))) if node.attrs[second] else y
@@ -204,7 +204,7 @@ def _matmul(b: Builder, node: PeerNode, x: Operand, y: Operand) -> Any:
 
 def _windowed(
     b: Builder, node: PeerNode, op: str, x: Operand, *others: Operand, **attributes: Any
-) -> Any:
+) -> str:
     """An ONNX op on NCHW images for an NHWC one."""
     if node.attrs.get("data_format", "NHWC") != "NHWC" or node.attrs["padding"] not in (
         "SAME",
@@ -225,7 +225,7 @@ def _windowed(
 
 
 @rule("Conv2D")
-def _conv(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
+def _conv(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> str:
     if isinstance(weights, str):
         raise Absent("a convolution with computed weights is not translated")
     channels_first = np.ascontiguousarray(np.transpose(weights, (3, 2, 0, 1)))
@@ -241,7 +241,7 @@ def _conv(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
 
 
 @rule("DepthwiseConv2dNative")
-def _depthwise(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
+def _depthwise(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> str:
     if isinstance(weights, str):
         raise Absent("a convolution with computed weights is not translated")
     height, width, channels, multiplier = weights.shape
@@ -262,12 +262,12 @@ def _depthwise(b: Builder, node: PeerNode, x: Operand, weights: Operand) -> Any:
 
 
 @rule("MaxPool")
-def _max_pool(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _max_pool(b: Builder, node: PeerNode, x: Operand) -> str:
     return _windowed(b, node, "MaxPool", x, kernel_shape=node.attrs["ksize"][1:3])
 
 
 @rule("AvgPool")
-def _avg_pool(b: Builder, node: PeerNode, x: Operand) -> Any:
+def _avg_pool(b: Builder, node: PeerNode, x: Operand) -> str:
     return _windowed(
         b, node, "AveragePool", x, kernel_shape=node.attrs["ksize"][1:3], count_include_pad=0
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.lab.peers.graph import PeerGraph
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-def imported(graph_def: bytes) -> Any:
+
+def imported(graph_def: bytes) -> tf.Graph:
     """Return a tf.Graph of the GraphDef."""
     import tensorflow as tf
 
@@ -21,7 +24,7 @@ def imported(graph_def: bytes) -> Any:
     return graph
 
 
-def session_config(threads: int, inter_threads: int | None = None) -> Any:
+def session_config(threads: int, inter_threads: int | None = None) -> tf.compat.v1.ConfigProto:
     """Return TensorFlow's ConfigProto for a number of threads.
 
     inter_threads: of the executor, `threads` by default.
@@ -53,7 +56,7 @@ class XlaGraph:
         import tensorflow as tf
 
         self._constant = tf.constant
-        self._handles: dict[str, Any] = {}
+        self._handles: dict[str, tf.Tensor] = {}
         graph = PeerGraph(graph_def, fetches, targets, feeds)
         self._compiled = tf.function(self._calls(graph), jit_compile=True)
         self._setup: Callable[[], object] = lambda: None
@@ -64,12 +67,12 @@ class XlaGraph:
         """Run the set-up operations."""
         self._setup()
 
-    def __call__(self, values: Sequence[Any]) -> list[np.ndarray]:
+    def __call__(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run once."""
         constant = self._constant
         return [out.numpy() for out in self._compiled(*[constant(value) for value in values])]
 
-    def _calls(self, part: PeerGraph) -> Callable[..., list[Any]]:
+    def _calls(self, part: PeerGraph) -> Callable[..., list[tf.Tensor]]:
         """Return a function that runs `part` on fed values.
 
         The function returns the fetches.
@@ -90,12 +93,12 @@ class XlaGraph:
         }
         message = tf.compat.v1.GraphDef.FromString(part.subgraph(replaced))
 
-        def call(*values: Any) -> list[Any]:
+        def call(*values: tf.Tensor) -> list[tf.Tensor]:
             inputs = dict(zip(part.feeds, values))
             capture = tf.compat.v1.get_default_graph().capture
             inputs |= {f"{node.name}:0": capture(self._handles[node.name]) for node in variables}
             elements = [*part.fetches, *part.targets]
-            found: list[Any] = tf.graph_util.import_graph_def(
+            found: list[tf.Tensor | tf.Operation] = tf.graph_util.import_graph_def(
                 message, input_map=inputs, return_elements=elements, name=""
             )
             with tf.control_dependencies([op for op in found if isinstance(op, tf.Operation)]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError
@@ -28,10 +28,10 @@ _MEASUREMENTS: Final = 3
 def bisect(
     subject: object,
     fetches: Sequence[str],
-    feeds: Mapping[str, Any] | None = None,
+    feeds: Mapping[str, object] | None = None,
     *,
     first: Sequence[str] = (),
-    against: Against | Sequence[Any] = "unoptimised",
+    against: Against | Sequence[object] = "unoptimised",
     tolerance: float = TOLERANCE,
     slower_than: float | None = None,
     passes: Passes = None,
@@ -64,9 +64,9 @@ class _Bisector:
         self,
         subject: object,
         fetches: Sequence[str],
-        feeds: Mapping[str, Any] | None,
+        feeds: Mapping[str, object] | None,
         first: Sequence[str],
-        against: Against | Sequence[Any],
+        against: Against | Sequence[object],
         tolerance: float,
         slower_than: float | None,
         passes: Passes,
@@ -76,7 +76,7 @@ class _Bisector:
         self.against = against
         self.passes = passes
         self.used = 0
-        self.expected: Sequence[Any] = ()
+        self.expected: Sequence[object] = ()
         self._kept = contextlib.ExitStack()
         self.reference: Session | None = None
 
@@ -144,10 +144,10 @@ class _Bisector:
             passes=self.passes,
         )
 
-    def _values(self, session: Session) -> list[Any]:
+    def _values(self, session: Session) -> list[object]:
         for name in self.first:
             session.run(name)
-        values: list[Any] = session.run(self.fetches, self.feeds)
+        values: list[object] = session.run(self.fetches, self.feeds)
         return values
 
     def _judge(self, limit: int | None) -> tuple[bool, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ _SHORTEST_S: Final = 2e-3
 
 
 def difference(
-    names: Sequence[str], found: Sequence[Any], expected: Sequence[Any], tolerance: float
+    names: Sequence[str], found: Sequence[object], expected: Sequence[object], tolerance: float
 ) -> str:
     """Return the first difference beyond the tolerance as text, "" for none.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
 FURTHER: Final = 3
 """Limits to try on each side of a found one."""
@@ -82,7 +82,7 @@ class Bisection:
         """Return whether every tried limit agrees with the culprit."""
         return not self.exceptions
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return the answer as values that JSON has."""
         return asdict(self)
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.client.saving import saved_model
 from tfjit.client.session.model_file import ModelFile, read_model
@@ -27,7 +27,7 @@ def opened(
     subject: object,
     settings: Mapping[str, str] | None = None,
     passes: Passes = None,
-    **options: Any,
+    **options: object,
 ) -> Iterator[Session]:
     """Open a session with plans that no other session shares.
 
@@ -54,7 +54,7 @@ def opened(
         yield session
 
 
-def _set_options(session: Session, options: Mapping[str, Any]) -> None:
+def _set_options(session: Session, options: Mapping[str, object]) -> None:
     runtime = session._runtime_session
     change = getattr(runtime, "change_pass_options", None)
     if change is None:

@@ -7,13 +7,16 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tfjit.client.session.model_file import ModelFile, read_model
 from tfjit.framework.errors import FailedPreconditionError, UnimplementedError
 from tfjit.framework.graphs.graph import Graph
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
 
 _PROGRAM: Final = """
 import json, sys
@@ -42,8 +45,8 @@ _TIME_LIMIT_S: Final = 600
 
 
 def tensorflow_values(
-    subject: object, fetches: Sequence[str], feeds: Mapping[str, Any], first: Sequence[str]
-) -> list[Any]:
+    subject: object, fetches: Sequence[str], feeds: Mapping[str, object], first: Sequence[str]
+) -> list[np.ndarray | None]:
     """Return TensorFlow's values of fetches, None for operations.
 
     Raises FailedPreconditionError with its last lines where TensorFlow is missing or fails,
@@ -80,7 +83,7 @@ def tensorflow_values(
             return [values.get(f"v{k}") for k in range(len(fetches))]
 
 
-def _graph_def(subject: object) -> Any:
+def _graph_def(subject: object) -> Message:
     if isinstance(subject, ModelFile):
         return subject.graph_def
     if isinstance(subject, Graph):
