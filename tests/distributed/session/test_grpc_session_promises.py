@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from tests.ports import free_ports
 
 LIBRARIES: Final = {"tfjit": tfjit, "tensorflow": tf1}
 _KEPT: Final[list[Any]] = []
+SECONDS: Final = 40.0
 
 
 def with_errors(answer: Any, change: Callable[[str, str], Any]) -> Any:
@@ -66,7 +68,23 @@ def answer(promise: str, library: Any, target: str, count: int) -> Any:
 
 @functools.cache
 def expected(promise: str, count: int) -> Any:
-    return answer(promise, tf1, tensorflow_target(count), count)
+    """TensorFlow's outcome; of new servers where these do not answer.
+
+    Now and then a step on TensorFlow's servers never ends, in spite of its time limit.
+    """
+    for _ in range(3):
+        found: list[Any] = []
+
+        def ask(found: list[Any] = found) -> None:
+            found.append(answer(promise, tf1, tensorflow_target(count), count))
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(SECONDS)
+        if found:
+            return found[0]
+        tensorflow_target.cache_clear()
+    raise AssertionError(f"TensorFlow's servers have not answered in {SECONDS} s, three times")
 
 
 @pytest.mark.parametrize("client", LIBRARIES)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tfjit.passes import Pipeline
 from tfjit.passes.history.events import PASS
 from tfjit.passes.history.history import History
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
@@ -125,7 +126,8 @@ def test_a_failed_pass_of_the_users_leaves_the_graph_before_it() -> None:
         raise RuntimeError("no")
 
     history = History()
-    options = PassOptions(history=history, custom_passes=(("fail", fail),))
+    pipeline = Pipeline.default().then(fail)
+    options = PassOptions(history=history, pipeline=pipeline, fail_on_errors=False)
     build(parse_graph(TEXT), RunSpec(("x:0",), ("y:0",), ()), options)
     fused = next(event for event in history.rewrites if event.pass_name == "fuse")
     assert (fused.depth, history[len(history)].depth) == (1, 0)
