@@ -100,7 +100,12 @@ def _call(session: Session, fetch: str, feed: str, value: np.ndarray) -> Any:
 
 
 def _session(graph: Any, disabled: str, threads: int) -> Session:
-    config = ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    # else the process has one inter-op pool, of the size that its first session asked for
+    config = ConfigProto(
+        intra_op_parallelism_threads=threads,
+        inter_op_parallelism_threads=threads,
+        use_per_session_threads=True,
+    )
     config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
     env = Env(variables={**os.environ, "TFJIT_DISABLE": disabled})
     return Session(graph=graph, options=SessionOptions(config=config, env=env))

@@ -323,7 +323,11 @@ def test_divided_groups_on_several_threads(
     feeds = {"x:0": np.random.default_rng(1).uniform(-1, 1, (64, 96)).astype("f4")}
     expected = theirs(graph, y, feeds)
     own = 1 if make is _chains else 2  # else the threads share each product out
-    config = tfjit.ConfigProto(intra_op_parallelism_threads=own, inter_op_parallelism_threads=2)
+    config = tfjit.ConfigProto(
+        intra_op_parallelism_threads=own,
+        inter_op_parallelism_threads=2,
+        use_per_session_threads=True,
+    )
     tests: list[Callable[[KernelSource], bool]] = [
         lambda source: "+sin" in source.title,
         lambda source: "sin" in source.text,

@@ -124,7 +124,10 @@ class Tfjit(_SessionCandidate):
 
         threads = self.work.threads
         config = ConfigProto(
-            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+            intra_op_parallelism_threads=threads,
+            inter_op_parallelism_threads=threads,
+            # else the process has one inter-op pool, of the size that its first session asked for
+            use_per_session_threads=True,
         )
         # otherwise reference kernels would serve, and be timed, while others compile
         config.graph_options.optimizer_options.global_jit_level = OptimizerOptions.ON_1
