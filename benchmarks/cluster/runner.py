@@ -38,7 +38,7 @@ class _Process:
         if candidate == OVER_GRPC:
             environment["TFJIT_DISABLE"] = "local_channel"
         library = TENSORFLOW if candidate == TENSORFLOW else OURS
-        self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  closed by `close`
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  closed by `close`
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "benchmarks.cluster.task", library),
@@ -48,7 +48,7 @@ class _Process:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._errors,
             text=True,
         )
 
@@ -75,14 +75,14 @@ class _Process:
         return found["answer"]
 
     def _last_words(self) -> str:
-        self._said.seek(0)
-        return self._said.read()[-2000:]
+        self._errors.seek(0)
+        return self._errors.read()[-2000:]
 
     def close(self) -> None:
         """End the process."""
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._said):
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()

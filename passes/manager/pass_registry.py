@@ -234,5 +234,7 @@ def find_name(name: str, found_in: str, others: Iterable[str] = ()) -> str:
 
 def near_names(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean ...?" with nearly equal names, or ""."""
-    near = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6)
+    listed = list(dict.fromkeys(known))
+    near = [other for other in listed if other.lower() == name.lower()]
+    near = near or difflib.get_close_matches(name, listed, n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(repr(found) for found in near)}?" if near else ""

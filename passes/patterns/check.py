@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable
 
@@ -13,6 +12,7 @@ from tfjit.framework.op_defs import attrs as attr_forms
 from tfjit.framework.op_defs.op_def import AttrDef, OpDef, registry
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types.dtypes import DType
+from tfjit.passes.manager.pass_registry import near_names
 from tfjit.passes.patterns.expressions import (
     ANY_USES,
     Attr,
@@ -136,7 +136,7 @@ class _Check:
                 declared = op_def.attr(name)
                 if declared is None:
                     raise ValueError(
-                        f"{op_type} has no attr '{name}'{near(name, op_def.attr_by_name)}"
+                        f"{op_type} has no attr '{name}'{near_names(name, op_def.attr_by_name)}"
                     )
                 self.check_attr(op_type, declared, wanted, replaces)
 
@@ -147,7 +147,7 @@ class _Check:
             if replaces and wanted.name not in self.attrs:
                 raise ValueError(
                     f"the pattern does not bind the attr '{wanted.name}'"
-                    f"{near(wanted.name, self.attrs)}"
+                    f"{near_names(wanted.name, self.attrs)}"
                 )
             self.attrs[wanted.name] = None
         elif not callable(wanted):
@@ -291,7 +291,7 @@ class _Check:
             elif not (isinstance(here, Constant) and here.value is not None):
                 raise ValueError(
                     f"the replacement uses '{here}', which the pattern does not bind"
-                    f"{near(str(here), self.names)}"
+                    f"{near_names(str(here), self.names)}"
                 )
         if not isinstance(replacement, Constant) or key_of(replacement) in self.parts:
             if isinstance(replacement, Op) and id(replacement) not in self.parts:
@@ -338,14 +338,14 @@ class _Check:
             if name not in known:
                 raise ValueError(
                     f"the {which} takes '{name}', which the pattern does not bind"
-                    f"{near(name, known)}"
+                    f"{near_names(name, known)}"
                 )
 
 
 def _op_def(op_type: str) -> OpDef:
     found = registry.lookup(op_type)
     if found is None:
-        raise ValueError(f"unknown op type '{op_type}'{near(op_type, registry)}")
+        raise ValueError(f"unknown op type '{op_type}'{near_names(op_type, registry)}")
     return found
 
 
@@ -357,14 +357,6 @@ def _check_arity(op_def: OpDef, count: int) -> None:
         raise ValueError(f"{op_def.name} has {single} inputs ({shown}), the pattern {count}")
     if lists and (count < single or (lists > 1 and (count - single) % lists)):
         raise ValueError(f"{op_def.name} never has {count} inputs")
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """Return a hint at names like a wrong one, or ""."""
-    listed = list(known)
-    found = [other for other in listed if other.lower() == name.lower()]
-    found = found or difflib.get_close_matches(name, listed, 3, 0.6)
-    return f"; did you mean {' or '.join(repr(other) for other in found)}?" if found else ""
 
 
 def _alike(a: Value, b: Value) -> bool:

@@ -11,8 +11,8 @@ from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.run_spec import RunSpec
 from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.manager.pass_registry import near_names
 from tfjit.passes.patterns.application import plan_match
-from tfjit.passes.patterns.check import near
 from tfjit.passes.patterns.rewrite_rule import Rule
 from tfjit.passes.patterns.steps import State, Step
 
@@ -77,7 +77,7 @@ def why_not(
     name = node.partition(":")[0]
     if name not in graph:
         known = [other.name for other in graph.op_nodes()]
-        raise NotFoundError(None, None, f"no node '{name}' in the graph{near(name, known)}")
+        raise NotFoundError(None, None, f"no node '{name}' in the graph{near_names(name, known)}")
     return Explanations(_explain(graph, ctx, one, name) for one in listed)
 
 

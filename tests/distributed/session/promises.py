@@ -254,7 +254,7 @@ def reset_clears_containers_and_ends_sessions(w: World) -> Any:
         found.append(outcome(lambda session=session: session.run(reads)))
         found.append(outcome(session.list_devices))
         fresh = w.session()
-        found.append([outcome(lambda one=one: fresh.run(one)) for one in reads])  # noqa: B023
+        found.append([outcome(lambda one=one: fresh.run(one)) for one in reads])  # noqa: B023  called at once
         fresh.close()
     w.reset(["reset-kept", "reset-cleared"])
     return found

@@ -19,7 +19,7 @@ from tfjit.distributed.protocol.parcel_stream import knows_parcels
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors, settings
-from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 
 SCHEME: Final = "grpc://"
 _SETTING: Final = "GRPC_EXPERIMENTS"
@@ -246,16 +246,8 @@ class Channel:
             over.set()
 
         cancel = self._start(service, method, request, done, timeout_s, wait_for_ready)
-        token = cancellation.register(cancel)
-        try:
-            if token is None:
-                cancel()
+        with CancellableWait(cancellation, cancel):
             over.wait()
-        except BaseException:
-            cancel()
-            raise
-        finally:
-            cancellation.deregister(token)
         error, answer = outcome
         if error is not None:
             raise error

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfjit.framework import errors
-from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 from tfjit.runtime.host.rendezvous import Received
 
 Cancel = Callable[[], None]
@@ -222,18 +222,8 @@ class WorkerInterface(ABC):
             over.set()
 
         cancel = self.start_graph(call, done)
-        cancellation = call.cancellation
-        token = cancellation.register(cancel) if cancellation is not None else None
-        try:
-            if cancellation is not None and token is None:
-                cancel()
+        with CancellableWait(call.cancellation, cancel):
             over.wait()
-        except BaseException:
-            cancel()
-            raise
-        finally:
-            if cancellation is not None:
-                cancellation.deregister(token)
         error, result = outcome
         if error is not None:
             raise error

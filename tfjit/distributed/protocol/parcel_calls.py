@@ -15,7 +15,7 @@ from tfjit.distributed.protocol.parcel_stream import SERVICE, Assembler, knows_p
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors
-from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 
 Answered = Callable[[errors.OpError | None, Any], None]
 """Takes (error, None) or (None, the parcel of the answer)."""
@@ -47,20 +47,11 @@ class ParcelCalls:
         except ChannelClosedError as error:
             raise _closed(method, error) from None
         exchange.started(call)
-        token = cancellation.register(exchange.cancel) if cancellation is not None else None
-        try:
-            if cancellation is not None and token is None:
-                exchange.cancel()
+        with CancellableWait(cancellation, exchange.cancel):
             while not outcome:
                 event = call.next_event()
                 event.tag(event)
                 event = None
-        except BaseException:  # an interrupt
-            exchange.cancel()
-            raise
-        finally:
-            if cancellation is not None:
-                cancellation.deregister(token)
         failure, answer = outcome
         if failure is not None:
             raise failure

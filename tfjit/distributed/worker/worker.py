@@ -28,7 +28,7 @@ from tfjit.distributed.worker.waiting_thread import WaitingThread
 from tfjit.distributed.worker.whole_run import PartialRun, WholeRun
 from tfjit.distributed.worker.worker_session import WorkerSession
 from tfjit.framework import errors, settings
-from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.growing_pool import GrowingPool
 from tfjit.runtime.host.rendezvous import Received, parse_key
@@ -185,20 +185,9 @@ class Worker(WorkerInterface):
             here.end()
 
         run = self._new_run(call, done, here.submit)
-        cancellation, token = call.cancellation, None
-        try:
-            if cancellation is not None:
-                token = cancellation.register(lambda: run.cancel(given_up()))
-                if token is None:
-                    run.cancel(given_up())
+        with CancellableWait(call.cancellation, lambda: run.cancel(given_up())):
             _start(run)
             here.work()
-        except BaseException:  # an interrupt
-            run.cancel(given_up())
-            raise
-        finally:
-            if cancellation is not None:
-                cancellation.deregister(token)
         error, result = outcome
         outcome.clear()
         if error is None:

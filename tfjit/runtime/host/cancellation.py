@@ -84,3 +84,29 @@ class CancellationManager:
         """Detach from the parent (the step has ended)."""
         if self._parent is not None:
             self._parent.deregister(self._parent_token)
+
+
+class CancellableWait:
+    """A block that waits, until cancellation or an error.
+
+    `cancel` is called then. manager: None where nothing else cancels. An interrupt of the thread raises in the block.
+    """
+
+    __slots__ = ("_cancel", "_manager", "_token")
+
+    def __init__(self, manager: CancellationManager | None, cancel: Callable[[], None]) -> None:
+        self._manager, self._cancel = manager, cancel
+        self._token: int | None = None
+
+    def __enter__(self) -> None:
+        if self._manager is None:
+            return
+        self._token = self._manager.register(self._cancel)
+        if self._token is None:
+            self._cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        if kind is not None:
+            self._cancel()
+        if self._manager is not None:
+            self._manager.deregister(self._token)
