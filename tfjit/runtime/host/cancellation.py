@@ -89,7 +89,8 @@ class CancellationManager:
 class CancellableWait:
     """A block that waits, until cancellation or an error.
 
-    `cancel` is called then. manager: None where nothing else cancels. An interrupt of the thread raises in the block.
+    `cancel` is called then. manager: None where nothing else cancels. An interrupt of the
+    thread raises in the block.
     """
 
     __slots__ = ("_cancel", "_manager", "_token")
