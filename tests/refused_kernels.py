@@ -34,9 +34,9 @@ def refusing(is_bad: Callable[[KernelSource], bool]) -> Iterator[list[KernelSour
         load_or_queue([source for source in sources if over.is_set() or not is_bad(source)])
 
     def planted_load_named(
-        kernels: Iterable[tuple[KernelSource, str]], ir_names: Mapping[str, str]
+        kernels: Iterable[tuple[KernelSource, str]], assembly_names: Mapping[str, str]
     ) -> None:
-        load_named([one for one in kernels if not is_bad(one[0])], ir_names)
+        load_named([one for one in kernels if not is_bad(one[0])], assembly_names)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "_load_or_queue", planted_load_or_queue)

@@ -137,7 +137,7 @@ def _load() -> CompiledCrc32c | None:
     if not feature or feature not in host().features:
         return None
     try:
-        address = store.load_ir(instruction + _LOOPS, ("tfjit_crc32c",))["tfjit_crc32c"]
+        address = store.assembly.load(instruction + _LOOPS, ("tfjit_crc32c",))["tfjit_crc32c"]
     except NoCompiler:
         return None
     return CompiledCrc32c(address)

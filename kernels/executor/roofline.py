@@ -93,7 +93,7 @@ def _fma_gfs() -> float:
     from tfjit.kernels.jit.store import store
 
     lanes = host().vector_bytes // 4
-    address = store.load_ir(_fma_text(lanes, host().isa != "generic"), ("tfjit_fma_rate",))[
+    address = store.assembly.load(_fma_text(lanes, host().isa != "generic"), ("tfjit_fma_rate",))[
         "tfjit_fma_rate"
     ]
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)

@@ -380,7 +380,7 @@ def load() -> dict[str, int]:
                             ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
                             or 0,
                         )
-            _addresses = store.load_ir(*machine_text(offsets))
+            _addresses = store.assembly.load(*machine_text(offsets))
         return _addresses
 
 

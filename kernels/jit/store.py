@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import atexit
 import base64
-import contextlib
 import functools
-import hashlib
 import logging
 import os
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,24 +28,21 @@ from typing import TYPE_CHECKING
 from tfjit.framework import settings
 from tfjit.kernels.jit import fork_imports, loader
 from tfjit.kernels.jit.archive import Archive
+from tfjit.kernels.jit.assembly import AssemblyLoader
 from tfjit.kernels.jit.cache_directory import ARCHIVES, KERNELS, private_directory
-from tfjit.kernels.jit.cache_key import cache_key, text_key
-from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile, write_atomically
+from tfjit.kernels.jit.cache_key import cache_key
+from tfjit.kernels.jit.compile_queue import CompileQueue
+from tfjit.kernels.jit.object_file import DamagedObject, ObjectFile
 from tfjit.kernels.jit.precompiled import Archives, Precompiled, archive_level
 from tfjit.kernels.jit.progress import CompileCounts, CompileProgress
-from tfjit.kernels.jit.target import available_cpus
 from tfjit.kernels.jit.targets import find_target
 from tfjit.kernels.source import KernelSource
 
 if TYPE_CHECKING:
     from tfjit.kernels.jit.archive_job import ArchiveJob
-    from tfjit.kernels.jit.worker import Worker
 
 log = logging.getLogger("tfjit.cache")
 
-_LONG_QUEUE = 6  # kernels, per worker
-# Requests given to one worker: it never waits for the next, and few are lost when it dies.
-_IN_FLIGHT = 2
 _TOUCH_SECONDS = 86400.0
 # A forked child that calls exec within this time starts no compiler.
 _EXEC_S = 0.05
@@ -110,11 +104,7 @@ class KernelStore:
         self._without_compiler: dict[str, str] = {}  # target -> the reason, once it was met
         self._recorded: dict[KernelSource, None] | None = None
         self._known_refused: frozenset[str] = frozenset()
-        self._recorded_ir: dict[tuple[str, tuple[str, ...]], None] = {}
-        self.ir_keys: set[str] = set()  # names of the objects that `load_ir` has loaded
-        # the same names, and those that an earlier process gave, by digest of the assembly
-        self.ir_names: dict[str, str] = {}
-        self._expected_ir: dict[str, str] = {}
+        self.assembly = AssemblyLoader(lambda: self.directory, self._packs, self._precompiled)
         self._reset()
 
     def _reset(self) -> None:
@@ -127,11 +117,9 @@ class KernelStore:
         self._calling: list[tuple[list[KernelSource], Callable[[], None]]] = []
         self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._queue: deque[str] = deque()  # keys for the workers
-        self._workers: list[Worker] = []
-        self._max_workers = max(1, min(4, available_cpus() // 4))
-        self._wanted_workers = 1
-        self._deaths: dict[str, int] = {}
+        self._queue = CompileQueue(
+            self._lock, self._compile_request, self._on_answer, self._on_lost
+        )
         self._closed = False
 
     def _cache_directory(self) -> Path:
@@ -172,10 +160,11 @@ class KernelStore:
         """
         self._recorded = {}
         self._known_refused = frozenset(refused)
+        self.assembly.record()
 
     def recorded(self) -> tuple[list[KernelSource], list[tuple[str, tuple[str, ...]]]]:
         """Return the recorded kernels, and the recorded (LLVM assembly, its functions)."""
-        return list(self._recorded or ()), list(self._recorded_ir)
+        return list(self._recorded or ()), self.assembly.recorded()
 
     def lookup(self, source: KernelSource) -> dict[str, int] | None:
         """Return entry -> address if the kernel is loaded in this process."""
@@ -233,11 +222,8 @@ class KernelStore:
         return dict(self._refused)
 
     def busy_workers(self) -> int:
-        """Return the number of compiler processes at work.
-
-        Takes no lock: a number of a moment ago will do.
-        """
-        return sum(1 for worker in self._workers if worker.in_flight)
+        """Return the number of compiler processes at work, of a moment ago."""
+        return self._queue.busy_workers()
 
     def are_final(self, sources: Iterable[KernelSource]) -> bool:
         """Return whether no kernel of these will change its state.
@@ -298,14 +284,14 @@ class KernelStore:
         return all(source in self._loaded for source in wanted)
 
     def load_named(
-        self, kernels: Iterable[tuple[KernelSource, str]], ir_names: Mapping[str, str]
+        self, kernels: Iterable[tuple[KernelSource, str]], assembly_names: Mapping[str, str]
     ) -> None:
         """Load kernels under the names of an earlier process.
 
-        No name is computed, which would import llvmlite. Missing kernels are left alone. ir_names:
-        of `ir_names` in that process, for `load_ir`.
+        No name is computed, which would import llvmlite. Missing kernels are left alone.
+        assembly_names: of `assembly.names` in that process.
         """
-        self._expected_ir |= ir_names
+        self.assembly.expect(assembly_names)
         for source, name in kernels:
             if source in self._loaded or source in self._refused or self._recorded is not None:
                 continue
@@ -365,86 +351,6 @@ class KernelStore:
                 return
         callback()
 
-    def load_ir(self, text: str, functions: Sequence[str]) -> dict[str, int]:
-        """Return function -> address for LLVM assembly.
-
-        It is compiled here (tens of ms) unless the disk has it. A text is to be loaded once a
-        process, and its functions need unique names. Raises NoCompiler where it has to be compiled
-        and cannot be.
-        """
-        if self._recorded is not None:
-            self._recorded_ir[text, tuple(functions)] = None
-        packed = self._load_archived_ir(self._packs, text, functions)
-        if packed is not None:
-            return packed
-        digest = hashlib.sha256(repr((text, sorted(functions))).encode()).hexdigest()
-        expected = self._load_expected_ir(self._expected_ir.get(digest, ""))
-        if expected is not None:
-            self.ir_names[digest] = self._expected_ir[digest]
-            return expected
-        key, path = "", None
-        with contextlib.suppress(loader.NoCompiler):
-            key = text_key(text, sorted(functions))
-            path = self.directory / f"{key}.o" if self.directory else None
-        if path is not None:
-            try:
-                addresses = loader.load(ObjectFile.decode(path.read_bytes()))
-                self.ir_keys.add(key)
-                self.ir_names[digest] = key
-                return addresses
-            except OSError:
-                pass  # not on disk yet
-            except (DamagedObject, loader.LoadError) as error:
-                settings.say("cache", "%s is compiled again: %s", path, error)
-        ready = self._load_archived_ir(self._precompiled, text, functions)
-        if ready is not None:
-            self.ir_names[digest] = self._precompiled.text_key(text, functions)
-            return ready
-        obj = loader.compile_ir(text, functions)
-        if path is not None:
-            with contextlib.suppress(OSError):
-                write_atomically(path, obj.encode())
-        self.ir_keys.add(key)
-        self.ir_names[digest] = key
-        return loader.load(obj)
-
-    def _load_expected_ir(self, key: str) -> dict[str, int] | None:
-        """Load compiled LLVM assembly of a known name, or return None."""
-        directory = self.directory if key else None
-        if not key:
-            return None
-        obj = None
-        if directory is not None:
-            with contextlib.suppress(OSError, DamagedObject):
-                obj = ObjectFile.decode((directory / f"{key}.o").read_bytes())
-        if obj is None:
-            obj = self._precompiled.read(key)
-        if obj is None:
-            return None
-        try:
-            addresses = loader.load(obj)
-        except loader.LoadError as error:
-            settings.say("cache", "compiled assembly %s does not load: %s", key, error)
-            return None
-        self.ir_keys.add(key)
-        return addresses
-
-    def _load_archived_ir(
-        self, archives: Archives, text: str, functions: Sequence[str]
-    ) -> dict[str, int] | None:
-        """Load compiled LLVM assembly from archives, or return None."""
-        key = archives.text_key(text, functions)
-        ready = archives.read(key) if key else None
-        if ready is None:
-            return None
-        try:
-            addresses = loader.load(ready)
-        except loader.LoadError as error:
-            settings.say("cache", "the precompiled %s does not load: %s", functions[0], error)
-            return None
-        self.ir_keys.add(key)
-        return addresses
-
     def compile(
         self,
         sources: Sequence[KernelSource],
@@ -459,7 +365,7 @@ class KernelStore:
         `refusals`), TimeoutError after `timeout` seconds.
         """
         with self._lock:
-            self._wanted_workers = max(self._wanted_workers, workers)
+            self._queue.want_workers(workers)
         self.request(sources)
         with self._changed:
             done = self._changed.wait_for(lambda: self._closed or self.are_final(sources), timeout)
@@ -634,8 +540,7 @@ class KernelStore:
 
     def _enqueue(self, key: str) -> None:
         with self._lock:
-            self._queue.append(key)
-            self._dispatch()
+            self._queue.put(key)
             source = self._by_key.get(key)
             host = source is not None and not source.target
             if host and self._archive_job is None and not self._packs.has_archive():
@@ -647,51 +552,29 @@ class KernelStore:
                 self._archive_job.want()
         self._progress.begin()
 
-    # the callers hold the lock
-    def _dispatch(self) -> None:
-        while self._queue and not self._closed:
-            worker = min(self._workers, key=lambda w: len(w.in_flight), default=None)
-            # Another worker costs half a second of Numba's import and 150 MB: only a long queue or
-            # a waiting caller is worth it.
-            worker_limit = (
-                self._max_workers
-                if len(self._queue) > _LONG_QUEUE * len(self._workers)
-                else self._wanted_workers
-            )
-            if worker is None or (worker.in_flight and len(self._workers) < worker_limit):
-                from tfjit.kernels.jit.worker import Worker
+    # the queue holds the lock
+    def _compile_request(self, key: str) -> dict[str, object] | None:
+        source = self._by_key.get(key)
+        if source is None:
+            return None  # settled meanwhile
+        request: dict[str, object] = {
+            "key": key,
+            "text": source.text,
+            "entries": list(source.entries),
+            "arity": source.arity,
+            "interleave": source.interleave,
+            "attempt": source.attempt,
+            "title": source.title,
+            "directory": str(self.directory or ""),
+        }
+        if source.target:
+            target = find_target(source.target)
+            request |= {"compiler": target.compiler, "architecture": target.architecture()}
+        return request
 
-                worker = Worker(self._on_answer, self._on_end)
-                self._workers.append(worker)
-            if len(worker.in_flight) >= _IN_FLIGHT:
-                return
-            key = self._queue.popleft()
-            source = self._by_key.get(key)
-            if source is None:
-                continue  # settled meanwhile
-            worker.in_flight.append(key)
-            request: dict[str, object] = {
-                "key": key,
-                "text": source.text,
-                "entries": list(source.entries),
-                "arity": source.arity,
-                "interleave": source.interleave,
-                "attempt": source.attempt,
-                "title": source.title,
-                "directory": str(self.directory or ""),
-            }
-            if source.target:
-                target = find_target(source.target)
-                request |= {"compiler": target.compiler, "architecture": target.architecture()}
-            worker.send(request)
-
-    def _on_answer(self, worker: Worker, answer: dict[str, object]) -> None:
-        key = str(answer["key"])
+    def _on_answer(self, answer: dict[str, object]) -> None:
         with self._lock:
-            if key in worker.in_flight:
-                worker.in_flight.remove(key)
-            source = self._by_key.get(key)
-            self._dispatch()
+            source = self._by_key.get(str(answer["key"]))
         if source is None:
             return
         self._compile_ms[source] = float(str(answer["ms"]))
@@ -705,34 +588,9 @@ class KernelStore:
         except (DamagedObject, loader.LoadError) as error:
             self._refuse(source, f"its object code does not load: {error}", str(answer["path"]))
 
-    def _on_end(self, worker: Worker, returncode: int) -> None:
-        reason, lost = "", []
+    def _on_lost(self, keys: Sequence[str], reason: str) -> None:
         with self._lock:
-            if worker in self._workers:
-                self._workers.remove(worker)
-            keys = [key for key in worker.in_flight if key in self._by_key]
-            worker.in_flight.clear()
-            if self._closed:
-                return
-            if not worker.ready and returncode != 0:  # the next worker would fail in the same way
-                reason = (
-                    worker.fatal
-                    or f"the compiler process does not start (exit status {returncode})"
-                )
-                keys.extend(self._queue)
-                self._queue.clear()
-                lost = [self._by_key[key] for key in keys if key in self._by_key]
-            elif keys:
-                first = keys[0]  # The current kernel is to blame; the others are requested again.
-                # 0: the worker had been idle for long and left as the request came
-                if returncode != 0:
-                    self._deaths[first] = self._deaths.get(first, 0) + 1
-                if self._deaths.get(first, 0) > 1:
-                    reason = f"the compiler process ended twice over it (exit status {returncode})"
-                    lost = [self._by_key[first]]
-                    keys = keys[1:]
-                self._queue.extendleft(reversed(keys))
-                self._dispatch()
+            lost = [self._by_key[key] for key in keys if key in self._by_key]
         for n, source in enumerate(lost):
             self._refuse(source, reason, quiet=n > 0)
 
@@ -743,8 +601,7 @@ class KernelStore:
         """
         with self._lock:
             self._closed = True
-            workers, self._workers = self._workers, []
-            self._queue.clear()
+            workers = self._queue.close()
             self._to_load.put(None)
             self._changed.notify_all()
         for worker in workers:

@@ -15,6 +15,7 @@ from tfjit.kernels.jit.archive import write_archive
 from tfjit.kernels.jit.archive_job import ArchiveJob
 from tfjit.kernels.jit.build_lock import BuildLock
 from tfjit.kernels.jit.cache_key import complete_key
+from tfjit.kernels.jit.compile_queue import CompileQueue
 from tfjit.kernels.jit.object_file import ObjectFile
 from tfjit.kernels.jit.precompiled import Precompiled, archive_level
 from tfjit.kernels.jit.store import KernelStore
@@ -126,7 +127,7 @@ def test_a_store_asks_for_it_with_its_first_compile(
 ) -> None:
     wanted: list[ArchiveJob] = []
     monkeypatch.setattr(ArchiveJob, "want", lambda job: wanted.append(job))
-    monkeypatch.setattr(KernelStore, "_dispatch", lambda self: None)
+    monkeypatch.setattr(CompileQueue, "put", lambda queue, key: None)
     store = KernelStore(tmp_path)
     for k in (1, 2):
         store._load_or_queue([KernelSource(f"# {k}\ndef kernel(args, chunk, nchunks):\n  pass\n")])

@@ -24,7 +24,7 @@ from tfjit.kernels.jit import cache_key as cache_key_module
 from tfjit.kernels.jit import loader, target
 from tfjit.kernels.jit import store as store_module
 from tfjit.kernels.jit.archive import Archive, write_archive
-from tfjit.kernels.jit.cache_key import cache_key, precompiled_key, precompiled_text_key
+from tfjit.kernels.jit.cache_key import cache_key, precompiled_key
 from tfjit.kernels.jit.compiler import prune
 from tfjit.kernels.jit.object_file import (
     DamagedObject,
@@ -271,7 +271,7 @@ def test_worker_death(make) -> None:  # type: ignore[no-untyped-def]
 def test_killed_worker_is_replaced(make) -> None:  # type: ignore[no-untyped-def]
     store = make()
     store.compile([scale_by(15)])
-    (worker,) = store._workers
+    (worker,) = store._queue.workers
     worker.process.send_signal(signal.SIGKILL)
     store.compile([scale_by(16)])
     check(store, scale_by(16), 16)
@@ -336,7 +336,7 @@ def test_several_workers(make) -> None:  # type: ignore[no-untyped-def]
     store = make()
     sources = [scale_by(n) for n in range(40, 46)]
     store.compile(sources, workers=2)
-    assert len(store._workers) == 2
+    assert len(store._queue.workers) == 2
     for n, source in enumerate(sources, 40):
         check(store, source, n)
 
@@ -349,7 +349,7 @@ def test_off_never_starts_a_worker(make, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CompileError, match="TFJIT_JIT=off"):
         store.compile([known, new])
     check(store, known, 50)
-    assert not store._workers and store.refused(new) is None
+    assert not store._queue.workers and store.refused(new) is None
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     store.compile([new])
     check(store, new, 51)
@@ -526,7 +526,7 @@ def test_kernels_come_from_the_archive(shared: KernelStore, tmp_path: Path) -> N
     assert store.is_generic(source)
     assert store.name_of(source) == precompiled_key(source, target.levels_here()[-1])
     assert store.has_name(store.name_of(source)) and not store.has_name(cache_key(source))
-    assert not store._workers and not list((tmp_path / "cache" / "kernels").iterdir())
+    assert not store._queue.workers and not list((tmp_path / "cache" / "kernels").iterdir())
 
 
 def test_the_disk_cache_goes_before_the_archive(shared: KernelStore, tmp_path: Path) -> None:
@@ -550,22 +550,6 @@ def test_a_damaged_object_of_the_archive_is_compiled(
     monkeypatch.setenv("TFJIT_JIT", "off")  # it would be compiled now
     assert not store.load([source]) and not store.is_generic(source)
     assert (store.counters.hits, store.counters.misses) == (0, 1)
-
-
-def test_assembly_comes_from_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    levels = target.levels_here()
-    if not levels:
-        pytest.skip("no archive is for this CPU")
-    text = "define i64 @tfjit_test_archived(i64 %x) {\n  %y = add i64 %x, 5\n  ret i64 %y\n}\n"
-    functions = ("tfjit_test_archived",)
-    made = loader.compile_ir(text, functions)
-    key = precompiled_text_key(text, functions, levels[0])
-    write_archive(tmp_path / f"{levels[0]}.tfk", {key: made})
-    monkeypatch.delattr(loader, "compile_ir")
-    store = KernelStore(tmp_path / "cache", tmp_path)
-    address = store.load_ir(text, functions)[functions[0]]
-    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(37) == 42
-    assert store.ir_keys == {key} and store.has_name(key)
 
 
 def test_an_added_archive_goes_first(
@@ -600,7 +584,7 @@ def test_without_a_compiler_missing_kernels_are_refused(
     store = KernelStore(tmp_path / "cache", tmp_path / "none")
     with caplog.at_level(logging.WARNING):
         assert not store.load([scale_by(61), scale_by(62)])
-    assert len(store.refusals()) == 2 and not store._workers
+    assert len(store.refusals()) == 2 and not store._queue.workers
     assert caplog.text.count("there is no compiler") == 1
 
 

@@ -164,7 +164,7 @@ def test_interpreted_kernels_need_neither_disk_nor_process(
     store.compile([third])
     for source in (first, second, third):
         assert store.lookup(source) == {"kernel": address}
-    assert store.busy_workers() == 0 and not store._workers
+    assert store.busy_workers() == 0 and not store._queue.workers
     assert not list((tmp_path / "kernels").glob("*.o"))
 
 

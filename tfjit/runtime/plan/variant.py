@@ -138,7 +138,7 @@ class Variant:
                 self.kernels = LoweredKernels(
                     session, plan.name, found.lowered, found.device, found.calls
                 )
-                store.load_named(found.kernels, found.ir_names)
+                store.load_named(found.kernels, found.assembly_names)
                 missing = not self.kernels.are_loaded()
                 if missing and session.jit == "eager":
                     self._compile()

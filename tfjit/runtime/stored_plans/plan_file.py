@@ -45,12 +45,12 @@ class PlanFile:
     """Hold an opened file.
 
     fields: of its kind. kernels: those that were loaded when it was written, with their names.
-    ir_names: those of compiled assembly.
+    assembly_names: those of compiled assembly.
     """
 
     fields: tuple[object, ...]
     kernels: tuple[tuple[KernelSource, str], ...]
-    ir_names: Mapping[str, str]
+    assembly_names: Mapping[str, str]
     _sources: tuple[KernelSource, ...]
     _pickled: memoryview
     _arrays: tuple[memoryview, ...]
@@ -110,7 +110,7 @@ def contents(
                 for s in encoded.sources
             ],
             [*map(name_of or _name_of, encoded.sources)],
-            dict(store.ir_names),
+            dict(store.assembly.names),
             sizes,
         ),
         5,
@@ -141,7 +141,9 @@ def opened(data: memoryview, name: str) -> PlanFile:
         raise ValueError("its digest does not match")
     header_bytes, pickled_bytes = _LENGTHS.unpack_from(data, body)
     body += _LENGTHS.size
-    found, fields, texts, names, ir_names, sizes = pickle.loads(data[body : body + header_bytes])
+    found, fields, texts, names, assembly_names, sizes = pickle.loads(
+        data[body : body + header_bytes]
+    )
     if found != name:
         raise ValueError("it is another plan's")
     body += header_bytes
@@ -154,7 +156,7 @@ def opened(data: memoryview, name: str) -> PlanFile:
         at += size
     sources = tuple(KernelSource(*text) for text in texts)
     named = tuple((source, name) for source, name in zip(sources, names, strict=True) if name)
-    return PlanFile(fields, named, ir_names, sources, pickled, tuple(arrays))
+    return PlanFile(fields, named, assembly_names, sources, pickled, tuple(arrays))
 
 
 def _name_of(source: KernelSource) -> str:

@@ -119,7 +119,7 @@ def write(key: str, sources: Iterable[KernelSource], compiled_ms: float, slow_ms
     if path is None:
         return
     record = PlanRecord(
-        (*map(store.name_of, sources), *sorted(store.ir_keys)),
+        (*map(store.name_of, sources), *sorted(store.assembly.keys)),
         round(compiled_ms, 1),
         round(slow_ms, 3),
     )

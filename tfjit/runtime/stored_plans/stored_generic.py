@@ -165,7 +165,7 @@ def read(plan: KeyedPlan) -> StoredGeneric | None:
         except DAMAGED as error:
             settings.say("cache", "%s is made again: %s", path, error)
             return None
-        store.load_named(file.kernels, file.ir_names)
+        store.load_named(file.kernels, file.assembly_names)
     return found
 
 

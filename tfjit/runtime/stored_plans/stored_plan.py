@@ -54,7 +54,7 @@ class StoredPlan:
     """A variant that an earlier process made.
 
     device: of its partition. nodes: the number of nodes that passes left. kernels: those that were
-    loaded then, with their names. ir_names: those of compiled assembly.
+    loaded then, with their names. assembly_names: those of compiled assembly.
     """
 
     lowered: Lowered
@@ -62,7 +62,7 @@ class StoredPlan:
     device: str
     nodes: int
     kernels: tuple[tuple[KernelSource, str], ...]
-    ir_names: Mapping[str, str]
+    assembly_names: Mapping[str, str]
 
 
 def are_used() -> bool:
@@ -114,7 +114,7 @@ def from_bytes(data: memoryview, key: PlanKey, backend: Backend, name: str = "")
     assert isinstance(device, str) and isinstance(nodes, int)
     lowered = file.root(Lowered, key, backend)
     report = CallReport(*calls) if isinstance(calls, tuple) else None
-    return StoredPlan(lowered, report, device, nodes, file.kernels, file.ir_names)
+    return StoredPlan(lowered, report, device, nodes, file.kernels, file.assembly_names)
 
 
 _packed: Final[dict[str, Callable[[], bytes]]] = {}
