@@ -45,7 +45,7 @@ def _until(run: Callable[[], Any], done: Callable[[], bool], limit_s: float) -> 
 
 
 def _ready(session: Any) -> Any:
-    (plan,) = session._runtime_session._plans.values()
+    (plan,) = session._runtime_session.plan_cache.plans()
     (variant,) = plan.variants.values()
     return variant
 

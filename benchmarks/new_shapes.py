@@ -192,7 +192,7 @@ def _counts(side: _Side) -> tuple[int, int, int]:
     """Return the numbers of variants, size classes and compiled kernels."""
     from tfjit.kernels.jit.store import store
 
-    (plan,) = (p for p in side.session._runtime_session._plans.values() if p.feeds)
+    (plan,) = (p for p in side.session._runtime_session.plan_cache.plans() if p.feeds)
     classes = plan.generic.builds if plan.generic is not None else 0
     return len(plan.variants), classes, store.snapshot().compiled
 

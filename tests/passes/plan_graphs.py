@@ -8,7 +8,7 @@ import tfjit
 def ops_of(session: tfjit.Session) -> set[str]:
     """Op types of a plan and the bodies in it."""
     found: set[str] = set()
-    for plan in session._runtime_session._plans.values():
+    for plan in session._runtime_session.plan_cache.plans():
         for variant in plan.variants.values():
             for partition in variant.partitions:
                 graphs = [partition.graph]

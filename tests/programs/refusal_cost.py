@@ -67,7 +67,7 @@ def random_graphs(first: int, count: int) -> Iterator[tuple[str, Any, list[str],
 def kernels(session: Any) -> dict[KernelSource, set[str]]:
     """Return the kernels of the session's plan, each with the op types that it serves."""
     found: dict[KernelSource, set[str]] = {}
-    for plan in session._runtime_session._plans.values():
+    for plan in session._runtime_session.plan_cache.plans():
         for variant in plan.variants.values():
             for instruction in variant.lowered.instructions if variant.lowered else ():
                 for source in instruction.call.sources() if instruction.call else ():

@@ -273,7 +273,7 @@ def test_a_connection_is_the_callables_own(graph: Any) -> None:
 
 
 def test_plan_counters(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfjit.runtime.session import direct_session
+    from tfjit.runtime.session import plan_cache
 
     with tfjit.Session(graph=graph) as session:
         x, w, y, total = (graph.get_tensor_by_name(f"{n}:0") for n in ("x", "w", "y", "total"))
@@ -292,7 +292,7 @@ def test_plan_counters(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             found.evictions,
             found.variant_evictions,
         ) == (2, 3, 2, 2, 0, 0)
-        monkeypatch.setattr(direct_session, "MAX_PLANS", 2)
+        monkeypatch.setattr(plan_cache, "MAX_PLANS", 2)
         session.run([total, x], {x: X})
         np.testing.assert_array_equal(session.run(y, {x: X, w: W}), X - 2 * W)
         assert session.plan_counters().plans == 2

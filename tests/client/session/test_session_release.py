@@ -102,7 +102,7 @@ def _run(session: tfjit.Session, m: Model) -> None:
 
 def _compiled(session: tfjit.Session, m: Model) -> None:
     _run(session, m)
-    for plan in list(session._runtime_session._plans.values()):  # type: ignore[union-attr]
+    for plan in session._runtime_session.plan_cache.plans():  # type: ignore[union-attr]
         for variant in list(plan.variants.values()):
             variant.upgrade()
             assert variant.compile_done.wait(100)

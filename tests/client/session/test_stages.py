@@ -74,7 +74,9 @@ def test_lowering_compiles_and_runs_nothing(
     with tfjit.Session(graph=graph) as session:  # the variable has no value
         lowered = session.lower(y, {x: X})
         lowered.cost_analysis()
-        (variant,) = [v for plan in session._runtime_session._plans.values() for v in plan.held()]
+        (variant,) = [
+            v for plan in session._runtime_session.plan_cache.plans() for v in plan.held()
+        ]
         time.sleep(0.1)
         assert not variant.compile_done.is_set() and not variant.step.native
         with pytest.raises(tfjit.errors.FailedPreconditionError, match="uninitialized value w"):
@@ -90,7 +92,7 @@ def test_the_next_run_is_the_compiled_one(graph: tfjit.Graph) -> None:
         session.run(y, {"x:0": X})
         after = session.plan_counters()
         assert after.variants == before.variants + 1 and after.misses == before.misses + 1
-        plan = list(session._runtime_session._plans.values())[-1]
+        plan = session._runtime_session.plan_cache.plans()[-1]
         assert plan.variants[(40, 30),].step.native
 
 

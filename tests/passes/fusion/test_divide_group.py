@@ -25,7 +25,7 @@ def groups_of(graph: Any, fetches: Any) -> list[FusedGroup]:
     with tfjit.Session(graph=graph) as session:
         runtime = session._runtime_session
         session.explain(fetches)
-        (plan,) = runtime._plans.values()
+        (plan,) = runtime.plan_cache.plans()
         (variant,) = plan.variants.values()
         return [
             i.spec.attrs["group"] for i in variant.lowered.instructions if i.spec.op == "_Fused"

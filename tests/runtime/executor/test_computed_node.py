@@ -143,7 +143,7 @@ def test_a_heavy_node_uses_kernels_present_in_its_first_run(
         if present:
             for _ in range(3):
                 session.run(fetched, fed)
-            (plan,) = session._runtime_session._plans.values()
+            (plan,) = session._runtime_session.plan_cache.plans()
             executor = next(iter(plan.variants.values()))._dataflow().executors[0]
             for runner in executor.runners:
                 if isinstance(runner, computed_node.ComputedNode):
@@ -204,7 +204,7 @@ def test_a_kept_step_reads_the_values_of_variables() -> None:
         session.run(variable.initializer)
         for _ in range(2):
             session.run(fetched, fed)
-        for plan in session._runtime_session._plans.values():
+        for plan in session._runtime_session.plan_cache.plans():
             for variant in plan.held():
                 for runner in variant._dataflow().executors[0].runners:
                     if isinstance(runner, computed_node.ComputedNode):

@@ -56,7 +56,7 @@ def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def variants(session: tfjit.Session) -> list[Variant]:
     return [
         variant
-        for plan in session._runtime_session._plans.values()
+        for plan in session._runtime_session.plan_cache.plans()
         for variant in plan.variants.values()
     ]
 

@@ -95,7 +95,7 @@ def drawn(build: Build, steps: int) -> list[dict[str, np.ndarray]]:
 
 def plan_of(session: Any) -> Plan:
     """Return the plan with feeds: the others initialise variables."""
-    (plan,) = (plan for plan in session._runtime_session._plans.values() if plan.feeds)
+    (plan,) = (plan for plan in session._runtime_session.plan_cache.plans() if plan.feeds)
     return plan
 
 

@@ -46,7 +46,7 @@ def fed(rows: int, columns: int = 4, count: int = 6) -> dict[str, np.ndarray]:
 
 
 def plan_of(session: tfjit.Session) -> Plan:
-    (plan,) = session._runtime_session._plans.values()
+    (plan,) = session._runtime_session.plan_cache.plans()
     return plan
 
 

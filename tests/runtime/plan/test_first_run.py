@@ -79,7 +79,7 @@ def present(requested: list[KernelSource], monkeypatch: pytest.MonkeyPatch) -> R
 
 def variant_of(session: tfjit.Session) -> Variant:
     """The variant of a session's only plan."""
-    (plan,) = session._runtime_session._plans.values()
+    (plan,) = session._runtime_session.plan_cache.plans()
     (variant,) = plan.variants.values()
     return variant
 

@@ -126,7 +126,7 @@ class Program:
 
     @property
     def plan(self) -> Plan:
-        plans = self.session._runtime_session._plans.values()
+        plans = self.session._runtime_session.plan_cache.plans()
         return next(plan for plan in plans if plan.feeds)
 
     def generic(self) -> GenericVariant:
@@ -243,7 +243,7 @@ def test_updates_of_any_number_of_rows(resource: bool) -> None:
 
         for n in (9, 14, 30):
             check(n)
-        (plan,) = (p for p in session._runtime_session._plans.values() if p.feeds)
+        (plan,) = (p for p in session._runtime_session.plan_cache.plans() if p.feeds)
         end = time.monotonic() + 40
         while plan.generic is None or not plan.generic.ready:
             assert time.monotonic() < end, "no generic variant"
@@ -314,7 +314,7 @@ def test_lengths_that_vary_apart_share_few_size_classes() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
             if k == 1:
                 session.wait_until_compiled(60)
-        (plan,) = session._runtime_session._plans.values()
+        (plan,) = session._runtime_session.plan_cache.plans()
         assert plan.generic is not None and plan.generic.ready
         assert plan.generic.builds <= 2 and len(plan.variants) <= 2
 
@@ -328,7 +328,7 @@ def test_passes_choose_one_form_for_all_samples() -> None:
         host = session._runtime_session
         for rows in (4, 900):
             session.run(fetches, {x: np.ones((rows, 64), "f4")})
-        (plan,) = host._plans.values()
+        (plan,) = host.plan_cache.plans()
         texts = []
         for rows in (5, 901):
             partitions, _ = plan.build(((rows, 64),), sampled=True)
@@ -442,7 +442,7 @@ def test_batches_and_lengths_that_vary_share_code(fused: bool) -> None:
             feeds = {x: rng.standard_normal(shape, "f4")}
             for found, expected in zip(session.run([y, z], feeds), oracle.run([y, z], feeds)):
                 np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
-            (plan,) = session._runtime_session._plans.values()
+            (plan,) = session._runtime_session.plan_cache.plans()
             if k < 20:  # the first sizes are learned from
                 assert session.wait_until_compiled(120)
                 known = len(plan.variants)
@@ -527,7 +527,7 @@ def test_groups_run_member_by_member_until_their_kernels_arrive(
         for n in (9, 14, 30):
             session.run(y, {x: _feed(n)})
         session.wait_until_compiled(60)
-        (plan,) = session._runtime_session._plans.values()
+        (plan,) = session._runtime_session.plan_cache.plans()
         generic = plan.generic
         (group,) = (i.spec for one in generic.partition.instructions if (i := one.instruction).spec)
         whole, _ = native_call(generic.backend, group)

@@ -27,7 +27,9 @@ def session(tf: Any = tfjit, **more: Any) -> Iterator[Any]:
 
 
 def staged(made: Any) -> list[StagedPlan]:
-    return [plan for plan in made._runtime_session._plans.values() if isinstance(plan, StagedPlan)]
+    return [
+        plan for plan in made._runtime_session.plan_cache.plans() if isinstance(plan, StagedPlan)
+    ]
 
 
 def test_values_and_their_types() -> None:

@@ -17,7 +17,7 @@ import tfjit
 from tfjit.protos import GraphDef
 from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.plan import plan
-from tfjit.runtime.session import direct_session
+from tfjit.runtime.session import plan_cache
 
 tf1 = tf.compat.v1
 
@@ -79,7 +79,7 @@ def test_the_order_of_names_does_not_matter(world: Graph, monkeypatch: pytest.Mo
     with tfjit.Session(graph=world.graph) as session:
         backend = session._runtime_session
         first = session.run([world.a, world.c, world.total], {world.x: X, world.w: 2.0})
-        assert (backend.plan_misses, backend.plan_hits) == (1, 0)
+        assert (backend.plan_cache.misses, backend.plan_cache.hits) == (1, 0)
         for fetches, order in (
             ([world.c, world.a, world.total], (1, 0, 2)),
             ([world.total, world.c, world.a], (2, 1, 0)),
@@ -88,23 +88,23 @@ def test_the_order_of_names_does_not_matter(world: Graph, monkeypatch: pytest.Mo
                 got = session.run(fetches, feeds)
                 for value, i in zip(got, order, strict=True):
                     np.testing.assert_array_equal(value, first[i])
-        assert backend.plan_misses == 1
-        assert backend.plan_hits >= 3
+        assert backend.plan_cache.misses == 1
+        assert backend.plan_cache.hits >= 3
         session.run([world.a, world.c], {world.x: X, world.w: 2.0})
-        assert backend.plan_misses == 2
+        assert backend.plan_cache.misses == 2
         session.run([world.a, world.c, world.nothing], {world.x: X, world.w: 2.0})
-        assert backend.plan_misses == 3
-        hits = backend.plan_hits
+        assert backend.plan_cache.misses == 3
+        hits = backend.plan_cache.hits
         for _ in range(5):
             session.run(world.c, {world.x: X, world.w: 2.0}, tfjit.RunOptions())
-        assert backend.plan_misses == 4
-        assert backend.plan_hits == hits + 4
+        assert backend.plan_cache.misses == 4
+        assert backend.plan_cache.hits == hits + 4
 
 
 def test_eviction_loses_neither_variables_nor_streams_nor_queues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(direct_session, "MAX_PLANS", 3)
+    monkeypatch.setattr(plan_cache, "MAX_PLANS", 3)
     monkeypatch.setattr(plan.Plan, "max_variants", 2)
     graph = tf1.Graph()
     with graph.as_default():
@@ -137,9 +137,9 @@ def test_eviction_loses_neither_variables_nor_streams_nor_queues(
     with tfjit.Session(graph=graph) as session:
         for a, b in zip(course(session), expected, strict=True):
             np.testing.assert_array_equal(a, b)
-        assert len(session._runtime_session._plans) == 3
-        assert session._runtime_session.plan_misses >= 12
-        assert all(len(p.variants) <= 2 for p in session._runtime_session._plans.values())
+        assert len(session._runtime_session.plan_cache.plans()) == 3
+        assert session._runtime_session.plan_cache.misses >= 12
+        assert all(len(p.variants) <= 2 for p in session._runtime_session.plan_cache.plans())
 
 
 def test_the_middle_of_the_graph_can_be_fed(mode: str, world: Graph) -> None:

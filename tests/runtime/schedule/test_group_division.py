@@ -25,7 +25,7 @@ pytestmark = pytest.mark.refuses_kernel
 
 def finished(session: Any) -> Variant:
     """Return the session's only variant once it has its fastest form."""
-    ((variant,),) = (p.variants.values() for p in session._runtime_session._plans.values())
+    ((variant,),) = (p.variants.values() for p in session._runtime_session.plan_cache.plans())
     variant.upgrade()
     assert variant.compile_done.wait(100)
     assert variant.failure is None
@@ -246,7 +246,7 @@ def test_a_generic_variant_divides_its_groups(monkeypatch: pytest.MonkeyPatch) -
                 got = session.run(y, feeds)
                 np.testing.assert_allclose(got, their_session.run(y, feeds), 1e-5, 1e-6)
                 session.wait_until_compiled()
-        (plan,) = session._runtime_session._plans.values()
+        (plan,) = session._runtime_session.plan_cache.plans()
         assert refused
         assert plan.generic is not None and plan.generic.ready
 

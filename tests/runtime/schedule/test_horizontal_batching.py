@@ -75,7 +75,7 @@ def test_every_chunk_of_every_launch_is_done_once(
 def variant_of(session: tfjit.Session, fetch: str) -> Variant:
     (variant,) = next(
         plan
-        for plan in session._runtime_session._plans.values()
+        for plan in session._runtime_session.plan_cache.plans()
         if fetch in plan.fetches + plan.targets
     ).variants.values()
     assert variant.compile_done.wait(300)

@@ -69,7 +69,7 @@ def run_both(
         expected = session.run("out:0", feeds)
     with tfjit.Session(graph=graph) as mine:
         got = mine.run("out:0", feeds)
-        (plan,) = mine._runtime_session._plans.values()
+        (plan,) = mine._runtime_session.plan_cache.plans()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)
         np.testing.assert_array_equal(got, mine.run("out:0", feeds))
@@ -156,7 +156,7 @@ def test_members_that_need_too_much_memory_are_left_alone(monkeypatch: pytest.Mo
     monkeypatch.setenv("TFJIT_JIT", "off")
     with tfjit.Session(graph=mixed_graph()) as session:
         session.run("out:0", FEEDS)
-        ((variant,),) = (p.variants.values() for p in session._runtime_session._plans.values())
+        ((variant,),) = (p.variants.values() for p in session._runtime_session.plan_cache.plans())
         assert variant.lowered is not None
         kernel_selection.select_kernels(variant.lowered)
         monkeypatch.setattr(kernel_selection, "MEMBER_BYTES", 0)
@@ -228,7 +228,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
         assert len(jobs) == 1
         monkeypatch.undo()
         BACKGROUND.submit(*jobs[0])
-        (plan,) = session._runtime_session._plans.values()
+        (plan,) = session._runtime_session.plan_cache.plans()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)
         assert variant.report is not None
@@ -244,7 +244,7 @@ def test_runs_with_options_are_compiled_too(nodes: int, monkeypatch: pytest.Monk
         options = tfjit.RunOptions(output_partition_graphs=True)
         first = session.run("out:0", FEEDS, options=options, run_metadata=metadata)
         assert metadata.partition_graphs[0].node
-        (plan,) = session._runtime_session._plans.values()
+        (plan,) = session._runtime_session.plan_cache.plans()
         (variant,) = plan.variants.values()
         assert variant.compile_done.wait(300)
         assert variant.inline is not None

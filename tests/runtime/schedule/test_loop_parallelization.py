@@ -61,7 +61,7 @@ def session(graph: Any, threads: int) -> tfjit.Session:
 
 def divisions(ours: tfjit.Session) -> list[tuple[int, tuple[str, ...]]]:
     steps = [
-        v.step for plan in ours._runtime_session._plans.values() for v in plan.variants.values()
+        v.step for plan in ours._runtime_session.plan_cache.plans() for v in plan.variants.values()
     ]
     return [division for step in steps if step is not None for division in step.divisions]
 

@@ -51,7 +51,7 @@ def test_a_hundred_batch_sizes_share_one_arena(
                 session.run(y, {x: batch[:n]}), expected[:n], rtol=1e-4, atol=1e-4
             )
         backend = session._runtime_session
-        plans = list(backend._plans.values())
+        plans = backend.plan_cache.plans()
         steps = [v.step for p in plans for v in p.variants.values()]
         # the memory of a size class is laid out for its largest sizes
         steps += [c.step for p in plans if p.generic is not None for c in p.generic.classes]
@@ -182,7 +182,7 @@ def test_variants_in_use_outlive_those_that_are_not(monkeypatch: pytest.MonkeyPa
         expected = oracle.run(y, {x: batch})
     with tfjit.Session(graph=graph) as session:
         session.run(y, {x: batch[:50]})
-        (plan,) = session._runtime_session._plans.values()
+        (plan,) = session._runtime_session.plan_cache.plans()
         favourite = plan.variants[(50, 64),]
         for n in range(1, 50):
             np.testing.assert_allclose(
@@ -202,7 +202,7 @@ def test_the_favourite_survives_the_limit_by_count(monkeypatch: pytest.MonkeyPat
     graph, x, y = network()
     with tfjit.Session(graph=graph) as session:
         session.run(y, {x: np.zeros((1, 64), "f4")})
-        (plan,) = session._runtime_session._plans.values()
+        (plan,) = session._runtime_session.plan_cache.plans()
         favourite = plan.variants[(1, 64),]
         for n in range(2, 12):
             session.run(y, {x: np.zeros((n, 64), "f4")})
@@ -212,9 +212,9 @@ def test_the_favourite_survives_the_limit_by_count(monkeypatch: pytest.MonkeyPat
 
 
 def test_plans_that_give_way_are_counted_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfjit.runtime.session import direct_session
+    from tfjit.runtime.session import plan_cache
 
-    monkeypatch.setattr(direct_session, "MAX_PLANS", 2)
+    monkeypatch.setattr(plan_cache, "MAX_PLANS", 2)
     graph, x, y = network()
     with graph.as_default():
         others = [y + float(n) for n in range(5)]

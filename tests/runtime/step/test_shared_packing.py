@@ -125,7 +125,7 @@ def test_values_of_a_step_that_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     with tfjit.Session(graph=graph) as session:
         session.run(weights.initializer)
         found, kept = session.run([z, y], {x: fed})
-        plan = list(session._runtime_session._plans.values())[-1]
+        plan = session._runtime_session.plan_cache.plans()[-1]
         (variant,) = plan.variants.values()
         assert variant.step is not None
         assert len(variant.step.layout._packing.skipped) == 3

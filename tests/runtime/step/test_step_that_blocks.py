@@ -37,7 +37,7 @@ def moved() -> Iterator[Moved]:
 
 
 def is_step(session: Any) -> bool:
-    plans = session._runtime_session._plans.values()
+    plans = session._runtime_session.plan_cache.plans()
     (plan,) = (plan for plan in plans if plan.targets == ("move",))
     return all(v.step is not None and v.step.may_block for v in plan.variants.values())
 

@@ -34,7 +34,7 @@ with tfjit.Graph().as_default() as graph:
 with tfjit.Session(graph=graph) as session:
     feed = {"x:0": np.linspace(-1, 1, 24, dtype="f4").reshape(4, 6)}
     first = session.run("out:0", feed)
-    (plan,) = session._runtime_session._plans.values()
+    (plan,) = session._runtime_session.plan_cache.plans()
     (variant,) = plan.variants.values()
     found = {"compiled": variant.inline is not None, "native": variant.step is not None and variant.step.native}
     assert variant.compile_done.wait(200) and variant.failure is None
@@ -138,7 +138,7 @@ def test_fingerprints_tell_signatures_apart() -> None:
         with tfjit.Session(graph=graph) as session:
             for fetch in ("y:0", "z:0"):
                 session.run(fetch, {"x:0": np.zeros(size, "f4")})
-            for plan in session._runtime_session._plans.values():
+            for plan in session._runtime_session.plan_cache.plans():
                 (shapes,) = plan.variants
                 seen.add(session._runtime_session.survey(plan.spec(shapes))[1])
     assert len(seen) == 6

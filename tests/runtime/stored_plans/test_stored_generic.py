@@ -69,7 +69,7 @@ def feed(n: int) -> dict[str, np.ndarray]:
 
 
 def plan_of(session: tfjit.Session) -> Plan:
-    (found,) = (plan for plan in session._runtime_session._plans.values() if plan.feeds)
+    (found,) = (plan for plan in session._runtime_session.plan_cache.plans() if plan.feeds)
     return found
 
 

@@ -93,7 +93,7 @@ def start(session: tfjit.Session) -> None:
 
 
 def variant_of(session: tfjit.Session, fetch: str = "out:0") -> Variant:
-    plans = session._runtime_session._plans.values()
+    plans = session._runtime_session.plan_cache.plans()
     (found,) = (v for plan in plans if fetch in plan.fetches for v in plan.variants.values())
     return found
 
@@ -148,7 +148,7 @@ def test_the_plan_of_an_initializer_is_stored_though_it_runs_once() -> None:
     graph = graph_of(training)
 
     def initializer_of(session: tfjit.Session) -> Variant:
-        plans = session._runtime_session._plans.values()
+        plans = session._runtime_session.plan_cache.plans()
         (found,) = (v for p in plans if "init" in p.targets for v in p.variants.values())
         return found
 

@@ -9,7 +9,6 @@ import itertools
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -44,6 +43,7 @@ from tfjit.runtime.resources.variables_and_resources import SessionState, Variab
 from tfjit.runtime.session import rewriter_config, session_config
 from tfjit.runtime.session.callables import Callables
 from tfjit.runtime.session.open_sessions import OpenSessions, session_names
+from tfjit.runtime.session.plan_cache import PlanCache
 from tfjit.runtime.session.running_step import RunningStep
 from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
 from tfjit.runtime.step.arena import ArenaPool
@@ -61,8 +61,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tfjit.session")
 
-MAX_PLANS = 256
-MAX_RUNNERS = 4 * MAX_PLANS  # one runner for each order of names
 _PATIENCE_S = 60
 _NUMBERS = itertools.count(1)  # of the process's sessions
 _OPEN: Final = OpenSessions()
@@ -133,15 +131,10 @@ class DirectSession(SessionInterface):
         self.stages = session_config.stages()
         self._pools = inter_op.PoolSet(config)
         self.graph_lock = threading.RLock()
-        self._plan_lock = threading.Lock()
-        self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
-        self._runners: dict[tuple[Any, ...], Runner] = {}
+        self.plan_cache = PlanCache()
         # thread -> number of its running steps, nested where a kernel runs Python
         self._running: dict[RunningStep, int] = {}  # threads of running steps
         self._idle = threading.Condition()
-        self.plan_hits = 0
-        self.plan_misses = 0
-        self.plan_evictions = 0
         self._callables = Callables()
         self._partial_runs: dict[str, Any] = {}
         self._pass_options: PassOptions | None = None
@@ -231,13 +224,9 @@ class DirectSession(SessionInterface):
             me = threading.get_ident()
             if not self._idle.wait_for(lambda: not {*self._running.values()} - {me}, _PATIENCE_S):
                 log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
-        with self._plan_lock:
-            plans = list(self._plans.values())
-            self._plans.clear()
-            self._runners.clear()
-            self._callables.clear()
-            self._partial_runs.clear()
-        released = [variant for plan in plans for variant in plan.drop_all()]
+        self._callables.clear()
+        self._partial_runs.clear()
+        released = [variant for plan in self.plan_cache.take_all() for variant in plan.drop_all()]
         if not self._running:
             for variant in released:
                 variant.release()
@@ -269,7 +258,6 @@ class DirectSession(SessionInterface):
         self._idle = threading.Condition()
         self._running.clear()
         self._partial_runs.clear()
-        fork_safety.release_lock(self._plan_lock)
         parts: list[fork_safety.Forked] = [
             self.cancellation,
             self.state,
@@ -278,7 +266,7 @@ class DirectSession(SessionInterface):
             self.recycler,
             self.arenas,
             self.budget,
-            *self._plans.values(),
+            self.plan_cache,
         ]
         parts += [part for part in (self._custom_kernels, self.observer) if part is not None]
         for part in parts:
@@ -404,11 +392,7 @@ class DirectSession(SessionInterface):
 
         Later runs are planned anew. Running steps finish on the plans they have.
         """
-        with self._plan_lock:
-            dropped = list(self._plans.values())
-            self._plans.clear()
-            self._runners.clear()
-        for plan in dropped:
+        for plan in self.plan_cache.take_all():
             plan.drop_all()
 
     def survey(self, spec: RunSpec) -> Survey:
@@ -517,39 +501,19 @@ class DirectSession(SessionInterface):
         """
         names = tuple(sorted(feeds)), tuple(sorted(fetches)), tuple(sorted(targets))
         key = (*names, connections, ends)
-        with self._plan_lock:
-            found = self._plans.get(key)
-            if found is not None:
-                self._plans.move_to_end(key)
-                self.plan_hits += 1
-                return found
-            self.plan_misses += 1
-        session_config.check_executor(self.config)
-        feed_names, fetch_names, target_names = (
-            key[0],
-            tuple(dict.fromkeys(key[1])),
-            tuple(dict.fromkeys(key[2])),
-        )
-        dtypes = self._feed_dtypes(feed_names, fetch_names, target_names)
-        made = self._new_plan(feed_names, fetch_names, target_names, dtypes, connections, ends)
-        with self._plan_lock:  # built outside the lock: a racing loser's plan is dropped
-            found = self._plans.setdefault(key, made)
-            while len(self._plans) > MAX_PLANS:
-                _, dropped = self._plans.popitem(last=False)
-                self.plan_evictions += 1
-                dropped.drop_all()
-                self._runners.clear()  # runners hold plans
-            return found
+        return self.plan_cache.find(key, lambda: self._new_plan(*names, connections, ends))
 
     def _new_plan(
         self,
         feeds: tuple[str, ...],
         fetches: tuple[str, ...],
         targets: tuple[str, ...],
-        dtypes: Sequence[DType],
         connections: tuple[tuple[str, str], ...],
         ends: DeviceEnds,
     ) -> Plan:
+        session_config.check_executor(self.config)
+        fetches, targets = tuple(dict.fromkeys(fetches)), tuple(dict.fromkeys(targets))
+        dtypes = self._feed_dtypes(feeds, fetches, targets)
         if self.straight_line and self.stages and not connections and not ends:
             with self.graph_lock:
                 if self.graph is not None and any(map(starts_stage, self.graph.op_types)):
@@ -583,16 +547,15 @@ class DirectSession(SessionInterface):
 
     def plan_counters(self) -> PlanCounters:
         """Return the counts of plans found, made and dropped."""
-        with self._plan_lock:
-            variants = sum(len(plan.held()) for plan in self._plans.values())
-            return PlanCounters(
-                len(self._plans),
-                variants,
-                self.plan_hits,
-                self.plan_misses,
-                self.plan_evictions,
-                self.budget.evicted,
-            )
+        plans = self.plan_cache.plans()
+        return PlanCounters(
+            len(plans),
+            sum(len(plan.held()) for plan in plans),
+            self.plan_cache.hits,
+            self.plan_cache.misses,
+            self.plan_cache.evictions,
+            self.budget.evicted,
+        )
 
     @property
     def label(self) -> str:
@@ -601,8 +564,7 @@ class DirectSession(SessionInterface):
 
     def variants(self) -> list[Variant]:
         """Return the variants of all plans, without those of bodies."""
-        with self._plan_lock:
-            return [variant for plan in self._plans.values() for variant in plan.held()]
+        return [variant for plan in self.plan_cache.plans() for variant in plan.held()]
 
     def wait_until_compiled(self, timeout: float | None = None) -> bool:
         end = None if timeout is None else time.monotonic() + timeout
@@ -686,12 +648,10 @@ class DirectSession(SessionInterface):
         timeout_ms = self._timeout_ms(options)
         if options is None and metadata is None and timeout_ms <= 0 and self.observer is None:
             key = (names, tuple(fetches), tuple(targets))
-            runner = self._runners.get(key)
+            runner = self.plan_cache.runner(key)
             if runner is None:
                 runner = self.prepare(names, fetches, targets)
-                if len(self._runners) >= MAX_RUNNERS:
-                    self._runners.clear()
-                self._runners[key] = runner
+                self.plan_cache.keep_runner(key, runner)
             return runner(values)
         from tfjit.runtime.session.run_options import run_with_options
 

@@ -491,7 +491,7 @@ def test_each_shape_of_a_growing_loop_has_a_step() -> None:
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
         for feed in (*feeds, *feeds):
             np.testing.assert_allclose(ours.run(y, feed), theirs.run(y, feed), 1e-6)
-        (plan,) = ours._runtime_session._plans.values()
+        (plan,) = ours._runtime_session.plan_cache.plans()
         kept = [
             k
             for v in plan.variants.values()
