@@ -54,7 +54,7 @@ class PlanCache:
             return found
 
     def runner(self, key: Key) -> Runner | None:
-        """Return the runner of a signature whose names have an order, or None."""
+        """Return the runner for an order of names, or None."""
         return self._runners.get(key)
 
     def keep_runner(self, key: Key, runner: Runner) -> None:
