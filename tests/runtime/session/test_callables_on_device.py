@@ -11,6 +11,7 @@ import pytest
 
 import tfjit as tf
 from tests.simulated_gpu import CPU, GPU, simulated_gpu
+from tests.waiting import wait_until
 from tfjit.framework import errors
 from tfjit.kernels.ir.backend import backend_for
 from tfjit.protos import CallableOptions, ConfigProto
@@ -240,7 +241,7 @@ def test_a_tensor_outlives_its_session() -> None:
     gc.collect()
     np.testing.assert_allclose(y.numpy(), np.tanh(2 * X), rtol=1e-5)
     view = np.from_dlpack(y)
-    assert memory.used == 256
+    wait_until(lambda: memory.used == 256)  # background work may hold the plan for a moment
     del y
     np.testing.assert_allclose(view, np.tanh(2 * X), rtol=1e-5)
     del view
