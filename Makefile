@@ -12,12 +12,13 @@ PROTOC := build/protoc/bin/python
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-.PHONY: help demo check lint types test format bench ulp protos precompiled dist clean distclean
+.PHONY: help demo check lint types test gpu format bench ulp protos precompiled dist clean distclean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demo"
 	@echo "make check     install the test extra too; lint, types, tests (PYTEST_ARGS=... instead of one pytest process a core)"
 	@echo "make lint, make types, make test, make format      one of these alone"
+	@echo "make gpu       on a machine with a GPU: its tests, compute-sanitizer where it is installed, the benchmarks of GPUs"
 	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
 	@echo "make ulp       accuracy of the vector math (ULP=--quick for a sample)"
 	@echo "make protos    generate protos/*_pb2.py and .pyi again"
@@ -60,6 +61,18 @@ types: $(TEST)
 
 test: $(TEST)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Everything that only hardware shows. compute-sanitizer, a part of CUDA's toolkit, finds memory errors and races of the kernels.
+gpu: $(TEST)
+	$(BIN)/python -m pip install --quiet --editable '.[gpu,plot]'
+	@$(BIN)/python -c 'import sys; from tests.hardware import missing; sys.exit(missing() and f"no GPU: {missing()}")'
+	$(BIN)/python -m pytest -m gpu --numprocesses 8
+	if command -v compute-sanitizer >/dev/null; then \
+		compute-sanitizer --tool memcheck --error-exitcode 1 $(BIN)/python -m pytest -m gpu tests/kernels/cuda tests/programs; \
+		compute-sanitizer --tool racecheck --error-exitcode 1 $(BIN)/python -m pytest -m gpu tests/kernels/cuda; \
+	else echo "compute-sanitizer is not installed"; fi
+	mkdir -p build
+	$(BIN)/python -m benchmarks gpu --json build/gpu.json --plot build/gpu.png
 
 bench: $(TEST)
 	$(BIN)/python -m benchmarks $(BENCH)
