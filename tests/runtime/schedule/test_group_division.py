@@ -257,9 +257,10 @@ def words(count: int) -> list[Callable[[KernelSource], bool]]:
     return [lambda source, word=word: word in source.text for word in chosen[:count]]  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("mode", ["eager", "dataflow"])
-def test_random_graphs_with_refused_kernels(seed: int, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "seed"), [("eager", 0), ("eager", 1), ("dataflow", 2), ("dataflow", 3)]
+)
+def test_random_graphs_with_refused_kernels(mode: str, seed: int) -> None:
     """Whatever is refused, results stay TensorFlow's."""
     drawn = BigGraph(100 + seed, 120)
     expected = theirs(drawn.graph, drawn.fetches, drawn.feeds)
