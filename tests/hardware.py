@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 _CHOSEN = False
-_KERNELS = re.compile(r"\btests\.(kernels\.cuda\.(harness|conv\.oracle)|simulated_gpu)\b")
+_KERNELS = re.compile(
+    r"\btests\.(kernels\.cuda\.(harness|library_calls|conv\.oracle)|simulated_gpu)\b"
+)
 _ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|simulator)$", re.MULTILINE)
 
 

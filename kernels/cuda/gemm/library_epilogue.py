@@ -1,0 +1,144 @@
+"""Find the epilogues that NVIDIA's libraries compute within a product or convolution.
+
+They are a bias along the last axis, relu, and gelu by tanh. A program is gelu if it is that
+polynomial of x and t = tanh(p(x)), whatever the order of its operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from tfjit.kernels.cuda.libraries.product_problem import ProductEpilogue
+
+if TYPE_CHECKING:
+    from tfjit.kernels.cpu.template.epilogue import Epilogue
+    from tfjit.kernels.ir.scalar_program import Program, ScalarOp
+
+_ADDITIONS: Final = frozenset({"Add", "AddV2", "BiasAdd"})
+_MOST_DEGREE: Final = 4
+
+Polynomial = dict[tuple[int, int], float]
+"""Coefficients by the powers of x and of t."""
+
+_CUBIC: Final = {(1, 0): math.sqrt(2 / math.pi), (3, 0): 0.044715 * math.sqrt(2 / math.pi)}
+_GELU: Final = {(1, 0): 0.5, (1, 1): 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryEpilogue:
+    """An epilogue of a library. bias: the operand's number, None for no bias."""
+
+    name: ProductEpilogue
+    bias: int | None
+
+
+def library_epilogue(
+    epilogue: Epilogue | None, scalars: Mapping[int, float]
+) -> LibraryEpilogue | None:
+    """Return an epilogue as libraries name it, None where they have no such one.
+
+    scalars: known values of operands, by number.
+    """
+    if epilogue is None:
+        return LibraryEpilogue("", None)
+    program = epilogue.program
+    if len(program.outputs) != 1 or not program.ops:
+        return None
+    if any(op.dtype is not program.inputs[0] for op in program.ops):
+        return None
+    ops = list(program.ops)
+    x, bias = 0, _bias(epilogue)
+    if bias is not None:
+        x = len(program.inputs)
+        if any(arg in (0, bias + 1) for op in ops[1:] for arg in op.args):
+            return None
+        del ops[0]
+    if program.outputs[0] != len(program.inputs) + len(program.ops) - 1:
+        return None
+    name = _function(program, ops, x, scalars)
+    if name is None:
+        return None
+    parts = [*(["bias"] if bias is not None else []), *([name] if name else [])]
+    return LibraryEpilogue(cast("ProductEpilogue", "+".join(parts)), bias)
+
+
+def _bias(epilogue: Epilogue) -> int | None:
+    """Return the operand that the first operation adds along the last axis."""
+    program = epilogue.program
+    first = program.ops[0]
+    if first.op not in _ADDITIONS or 0 not in first.args:
+        return None
+    number = sum(first.args) - 1  # the other argument is the product, 0
+    if not 0 <= number < len(epilogue.patterns) or epilogue.patterns[number] != "channel":
+        return None
+    return number if program.inputs[number + 1] is program.inputs[0] else None
+
+
+def _function(
+    program: Program, ops: list[ScalarOp], x: int, scalars: Mapping[int, float]
+) -> str | None:
+    """Return the function of x that operations compute, "" for x itself, or None."""
+    if not ops:
+        return ""
+    if len(ops) == 1 and ops[0].op == "Relu" and ops[0].args == (x,):
+        return "relu"
+    values: dict[int, Polynomial | None] = {
+        number + 1: {(0, 0): value} for number, value in scalars.items()
+    }
+    values[x] = {(1, 0): 1.0}
+    first = len(program.inputs) + len(program.ops) - len(ops)
+    for number, op in enumerate(ops, first):
+        values[number] = _value(op, [values.get(arg) for arg in op.args])
+    found = values[first + len(ops) - 1]
+    return "gelu" if found is not None and _are_close(found, _GELU) else None
+
+
+def _value(op: ScalarOp, args: list[Polynomial | None]) -> Polynomial | None:
+    """Return an operation's value as a polynomial, None for another function."""
+    known = [arg for arg in args if arg is not None]
+    if len(known) < len(args):
+        return None
+    match op.op:
+        case "Add" | "AddV2":
+            return _sum(*known)
+        case "Mul":
+            return _product(*known)
+        case "Square":
+            return _product(known[0], known[0])
+        case "Pow":
+            base, exponent = known
+            times = exponent.get((0, 0), 0.0)
+            if exponent.keys() != {(0, 0)} or times not in (1.0, 2.0, 3.0):
+                return None
+            power: Polynomial | None = base
+            for _ in range(int(times) - 1):
+                power = None if power is None else _product(power, base)
+            return power
+        case "Tanh":
+            return {(0, 1): 1.0} if _are_close(known[0], _CUBIC) else None
+    return None
+
+
+def _sum(a: Polynomial, b: Polynomial) -> Polynomial:
+    return {power: a.get(power, 0.0) + b.get(power, 0.0) for power in a.keys() | b.keys()}
+
+
+def _product(a: Polynomial, b: Polynomial) -> Polynomial | None:
+    found: Polynomial = {}
+    for (i, j), one in a.items():
+        for (k, m), other in b.items():
+            if i + k > _MOST_DEGREE or j + m > 1:
+                return None
+            found[i + k, j + m] = found.get((i + k, j + m), 0.0) + one * other
+    return found
+
+
+def _are_close(a: Polynomial, b: Mapping[tuple[int, int], float]) -> bool:
+    """Return whether coefficients are equal but for the rounding of float16."""
+    return a.keys() == b.keys() and all(math.isclose(a[k], b[k], rel_tol=1e-3) for k in b)
+
+
+__all__ = ["LibraryEpilogue", "library_epilogue"]
