@@ -7,6 +7,7 @@ are left out. A test marked `simulator` shows what the simulated GPU alone has.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,14 @@ def missing() -> str:
 
 
 def choose() -> None:
-    """Let tests use the GPU of this machine, if it has one."""
+    """Let tests use the GPU of this machine, if it has one.
+
+    Results are compared with those of the host, so float32 stays float32.
+    """
     global _CHOSEN
     _CHOSEN = not missing()
+    if _CHOSEN:
+        os.environ.setdefault("TFJIT_TF32", "0")
 
 
 def is_chosen() -> bool:

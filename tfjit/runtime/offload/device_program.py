@@ -42,6 +42,8 @@ Programs for other shapes or signatures draw from the same streams.
 
 MAX_BINDINGS: Final = 8
 """Programs for addresses of device tensors that recur."""
+VECTOR_BYTES: Final = 16
+"""The alignment that kernels and routines of accelerators expect."""
 
 
 class DeviceProgram:
@@ -251,7 +253,7 @@ class DeviceProgram:
         feeds = [values[index] for index, _ in self._feeds]
         exact = Binding(
             addresses,
-            tuple([v.address or COPIED if isinstance(v, DeviceTensor) else 0 for v in feeds]),
+            tuple([_feed_place(v) if isinstance(v, DeviceTensor) else 0 for v in feeds]),
             tuple([tensor.address if tensor is not None else 0 for tensor in kept]),
         )
         found = self._programs.get(exact)
@@ -395,6 +397,14 @@ class DeviceProgram:
             address = writer.address(value)
             if place > 0 and address != place and value.spec.nbytes:
                 commands.append(Copy("within", place, address, value.spec.nbytes))
+
+
+def _feed_place(tensor: DeviceTensor) -> int:
+    """Return the address where kernels may read a device tensor, or COPIED.
+
+    Those of other libraries may start anywhere, and kernels and routines load 16 bytes at once.
+    """
+    return tensor.address if tensor.address and not tensor.address % VECTOR_BYTES else COPIED
 
 
 def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
