@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
     from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 
-_ADDITIONS: Final = frozenset({"Add", "AddV2", "BiasAdd"})
 _MOST_DEGREE: Final = 4
 
 Polynomial = dict[tuple[int, int], float]
@@ -29,7 +28,10 @@ _GELU: Final = {(1, 0): 0.5, (1, 1): 0.5}
 
 @dataclass(frozen=True, slots=True)
 class LibraryEpilogue:
-    """An epilogue of a library. bias: the operand's number, None for no bias."""
+    """An epilogue of a library.
+
+    bias: the number of the operand, None for no bias.
+    """
 
     name: ProductEpilogue
     bias: int | None
@@ -38,7 +40,7 @@ class LibraryEpilogue:
 def library_epilogue(
     epilogue: Epilogue | None, scalars: Mapping[int, float]
 ) -> LibraryEpilogue | None:
-    """Return an epilogue as libraries name it, None where they have no such one.
+    """Return an epilogue as libraries name it, or None.
 
     scalars: known values of operands, by number.
     """
@@ -69,7 +71,7 @@ def _bias(epilogue: Epilogue) -> int | None:
     """Return the operand that the first operation adds along the last axis."""
     program = epilogue.program
     first = program.ops[0]
-    if first.op not in _ADDITIONS or 0 not in first.args:
+    if first.op not in ("Add", "AddV2") or 0 not in first.args:
         return None
     number = sum(first.args) - 1  # the other argument is the product, 0
     if not 0 <= number < len(epilogue.patterns) or epilogue.patterns[number] != "channel":
@@ -80,7 +82,10 @@ def _bias(epilogue: Epilogue) -> int | None:
 def _function(
     program: Program, ops: list[ScalarOp], x: int, scalars: Mapping[int, float]
 ) -> str | None:
-    """Return the function of x that operations compute, "" for x itself, or None."""
+    """Return the function of x that operations compute.
+
+    It is "" for x itself, None for one that libraries lack.
+    """
     if not ops:
         return ""
     if len(ops) == 1 and ops[0].op == "Relu" and ops[0].args == (x,):

@@ -113,7 +113,7 @@ def _before_a_kernel(product: Product, problem: ProductProblem) -> LibraryForm:
 
 
 def _gains(finish: Finish, problem: ProductProblem, work: int) -> bool:
-    """Return whether a product with a kernel behind it is the faster one."""
+    """Return whether a product with a kernel behind it is faster."""
     rates = _rates(problem.dtype, problem.tf32)
     nbytes = 2 * problem.matrices * problem.m * problem.n * accumulator(finish.product).size
     saved = work / rates.tiles - work / rates.library

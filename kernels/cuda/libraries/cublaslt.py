@@ -89,6 +89,7 @@ EPILOGUES: Final = {
 """cublasLtEpilogue_t; gelu has the form with tanh."""
 _ALIGNMENT_BYTES: Final = 16
 """The least alignment of device tensors; the arena's values have more."""
+_WORKSPACE_ALIGNMENT: Final = 256
 _PLACEHOLDER: Final = 1 << 20  # aligned: the heuristics ask for a bias, and read none
 
 
@@ -241,10 +242,13 @@ class _ProductRoutine(LibraryRoutine):
             return False
         self._algorithm = found
         self.workspace_bytes = int(found.workspace_bytes)
+        if self.workspace_bytes:  # a part of it is left out where the arena is aligned less
+            self.workspace_bytes += _WORKSPACE_ALIGNMENT - 1
         return True
 
     def queue(self, stream: int, words: Sequence[int]) -> None:
         x, y, *bias, result, workspace = words
+        workspace += -workspace % _WORKSPACE_ALIGNMENT
         try:
             if bias:
                 self._descriptor.set(_BIAS_POINTER, c_void_p(bias[0]))
@@ -253,7 +257,7 @@ class _ProductRoutine(LibraryRoutine):
                 *(self._library.handle, self._descriptor.handle),
                 *(byref(self._one), y, self._y.handle, x, self._x.handle),
                 *(byref(self._zero), result, self._result.handle, result, self._result.handle),
-                *(byref(self._algorithm), workspace, self.workspace_bytes, stream),
+                *(byref(self._algorithm), workspace, self._algorithm.workspace_bytes, stream),
             )
         except LibraryFailure as failure:
             raise errors.InternalError(None, None, f"{self._problem.title}: {failure}") from None

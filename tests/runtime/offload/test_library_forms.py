@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from tfjit.kernels.registry import (
     Pointer,
 )
 from tfjit.runtime.offload import launch_batching
+from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.library_forms import (
     RoutineLaunch,
     chosen_form,
@@ -144,7 +146,9 @@ def test_a_session_trains_through_routines(fake: FakeCublasLt) -> None:
             assert session.wait_until_compiled(60)
             session.run(init)
             found = [session.run([loss, train], {x: data})[0] for _ in range(3)]
-            return found, programs(session, [loss, train], {x: data})
+            text = programs(session, [loss, train], {x: data})
+            counts = [o.libraries for o in gc.get_objects() if isinstance(o, DeviceProgram)]
+            return found, f"{text}\n{max(counts, key=len, default={})}"
 
     found, text = losses("/device:GPU:0")
     expected, _ = losses("/device:CPU:0")
@@ -152,6 +156,7 @@ def test_a_session_trains_through_routines(fake: FakeCublasLt) -> None:
     if not hardware.is_chosen():
         assert "cuBLASLt product 8x4x6 float32+bias+relu" in text
         assert "cuBLASLt product 8x6x4 float32; " in text  # with a kernel behind
+        assert "Counter({'cuBLASLt': 5})" in text
         assert set(fake.streams) == {None}
 
 

@@ -16,7 +16,7 @@ from tfjit.runtime.offload.array_rows import byte_offset
 from tfjit.runtime.offload.binding import COPIED, Binding
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
-from tfjit.runtime.offload.library_forms import title_of
+from tfjit.runtime.offload.library_forms import RoutineLaunch, title_of
 from tfjit.runtime.offload.program_commands import CommandWriter
 from tfjit.runtime.offload.program_steps import program_steps, used_variables
 from tfjit.runtime.resources.device_tensor import DeviceTensor
@@ -103,6 +103,16 @@ class DeviceProgram:
             len(steps[0][1].launches) if len(steps) == 1 else 1
             for steps in self._groups
             if steps[0][1] is not None
+        )
+
+    @property
+    def libraries(self) -> Counter[str]:
+        """Return the number of routines of each vendor's library in a run."""
+        return Counter(
+            launch.library
+            for _, call in self._steps
+            for launch in (call.launches if call is not None else ())
+            if isinstance(launch, RoutineLaunch)
         )
 
     @property

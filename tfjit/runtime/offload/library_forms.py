@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RoutineLaunch:
-    """One call of a routine. words: its addresses."""
+    """One call of a routine of a library. words: its addresses."""
 
     routine: LibraryRoutine
+    library: str
     title: str
     words: tuple[Word, ...]
 
@@ -88,7 +89,8 @@ def _with_routines(
         if launch.workspace is not None:
             so_far = workspaces.get(launch.workspace, 0)
             workspaces[launch.workspace] = max(so_far, routine.workspace_bytes)
-        launches.append(RoutineLaunch(routine, launch.problem.title, launch.words))
+        problem = launch.problem
+        launches.append(RoutineLaunch(routine, problem.library, problem.title, launch.words))
     temps = tuple([workspaces.get(k, size) for k, size in enumerate(form.temp_bytes)])
     return RoutineCall(tuple(launches), temps, form.constants, call.bytes_moved, call.stream_blocks)
 
