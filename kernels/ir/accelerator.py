@@ -179,6 +179,10 @@ class Accelerator(ABC):
         """Return a vendor's routine for a problem, or None."""
         return None
 
+    def accepts(self, routine: LibraryRoutine, words: int) -> bool:
+        """Return whether a routine can be part of a program. words: their number."""
+        return True
+
     @abstractmethod
     def wait_for(self, stream: int) -> None:
         """Queue a wait for the queued work of another stream."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.framework import errors
+from tfjit.framework import errors, settings
 from tfjit.kernels.cuda.device import driver
-from tfjit.kernels.cuda.device.memory_limit import MemoryLimit
+from tfjit.kernels.cuda.device.memory_limit import ALIGNMENT, MemoryLimit
 from tfjit.kernels.cuda.libraries.device_libraries import DeviceLibraries
 from tfjit.kernels.ir.accelerator import (
     Accelerator,
@@ -72,6 +72,7 @@ class CudaAccelerator(Accelerator):
         self._unpinned: deque[int] = deque()
         self._shared: deque[int] = deque()  # freed, perhaps still in use by other libraries
         self._pool: c_void_p | None = None
+        self._accepted: weakref.WeakSet[LibraryRoutine] = weakref.WeakSet()
         self._libraries = DeviceLibraries(self, driver.driver_version())
         self.stream, self.capture_stream = c_void_p(), c_void_p()
         with self.context.current():
@@ -233,6 +234,22 @@ class CudaAccelerator(Accelerator):
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         with self.lock, self.context.current():
             return self._libraries.routine(problem)
+
+    def accepts(self, routine: LibraryRoutine, words: int) -> bool:
+        """Capture a call of the routine, which nothing runs."""
+        with self.lock, self.context.current():
+            if routine not in self._accepted:
+                address = self.allocate(ALIGNMENT)
+                try:
+                    graph = self.capture([LibraryCall(routine, (address,) * words)])
+                except errors.InternalError as error:
+                    settings.tell("kernels", "kernels of tfjit serve instead: %s", error.message)
+                    return False
+                finally:
+                    self.free(address)
+                driver.release("cuGraphExecDestroy", graph)
+                self._accepted.add(routine)
+            return True
 
     def program(self, commands: Sequence[Command]) -> CommandProgram:
         return CudaProgram(self, commands)

@@ -1,20 +1,21 @@
 """Find the epilogues that NVIDIA's libraries compute within a product or convolution.
 
-They are a bias along the last axis, relu, and gelu by tanh. A program is gelu if it is that
-polynomial of x and t = tanh(p(x)), whatever the order of its operations.
+They add an array of the result's shape and a bias along the last axis, and end in relu, gelu by
+tanh, or nothing. A program is gelu if it is that polynomial of x and t = tanh(p(x)), whatever the
+order of its operations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from tfjit.kernels.cuda.libraries.product_problem import ProductEpilogue
 
 if TYPE_CHECKING:
-    from tfjit.kernels.cpu.template.epilogue import Epilogue
+    from tfjit.kernels.cpu.template.epilogue import Epilogue, Pattern
     from tfjit.kernels.ir.scalar_program import Program, ScalarOp
 
 _MOST_DEGREE: Final = 4
@@ -30,11 +31,12 @@ _GELU: Final = {(1, 0): 0.5, (1, 1): 0.5}
 class LibraryEpilogue:
     """An epilogue of a library.
 
-    bias: the number of the operand, None for no bias.
+    bias: the number of the operand, None for no bias. added: that of an array.
     """
 
     name: ProductEpilogue
-    bias: int | None
+    bias: int | None = None
+    added: int | None = None
 
 
 def library_epilogue(
@@ -45,38 +47,50 @@ def library_epilogue(
     scalars: known values of operands, by number.
     """
     if epilogue is None:
-        return LibraryEpilogue("", None)
+        return LibraryEpilogue("")
     program = epilogue.program
     if len(program.outputs) != 1 or not program.ops:
         return None
     if any(op.dtype is not program.inputs[0] for op in program.ops):
         return None
-    ops = list(program.ops)
-    x, bias = 0, _bias(epilogue)
-    if bias is not None:
-        x = len(program.inputs)
-        if any(arg in (0, bias + 1) for op in ops[1:] for arg in op.args):
-            return None
-        del ops[0]
     if program.outputs[0] != len(program.inputs) + len(program.ops) - 1:
         return None
+    ops, x = list(program.ops), 0
+    added: dict[Pattern, int] = {}
+    while ops and (found := _added(epilogue, ops, x)) is not None:
+        pattern, number = found
+        if pattern in added:
+            return None
+        added[pattern] = number
+        x = len(program.inputs) + len(program.ops) - len(ops)
+        del ops[0]
     name = _function(program, ops, x, scalars)
     if name is None:
         return None
-    parts = [*(["bias"] if bias is not None else []), *([name] if name else [])]
-    return LibraryEpilogue(cast("ProductEpilogue", "+".join(parts)), bias)
+    parts = [*(["bias"] if "channel" in added else []), *([name] if name else [])]
+    return LibraryEpilogue(
+        cast("ProductEpilogue", "+".join(parts)), added.get("channel"), added.get("full")
+    )
 
 
-def _bias(epilogue: Epilogue) -> int | None:
-    """Return the operand that the first operation adds along the last axis."""
-    program = epilogue.program
-    first = program.ops[0]
-    if first.op not in ("Add", "AddV2") or 0 not in first.args:
+def _added(epilogue: Epilogue, ops: Sequence[ScalarOp], x: int) -> tuple[Pattern, int] | None:
+    """Return pattern and number of the operand that the first operation adds to x.
+
+    No other operation uses either of them.
+    """
+    program, first = epilogue.program, ops[0]
+    if first.op not in ("Add", "AddV2", "AddN") or len(first.args) != 2 or x not in first.args:
         return None
-    number = sum(first.args) - 1  # the other argument is the product, 0
-    if not 0 <= number < len(epilogue.patterns) or epilogue.patterns[number] != "channel":
+    place = first.args[1 - first.args.index(x)]
+    number = place - 1
+    if not 0 <= number < len(epilogue.patterns):
         return None
-    return number if program.inputs[number + 1] is program.inputs[0] else None
+    pattern = epilogue.patterns[number]
+    if pattern not in ("channel", "full") or program.inputs[place] is not program.inputs[0]:
+        return None
+    if any(arg in (x, place) for op in ops[1:] for arg in op.args):
+        return None
+    return pattern, number
 
 
 def _function(

@@ -90,9 +90,9 @@ def _within(
         return None
     lines = product.matrices * product.m
     words = finish_words(product.finish, product.operands, lines, product.n)
-    bias = () if found.bias is None else (words[found.bias],)
-    problem = replace(problem, epilogue=found.name)
-    words = (*_OPERANDS, *bias, Pointer("out"), Pointer("temp"))
+    operands = [words[number] for number in (found.bias, found.added) if number is not None]
+    problem = replace(problem, epilogue=found.name, adds=found.added is not None)
+    words = (*_OPERANDS, *operands, Pointer("out"), Pointer("temp"))
     return LibraryForm((LibraryLaunch(problem, words, 0),), (WORKSPACE_BYTES,))
 
 

@@ -11,6 +11,7 @@ cublasLt.h and cublas_api.h; they are the same in CUDA 12 and 13.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -37,7 +38,6 @@ from tfjit.kernels.cuda.libraries import library_files
 from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure, VendorLibrary
 from tfjit.kernels.cuda.libraries.product_problem import (
     WORKSPACE_BYTES,
-    ProductEpilogue,
     ProductOperand,
     ProductProblem,
 )
@@ -154,13 +154,7 @@ class CublasLt(VendorLibrary):
         return made if made.find() else None
 
     def check(self, accelerator: Accelerator) -> None:
-        cases: tuple[tuple[DType, bool, ProductEpilogue], ...] = (
-            (d.float32, False, "bias+relu"), (d.float32, True, ""), (d.float16, False, ""),
-            (d.bfloat16, False, "bias"), (d.float64, False, ""),
-        )  # fmt: skip
-        for dtype, tf32, epilogue in cases:
-            one = ProductOperand(False, 0)
-            problem = ProductProblem(dtype, dtype, 1, 8, 16, 24, one, one, epilogue, tf32)
+        for problem in _known_products():
             routine = self.routine(problem)
             if routine is not None:
                 _check_product(accelerator, problem, routine)
@@ -194,7 +188,8 @@ class _ProductRoutine(LibraryRoutine):
     def __init__(self, library: CublasLt, problem: ProductProblem) -> None:
         self._library, self._problem = library, problem
         number = ctypes.c_double if problem.computation is d.float64 else c_float
-        self._one, self._zero = number(1.0), number(0.0)
+        # factors of the product and of the added array
+        self._one, self._beta = number(1.0), number(1.0 if problem.adds else 0.0)
         self._bias = c_void_p(_PLACEHOLDER)
         p = problem
         self._descriptor = _Owned(
@@ -247,20 +242,37 @@ class _ProductRoutine(LibraryRoutine):
         return True
 
     def queue(self, stream: int, words: Sequence[int]) -> None:
-        x, y, *bias, result, workspace = words
+        x, y, *operands, result, workspace = words
+        added = operands.pop() if self._problem.adds else result
         workspace += -workspace % _WORKSPACE_ALIGNMENT
         try:
-            if bias:
-                self._descriptor.set(_BIAS_POINTER, c_void_p(bias[0]))
+            if operands:
+                self._descriptor.set(_BIAS_POINTER, c_void_p(operands[0]))
             self._library.call(
                 "cublasLtMatmul",
                 *(self._library.handle, self._descriptor.handle),
                 *(byref(self._one), y, self._y.handle, x, self._x.handle),
-                *(byref(self._zero), result, self._result.handle, result, self._result.handle),
+                *(byref(self._beta), added, self._result.handle, result, self._result.handle),
                 *(byref(self._algorithm), workspace, self._algorithm.workspace_bytes, stream),
             )
         except LibraryFailure as failure:
             raise errors.InternalError(None, None, f"{self._problem.title}: {failure}") from None
+
+
+def _known_products() -> tuple[ProductProblem, ...]:
+    """Return small products of each dtype, form and kind of epilogue."""
+    plain, transposed = ProductOperand(False, 0), ProductOperand(True, 0)
+    f32, f16, bf16, f64 = d.float32, d.float16, d.bfloat16, d.float64
+    batch = ProductOperand(True, 8 * 24)
+    return (
+        ProductProblem(f32, f32, 1, 5, 3, 7, plain, plain),
+        ProductProblem(f32, f32, 1, 8, 16, 24, plain, plain, "bias+relu"),
+        ProductProblem(f32, f32, 2, 8, 16, 24, batch, plain, tf32=True, adds=True),
+        ProductProblem(f16, f16, 1, 8, 16, 24, plain, transposed),
+        ProductProblem(bf16, bf16, 1, 8, 16, 24, plain, plain, "bias", adds=True),
+        ProductProblem(bf16, f32, 1, 8, 16, 24, plain, plain),
+        ProductProblem(f64, f64, 1, 8, 16, 24, transposed, transposed),
+    )
 
 
 def _check_product(
@@ -268,18 +280,30 @@ def _check_product(
 ) -> None:
     """Compare a routine's results with the host's.
 
-    It runs in a program, as those of graphs do."""
+    It runs in a program, as those of graphs do.
+    """
     p = problem
-    # small whole numbers: every dtype and TF32 have them and their sums exactly
-    x = (np.arange(p.m * p.k).reshape(p.m, p.k) % 5 - 2).astype(np.float64)
-    y = (np.arange(p.k * p.n).reshape(p.k, p.n) % 3 - 1).astype(np.float64)
-    bias = (np.arange(p.n) % 7 - 3).astype(np.float64)
-    expected = x @ y + (bias if p.has_bias else 0.0)
+
+    def numbers(modulus: int, *shape: int) -> np.ndarray:
+        # small whole numbers: every dtype and TF32 have them and their sums exactly
+        count = np.arange(math.prod(shape)).reshape(shape)
+        return (count % modulus - modulus // 2).astype(np.float64)
+
+    x = numbers(5, *([p.matrices] if p.x.stride else []), p.m, p.k)
+    y = numbers(3, *([p.matrices] if p.y.stride else []), p.k, p.n)
+    bias, added = numbers(7, p.n), numbers(11, p.matrices, p.m, p.n)
+    expected = np.matmul(x, y).reshape(-1, p.m, p.n)
+    expected = expected + (bias if p.has_bias else 0.0) + (added if p.adds else 0.0)
     if p.epilogue.endswith("relu"):
         expected = np.maximum(expected, 0.0)
-    kind = p.dtype.as_numpy_dtype
-    arrays = [a.astype(kind) for a in (x, y, *((bias,) if p.has_bias else ()), expected * 0 - 1)]
-    result = arrays[-1]
+    x, y = (np.swapaxes(v, -1, -2) if o.transposed else v for v, o in ((x, p.x), (y, p.y)))
+    result = np.full(expected.shape, -99.0, p.result.as_numpy_dtype)
+    arrays = [
+        *(np.ascontiguousarray(v, p.dtype.as_numpy_dtype) for v in (x, y)),
+        *([bias.astype(result.dtype)] if p.has_bias else []),
+        *([added.astype(result.dtype)] if p.adds else []),
+        result,
+    ]
     places = [accelerator.allocate(a.nbytes) for a in arrays]
     places.append(accelerator.allocate(max(routine.workspace_bytes, 1)))
     try:

@@ -44,9 +44,10 @@ class ProductProblem:
 
     Results are by rows, one matrix after the other.
 
-    Words: x, y, the bias [n] if the epilogue has one, result, workspace. dtype: of the operands.
-    result: that of bias and results. Sums are float64 for float64, else float32. tf32: float32
-    operands may be rounded to TF32.
+    Words: x, y, the bias [n] if the epilogue has one, the added array if there is one, result,
+    workspace. dtype: of the operands. result: that of bias, added array and results. Sums are
+    float64 for float64, else float32. tf32: float32 operands may be rounded to TF32. adds: an array
+    of the result's shape is added before the epilogue.
     """
 
     dtype: DType
@@ -59,6 +60,7 @@ class ProductProblem:
     y: ProductOperand
     epilogue: ProductEpilogue = ""
     tf32: bool = False
+    adds: bool = False
 
     @property
     def library(self) -> str:
@@ -77,12 +79,12 @@ class ProductProblem:
 
     @property
     def title(self) -> str:
-        """Return "cuBLASLt product 64x32x128 bfloat16+bias"."""
+        """Return "cuBLASLt product 64x32x128 bfloat16+add+bias"."""
         sizes = f"{self.m}x{self.n}x{self.k}"
         if self.matrices > 1:
             sizes = f"{self.matrices} of {sizes}"
         kind = f"{self.dtype.name}{' (TF32)' if self.tf32 else ''}"
-        end = f"+{self.epilogue}" if self.epilogue else ""
+        end = ("+add" if self.adds else "") + (f"+{self.epilogue}" if self.epilogue else "")
         return f"cuBLASLt product {sizes} {kind}{end}"
 
 

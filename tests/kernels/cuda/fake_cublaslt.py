@@ -162,8 +162,8 @@ class FakeCublasLt:
     ) -> int:  # fmt: skip
         assert self.objects[handle].kind == "cublasLt"
         assert ctypes.string_at(algorithm, 9) == b"algorithm" and workspace_bytes == WORKSPACE
-        assert c == d and c_layout == d_layout
-        for address in (a, b, d):
+        assert c_layout == d_layout
+        for address in (a, b, c, d):
             assert address % 16 == 0
         assert workspace % 256 == 0
         self.streams.append(stream)
@@ -171,9 +171,11 @@ class FakeCublasLt:
         compute, scale = product.arguments
         wide = np.float64 if compute == 70 else np.float32
         assert DTYPES[scale] is wide
-        for address, value in ((alpha, 1.0), (beta, 0.0)):
-            text = ctypes.string_at(address, np.dtype(wide).itemsize)
-            assert np.frombuffer(text, wide)[0] == value
+        one, factor = (
+            np.frombuffer(ctypes.string_at(address, np.dtype(wide).itemsize), wide)[0]
+            for address in (alpha, beta)
+        )
+        assert one == 1.0 and (factor != 0) == (c != d)
         ctypes.memset(workspace, 0x5A, workspace_bytes)
         epilogue = product.attributes.get(7, 1)
         for number in range(self.objects[d_layout].attributes.get(5, 1)):
@@ -185,6 +187,8 @@ class FakeCublasLt:
             right = right.T if product.attributes.get(4) else right
             found = left @ right + wide(self.wrong)
             target = self._matrix(d_layout, d, number)
+            if factor:
+                found = found + factor * self._matrix(c_layout, c, number).astype(wide)
             if epilogue & 4:
                 found = found + self._bias(product, target)[:, None]
             if epilogue & 2:

@@ -7,7 +7,7 @@ libraries may be missing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -28,8 +28,12 @@ from tfjit.runtime.offload.library_forms import ProgramCall, RoutineLaunch, chos
 
 @contextmanager
 def libraries_for_all_sizes(fake: FakeCublasLt) -> Iterator[Accelerator]:
-    """Give an accelerator with cuBLASLt, which small products use too."""
-    with pytest.MonkeyPatch.context() as patch, installed(fake):
+    """Give an accelerator with cuBLASLt, which small products use too.
+
+    fake: the library of a simulated one.
+    """
+    library = nullcontext() if hardware.is_chosen() else installed(fake)
+    with pytest.MonkeyPatch.context() as patch, library:
         patch.setattr(library_products, "_LEAST_WORK", 1)
         patch.setattr(library_products, "_LAUNCH_NS", -1e9)
         yield hardware.device() if hardware.is_chosen() else SimulatedAccelerator()

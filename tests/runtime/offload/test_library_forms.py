@@ -36,6 +36,8 @@ from tfjit.runtime.offload.library_forms import (
     title_of,
 )
 
+REFUSED = 13
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -61,6 +63,9 @@ class Device(SimulatedAccelerator):
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         size = self.workspaces.get(problem.title)
         return None if size is None else Routine(size)
+
+    def accepts(self, routine: LibraryRoutine, words: int) -> bool:
+        return routine.workspace_bytes != REFUSED and words == 2
 
 
 def kernel(name: str) -> CudaLaunch:
@@ -91,6 +96,7 @@ def test_the_first_form_whose_problems_all_have_routines() -> None:
     assert titles(Device(whole=0, a=0, b=0)) == ["whole"]
     assert titles(Device(a=0, b=0)) == ["a", "middle", "b"]
     assert titles(Device(a=0)) == titles(Device()) == ["tiles", "sum"]
+    assert titles(Device(whole=REFUSED, a=0, b=0)) == ["a", "middle", "b"]
 
 
 def test_a_form_replaces_buffers_and_kernels() -> None:

@@ -13,7 +13,7 @@ from tfjit.kernels.ir.accelerator import Copy
 from tfjit.kernels.random_stream import advance
 from tfjit.kernels.registry import find_initial_state
 from tfjit.runtime.offload.array_rows import byte_offset
-from tfjit.runtime.offload.binding import COPIED, Binding
+from tfjit.runtime.offload.binding import COPIED, Binding, feed_place
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
 from tfjit.runtime.offload.library_forms import RoutineLaunch, title_of
@@ -42,8 +42,6 @@ Programs for other shapes or signatures draw from the same streams.
 
 MAX_BINDINGS: Final = 8
 """Programs for addresses of device tensors that recur."""
-VECTOR_BYTES: Final = 16
-"""The alignment that kernels and routines of accelerators expect."""
 
 
 class DeviceProgram:
@@ -263,7 +261,7 @@ class DeviceProgram:
         feeds = [values[index] for index, _ in self._feeds]
         exact = Binding(
             addresses,
-            tuple([_feed_place(v) if isinstance(v, DeviceTensor) else 0 for v in feeds]),
+            tuple([feed_place(v.address) if isinstance(v, DeviceTensor) else 0 for v in feeds]),
             tuple([tensor.address if tensor is not None else 0 for tensor in kept]),
         )
         found = self._programs.get(exact)
@@ -407,14 +405,6 @@ class DeviceProgram:
             address = writer.address(value)
             if place > 0 and address != place and value.spec.nbytes:
                 commands.append(Copy("within", place, address, value.spec.nbytes))
-
-
-def _feed_place(tensor: DeviceTensor) -> int:
-    """Return the address where kernels may read a device tensor, or COPIED.
-
-    Those of other libraries may start anywhere, and kernels and routines load 16 bytes at once.
-    """
-    return tensor.address if tensor.address and not tensor.address % VECTOR_BYTES else COPIED
 
 
 def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:

@@ -84,7 +84,7 @@ def _with_routines(
             launches.append(launch)
             continue
         routine = accelerator.routine(launch.problem)
-        if routine is None:
+        if routine is None or not accelerator.accepts(routine, len(launch.words)):
             return None
         if launch.workspace is not None:
             so_far = workspaces.get(launch.workspace, 0)

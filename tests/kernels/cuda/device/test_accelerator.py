@@ -318,6 +318,11 @@ class Routine(LibraryRoutine):
         self.fake.calls.append(("routine", stream, *words))
 
 
+class Failing(Routine):
+    def queue(self, stream: int, words: Sequence[int]) -> None:
+        raise errors.InternalError(None, None, "cublasLtMatmul: status 13")
+
+
 def test_a_library_is_called_while_a_graph_is_captured(
     device: CudaAccelerator, fake: FakeDriver
 ) -> None:
@@ -335,14 +340,28 @@ def test_a_library_is_called_while_a_graph_is_captured(
 
 
 def test_a_library_that_fails_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
-    class Failing(Routine):
-        def queue(self, stream: int, words: Sequence[int]) -> None:
-            raise errors.InternalError(None, None, "cublasLtMatmul: status 13")
-
     program = device.program([LibraryCall(Failing(fake), ())])
     with pytest.raises(errors.InternalError, match="status 13"):
         program.start()
     assert fake.names()[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
+
+
+def test_a_routine_is_tried_by_a_capture(
+    device: CudaAccelerator, fake: FakeDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refused call leaves the kernels; the error of a run would come too late."""
+    routine = Routine(fake)
+    assert device.accepts(routine, 2) and device.memory.used == 0
+    (call,) = [call for call in fake.calls if call[0] == "routine"]
+    assert call[1] == device.capture_stream.value and call[2] == call[3]
+    names = fake.names()
+    assert names[:3] == ["cuMemAllocFromPoolAsync", "cuStreamBeginCapture_v2", "routine"]
+    assert names[-1] == "cuGraphExecDestroy" and "cuGraphLaunch" not in names
+    assert device.accepts(routine, 2) and not fake.names()
+    assert not caplog.records
+    failing = Failing(fake)
+    assert not device.accepts(failing, 1) and device.memory.used == 0
+    assert "kernels of tfjit serve instead: cublasLtMatmul: status 13" in caplog.text
 
 
 def test_routines_are_made_with_the_context_and_the_lock(

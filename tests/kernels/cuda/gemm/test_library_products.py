@@ -214,6 +214,29 @@ def test_relu_alone_and_a_bias_on_the_left(device: Accelerator) -> None:
     assert are(g.check(device, g.b.op("AddV2", g.b.input(2), g.product)), ["+bias"])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+def test_an_added_array_is_within(device: Accelerator, dtype: Any) -> None:
+    """A residual connection, and gradients of one variable that are added."""
+    tolerance = max(2e-5, TOLERANCE[dtype])
+    for batch in (0, 2):
+        full = floats(*([batch] if batch else []), 8, 12, seed=3).astype(dtype)
+        bias = floats(12, seed=2).astype(dtype)
+        for order, title in (("f", "+add"), ("fb", "+add+bias"), ("bf", "+add+bias")):
+            g = Grouped(full, bias, dtype=dtype, batch=batch)
+            value = g.product
+            for operand in order:
+                value = g.b.op("AddV2", g.b.input("fb".index(operand) + 2), value)
+            assert are(g.check(device, value, tolerance=tolerance), [title])
+            relu = g.b.op("Relu", value)
+            assert are(g.check(device, relu, tolerance=tolerance), [f"{title}+relu"])
+
+
+def test_two_added_arrays_are_a_kernel_behind(device: Accelerator) -> None:
+    g = Grouped(floats(8, 12, seed=3), floats(8, 12, seed=4))
+    both = g.b.op("AddV2", g.b.op("AddV2", g.product, g.b.input(2)), g.b.input(3))
+    assert are(g.check(device, both), ["", "kernel"])
+
+
 def gelu(g: Grouped, x: Ref, form: int, scalar: Any) -> Ref:
     """Append gelu of x. form: the order of its operations."""
     b = g.b
