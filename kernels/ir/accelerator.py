@@ -180,7 +180,10 @@ class Accelerator(ABC):
         return None
 
     def accepts(self, routine: LibraryRoutine, words: int) -> bool:
-        """Return whether a routine can be part of a program. words: their number."""
+        """Return whether a routine can be part of a program.
+
+        words: the number of its addresses.
+        """
         return True
 
     @abstractmethod

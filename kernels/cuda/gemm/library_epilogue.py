@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
+from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.libraries.product_problem import ProductEpilogue
 
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ _MOST_DEGREE: Final = 4
 Polynomial = dict[tuple[int, int], float]
 """Coefficients by the powers of x and of t."""
 
-_CUBIC: Final = {(1, 0): math.sqrt(2 / math.pi), (3, 0): 0.044715 * math.sqrt(2 / math.pi)}
-_GELU: Final = {(1, 0): 0.5, (1, 1): 0.5}
+_CUBIC: Final[Polynomial] = {
+    (1, 0): math.sqrt(2 / math.pi),
+    (3, 0): 0.044715 * math.sqrt(2 / math.pi),
+}
+_GELU: Final[Polynomial] = {(1, 0): 0.5, (1, 1): 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,9 @@ def library_epilogue(
 
 
 def _added(epilogue: Epilogue, ops: Sequence[ScalarOp], x: int) -> tuple[Pattern, int] | None:
-    """Return pattern and number of the operand that the first operation adds to x.
+    """Return the operand that the first operation adds to x, or None.
 
-    No other operation uses either of them.
+    The result has its pattern and number. No other operation uses either of them.
     """
     program, first = epilogue.program, ops[0]
     if first.op not in ("Add", "AddV2", "AddN") or len(first.args) != 2 or x not in first.args:
@@ -104,18 +108,22 @@ def _function(
         return ""
     if len(ops) == 1 and ops[0].op == "Relu" and ops[0].args == (x,):
         return "relu"
+    dtype = program.inputs[0]
+    if dtype is d.float64:  # its tanh would have to be exact
+        return None
+    tolerance = 1e-6 if dtype is d.float32 else 1e-2  # of constants that are rounded to the dtype
     values: dict[int, Polynomial | None] = {
         number + 1: {(0, 0): value} for number, value in scalars.items()
     }
     values[x] = {(1, 0): 1.0}
     first = len(program.inputs) + len(program.ops) - len(ops)
     for number, op in enumerate(ops, first):
-        values[number] = _value(op, [values.get(arg) for arg in op.args])
+        values[number] = _value(op, [values.get(arg) for arg in op.args], tolerance)
     found = values[first + len(ops) - 1]
-    return "gelu" if found is not None and _are_close(found, _GELU) else None
+    return "gelu" if found is not None and _are_close(found, _GELU, tolerance) else None
 
 
-def _value(op: ScalarOp, args: list[Polynomial | None]) -> Polynomial | None:
+def _value(op: ScalarOp, args: list[Polynomial | None], tolerance: float) -> Polynomial | None:
     """Return an operation's value as a polynomial, None for another function."""
     known = [arg for arg in args if arg is not None]
     if len(known) < len(args):
@@ -137,7 +145,7 @@ def _value(op: ScalarOp, args: list[Polynomial | None]) -> Polynomial | None:
                 power = None if power is None else _product(power, base)
             return power
         case "Tanh":
-            return {(0, 1): 1.0} if _are_close(known[0], _CUBIC) else None
+            return {(0, 1): 1.0} if _are_close(known[0], _CUBIC, tolerance) else None
     return None
 
 
@@ -155,9 +163,8 @@ def _product(a: Polynomial, b: Polynomial) -> Polynomial | None:
     return found
 
 
-def _are_close(a: Polynomial, b: Mapping[tuple[int, int], float]) -> bool:
-    """Return whether coefficients are equal but for the rounding of float16."""
-    return a.keys() == b.keys() and all(math.isclose(a[k], b[k], rel_tol=1e-3) for k in b)
+def _are_close(a: Polynomial, b: Polynomial, tolerance: float) -> bool:
+    return a.keys() == b.keys() and all(math.isclose(a[k], b[k], rel_tol=tolerance) for k in b)
 
 
 __all__ = ["LibraryEpilogue", "library_epilogue"]
