@@ -50,17 +50,14 @@ def _attention(depth: int) -> Callable[[Any], None]:
     return build
 
 
-def _product(n: int, short: bool) -> Callable[[Any], None]:
-    """Return a product with bias and relu, of float32 or in bfloat16."""
+def _product(n: int, dtype: str) -> Callable[[Any], None]:
+    """Return a product with bias and relu."""
 
     def build(tf: Any) -> None:
         rng = np.random.default_rng(2)
-        x = tf.placeholder(tf.float32, [None, n], name="x")
-        w, b = tf.constant(weights(rng, n, n)), tf.constant(weights(rng, n))
-        if short:
-            x, w, b = (tf.cast(value, tf.bfloat16) for value in (x, w, b))
-        y = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b))
-        tf.cast(y, tf.float32, name="y") if short else tf.identity(y, name="y")
+        x = tf.placeholder(dtype, [None, n], name="x")
+        w, b = (tf.constant(weights(rng, *shape).astype(dtype)) for shape in ((n, n), (n,)))
+        tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b), name="y")
 
     return build
 
@@ -194,14 +191,14 @@ def workloads(tiny: bool = False) -> list[Workload]:
         ),
         *(
             Workload(
-                f"product {pick(2048, 5)}, {'bfloat16' if short else 'float32'}",
+                f"product {pick(2048, 5)}, {dtype}",
                 ["y:0"],
-                feeds_of(x=uniform([pick(2048, 3), pick(2048, 5)], -1, 1)),
-                _product(pick(2048, 5), short),
-                rtol=2e-2 if short else 1e-3,
-                atol=1e-2 if short else 1e-4,
+                feeds_of(x=uniform([pick(2048, 3), pick(2048, 5)], -1, 1, dtype)),
+                _product(pick(2048, 5), dtype),
+                rtol=tolerance,
+                atol=tolerance,
             )
-            for short in (False, True)
+            for dtype, tolerance in (("float32", 1e-3), ("float16", 1e-2))
         ),
         Workload(
             f"MLP 784-512-512-10, batch {pick(4096, 3)}",
