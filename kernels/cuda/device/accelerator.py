@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 MOST_DIRECT: Final = 2
 """Commands that are queued one by one.
 
-Measured through ctypes: a graph's launch takes 2.9 us, a kernel's 4.8 us. A library's call takes more, and always
-makes a graph.
+Measured through ctypes: a graph's launch takes 2.9 us, a kernel's 4.8 us. A library's call takes
+more, and always makes a graph.
 """
 _NON_BLOCKING: Final = 1  # streams that do not wait for the default stream
 _NO_TIMING: Final = 2

@@ -70,7 +70,7 @@ SIGNATURES: Final[dict[str, tuple[type, ...]]] = {
         *(c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p),
     ),
 }
-_NOT_SUPPORTED: Final = 15
+_UNSUPPORTED: Final = frozenset((8, 15))  # by the architecture, or at all
 # cudaDataType_t
 DATA_TYPES: Final = {d.float32: 0, d.float64: 1, d.float16: 2, d.bfloat16: 14}
 # cublasComputeType_t
@@ -167,12 +167,11 @@ class CublasLt(VendorLibrary):
         status = self.functions.cublasLtMatmulAlgoGetHeuristic(
             *(self.handle, descriptor, *layouts, preference, 1, byref(found), byref(count))
         )
-        if status == _NOT_SUPPORTED or (not status and not count.value):
+        status = status or found.state
+        if status in _UNSUPPORTED or (not status and not count.value):
             return None
-        if status or found.state:
-            raise LibraryFailure(
-                self._failure("cublasLtMatmulAlgoGetHeuristic", status or found.state)
-            )
+        if status:
+            raise LibraryFailure(self._failure("cublasLtMatmulAlgoGetHeuristic", status))
         return found
 
 
@@ -190,7 +189,6 @@ class _ProductRoutine(LibraryRoutine):
         number = ctypes.c_double if problem.computation is d.float64 else c_float
         # factors of the product and of the added array
         self._one, self._beta = number(1.0), number(1.0 if problem.adds else 0.0)
-        self._bias = c_void_p(_PLACEHOLDER)
         p = problem
         self._descriptor = _Owned(
             library,
@@ -204,7 +202,7 @@ class _ProductRoutine(LibraryRoutine):
         self._descriptor.set(_TRANSB, c_int32(_TRANSPOSED if p.x.transposed else 0))
         self._descriptor.set(_EPILOGUE, c_uint32(EPILOGUES[p.epilogue]))
         if p.has_bias:
-            self._descriptor.set(_BIAS_POINTER, self._bias)
+            self._descriptor.set(_BIAS_POINTER, c_void_p(_PLACEHOLDER))
         y_rows, y_columns = (p.n, p.k) if p.y.transposed else (p.k, p.n)
         x_rows, x_columns = (p.k, p.m) if p.x.transposed else (p.m, p.k)
         self._y = self._layout(p.dtype, y_rows, y_columns, p.y.stride)
@@ -215,7 +213,8 @@ class _ProductRoutine(LibraryRoutine):
     def _layout(self, dtype: DType, rows: int, columns: int, stride: int) -> _Owned:
         """Return the layout of matrices by rows.
 
-        Those of the library are the transposes."""
+        Those of the library are the transposes.
+        """
         made = _Owned(
             *(self._library, "cublasLtMatrixLayout"),
             *(DATA_TYPES[dtype], columns, rows, columns),

@@ -103,6 +103,15 @@ def test_a_dtype_that_a_gpu_lacks_passes_the_check(fake: FakeCublasLt) -> None:
     assert device.routine(problem(dtype=d.bfloat16)) is None
 
 
+@pytest.mark.parametrize("status", [8, 15])
+def test_problems_without_algorithms_are_no_failures(
+    fake: FakeCublasLt, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    fake.failing["cublasLtMatmulAlgoGetHeuristic"] = status
+    assert SimulatedAccelerator().routine(problem()) is None
+    assert not caplog.records
+
+
 def test_a_missing_library_is_no_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
