@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -126,6 +126,46 @@ class Launch:
     fills: int | None = None
 
 
+class LibraryProblem(Protocol):
+    """The sizes, dtypes and options of a function of a vendor's library.
+
+    Problems are hashable: an accelerator prepares equal ones once. library: its name. title: a few
+    words for `explain`.
+    """
+
+    @property
+    def library(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryLaunch:
+    """One call of a function of a vendor's library.
+
+    words: addresses in the order that the problem defines. workspace: the temporary of the form
+    that the function may use; its size in the form is the most, and the routine tells the actual
+    one.
+    """
+
+    problem: LibraryProblem
+    words: tuple[Word, ...]
+    workspace: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryForm:
+    """The launches of a call with routines of a vendor's library.
+
+    temp_bytes, constants: of these launches, as those of a `NativeCall`.
+    """
+
+    launches: tuple[Launch | LibraryLaunch, ...]
+    temp_bytes: tuple[int, ...] = ()
+    constants: tuple[np.ndarray, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class NativeCall:
     """The compiled form of one node: launches and their buffers.
@@ -139,6 +179,8 @@ class NativeCall:
     bytes_moved, flops: for `explain` and the cost model.
     stream_blocks: blocks by which the runtime moves the node's random stream on, for launches on
         accelerators, which only read its position.
+    library_forms: instead of the launches, the preferred first; for accelerators, which take the
+        first form that their libraries have routines for.
     """
 
     launches: tuple[Launch, ...]
@@ -148,6 +190,7 @@ class NativeCall:
     bytes_moved: int = 0
     flops: int = 0
     stream_blocks: int = 0
+    library_forms: tuple[LibraryForm, ...] = ()
 
     def sources(self) -> tuple[KernelSource, ...]:
         """Return every KernelSource of the call, in order, without repeats."""

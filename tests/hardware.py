@@ -7,12 +7,15 @@ are left out. A test marked `simulator` shows what the simulated GPU alone has.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 _CHOSEN = False
-_KERNELS = re.compile(r"\btests\.(kernels\.cuda\.(harness|conv\.oracle)|simulated_gpu)\b")
+_KERNELS = re.compile(
+    r"\btests\.(kernels\.cuda\.(harness|library_calls|conv\.oracle)|simulated_gpu)\b"
+)
 _ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|simulator)$", re.MULTILINE)
 
 
@@ -26,9 +29,14 @@ def missing() -> str:
 
 
 def choose() -> None:
-    """Let tests use the GPU of this machine, if it has one."""
+    """Let tests use the GPU of this machine, if it has one.
+
+    Results are compared with those of the host, so float32 stays float32.
+    """
     global _CHOSEN
     _CHOSEN = not missing()
+    if _CHOSEN:
+        os.environ.setdefault("TFJIT_TF32", "0")
 
 
 def is_chosen() -> bool:

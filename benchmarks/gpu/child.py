@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import time
 import traceback
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ from benchmarks.gpu.workloads import workloads
 from benchmarks.workload import Workload
 from tfjit.lab.peers.presence import Absent
 
-OURS = ("tfjit", "unfused")
+OURS = ("tfjit", "kernels", "unfused")
+WITHOUT_LIBRARIES = ("kernels",)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,9 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure; the status is always 0, since each record tells of its failure."""
     args = _parser().parse_args(argv)
     if args.simulated:
-        import os
-
         os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    # other libraries keep float32, too; outputs are compared with those of the host
+    os.environ.setdefault("TFJIT_TF32", "0")
+    if args.candidate in WITHOUT_LIBRARIES:
+        os.environ["TFJIT_CUDA_LIBRARIES"] = "0"
     chosen = {workload.name: workload for workload in workloads(args.tiny)}
     with (args.folder / f"{args.candidate}.jsonl").open("a", encoding="utf-8") as lines:
 
@@ -86,7 +90,7 @@ def _measured(
             expected = ours.on_host(workload, data, feeds)
             stem.with_suffix(".pb").write_bytes(data)
             _write(stem, expected)
-        return ours.measure(workload, data, feeds, candidate == "tfjit", expected)
+        return ours.measure(workload, data, feeds, candidate != "unfused", expected)
     from benchmarks.gpu import peers
 
     expected = _read(stem)

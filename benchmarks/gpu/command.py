@@ -1,7 +1,8 @@
 """`python -m benchmarks gpu [NAME ...]`: graphs on a GPU, beside other libraries.
 
-The card's limits come first, then tfjit fused and unfused, then PyTorch, torch.compile, JAX and
-CuPy where they are installed. Each candidate runs in processes of its own and under time limits.
+The card's limits come first, then tfjit: fused, by its own kernels without NVIDIA's libraries, and
+unfused; then PyTorch, torch.compile, JAX and CuPy where they are installed. A note tells how many
+launches are by a library. Each candidate runs in processes of its own and under time limits.
 Outputs are compared with those of a session of the host before a time is taken. With --json the
 figures are written after each of them. The status is 1 when tfjit fails or is wrong.
 """
@@ -24,9 +25,10 @@ from benchmarks.gpu.report import LEGEND, limits_line, row, sessions_line
 from benchmarks.gpu.runner import Part, Record, run_part
 from benchmarks.gpu.workloads import workloads
 
-OURS: Final = ("tfjit", "unfused")
+OURS: Final = ("tfjit", "kernels", "unfused")
 SHARES: Final = {
     "tfjit": (60.0, 180.0),
+    "kernels": (40.0, 120.0),
     "unfused": (40.0, 90.0),
     "torch": (30.0, 60.0),
     "torch.compile": (45.0, 110.0),

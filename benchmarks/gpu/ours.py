@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,9 @@ def measure(
             call()
             mine.device.synchronize()
 
+        libraries: Counter[str] = Counter()
+        for program, count in used.items():
+            libraries.update({name: n * count for name, n in program.libraries.items()})
         moved, flops = work(workload, data, feeds, outputs[0])
         return {
             "device_us": device_s * 1e6,
@@ -137,10 +141,16 @@ def measure(
             "device_bytes": sum(program.device_bytes for program in used),
             "bytes": moved,
             "flops": flops,
-            "note": "" if used else "no node runs on the device",
+            "libraries": libraries,
+            "note": _note(libraries) if used else "no node runs on the device",
         }
     finally:
         mine.close()
+
+
+def _note(libraries: Mapping[str, int]) -> str:
+    """Return "9 by cuBLASLt": the launches of each library."""
+    return ", ".join(f"{count} by {name}" for name, count in sorted(libraries.items()))
 
 
 def on_host(workload: Workload, data: bytes, feeds: Feeds) -> list[list[np.ndarray]]:

@@ -50,6 +50,18 @@ def _attention(depth: int) -> Callable[[Any], None]:
     return build
 
 
+def _product(n: int, dtype: str) -> Callable[[Any], None]:
+    """Return a product with bias and relu."""
+
+    def build(tf: Any) -> None:
+        rng = np.random.default_rng(2)
+        x = tf.placeholder(dtype, [None, n], name="x")
+        w, b = (tf.constant(weights(rng, *shape).astype(dtype)) for shape in ((n, n), (n,)))
+        tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b), name="y")
+
+    return build
+
+
 def _lstm(steps: int, inputs: int, units: int) -> Callable[[Any], None]:
     """Return an LSTM whose steps are nodes of the graph."""
 
@@ -176,6 +188,17 @@ def workloads(tiny: bool = False) -> list[Workload]:
             _attention(depth),
             rtol=1e-3,
             atol=1e-4,
+        ),
+        *(
+            Workload(
+                f"product {pick(2048, 5)}, {dtype}",
+                ["y:0"],
+                feeds_of(x=uniform([pick(2048, 3), pick(2048, 5)], -1, 1, dtype)),
+                _product(pick(2048, 5), dtype),
+                rtol=tolerance,
+                atol=tolerance,
+            )
+            for dtype, tolerance in (("float32", 1e-3), ("float16", 1e-2))
         ),
         Workload(
             f"MLP 784-512-512-10, batch {pick(4096, 3)}",

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from tfjit.kernels.cpu.template.iteration_space import (
 )
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Ref
 from tfjit.kernels.registry import (
+    Launch,
+    LibraryLaunch,
     NativeCall,
     NodeSpec,
     Pointer,
@@ -31,6 +33,8 @@ from tfjit.kernels.registry import (
 
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue, Pattern
+
+_Placed = TypeVar("_Placed", Launch, Launch | LibraryLaunch)
 
 ANCHORS: Final[Mapping[str, str]] = {
     "MatMul": "matmul",
@@ -112,10 +116,16 @@ def remap_inputs(call: NativeCall, order: Sequence[int]) -> NativeCall:
             else word
         )
 
+    def placed(launches: Sequence[_Placed]) -> tuple[_Placed, ...]:
+        return tuple(
+            replace(launch, words=tuple(moved(w) for w in launch.words)) for launch in launches
+        )
+
     return replace(
         call,
-        launches=tuple(
-            replace(launch, words=tuple(moved(w) for w in launch.words)) for launch in call.launches
+        launches=placed(call.launches),
+        library_forms=tuple(
+            replace(form, launches=placed(form.launches)) for form in call.library_forms
         ),
         in_place=tuple((out, order[k]) for out, k in call.in_place),
     )

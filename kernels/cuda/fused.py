@@ -25,6 +25,8 @@ TEMPLATES: Final = {
 
 It is imported when a group comes up.
 """
+_USES_KNOWN: Final = frozenset({"matmul"})
+"""Kinds whose templates look at known values."""
 
 
 def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall:
@@ -36,7 +38,8 @@ def group_call(group: FusedGroup, known: Mapping[int, np.ndarray]) -> NativeCall
     if found is None:
         raise Unsupported(f"the GPU has no kernel for a group of kind {group.kind}")
     module, name = found
-    call: NativeCall = getattr(importlib.import_module(f"tfjit.kernels.cuda.{module}"), name)(group)
+    template = getattr(importlib.import_module(f"tfjit.kernels.cuda.{module}"), name)
+    call: NativeCall = template(group, known) if group.kind in _USES_KNOWN else template(group)
     return call
 
 

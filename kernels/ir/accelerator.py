@@ -9,9 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tfjit.kernels.registry import LibraryProblem
 
 HostArray = np.ndarray[Any, np.dtype[Any]]
 HostBytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -54,13 +57,38 @@ class Fill:
     nbytes: int
 
 
-Command = KernelLaunch | Copy | Fill
+class LibraryRoutine(ABC):
+    """A vendor's function, prepared for a problem on one device.
+
+    workspace_bytes: of device memory that it needs while it runs.
+    """
+
+    workspace_bytes: int
+
+    @abstractmethod
+    def queue(self, stream: int, words: Sequence[int]) -> None:
+        """Queue the function in a stream, which may be capturing.
+
+        words: addresses in the order of the problem. The device's context is current, and its lock
+        is held. Raises InternalError where the library refuses.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """A call of a routine with known addresses."""
+
+    routine: LibraryRoutine
+    words: tuple[int, ...]
+
+
+Command = KernelLaunch | LibraryCall | Copy | Fill
 
 
 class CommandProgram(ABC):
     """A list of commands that is run again and again, in order.
 
-    launches: the number of its kernels.
+    launches: the number of its kernels and routines.
     """
 
     launches: int
@@ -147,6 +175,17 @@ class Accelerator(ABC):
     def program(self, commands: Sequence[Command]) -> CommandProgram:
         """Return a program of commands. Its addresses stay valid while it lives."""
 
+    def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
+        """Return a vendor's routine for a problem, or None."""
+        return None
+
+    def accepts(self, routine: LibraryRoutine, words: int) -> bool:
+        """Return whether a routine can be part of a program.
+
+        words: the number of its addresses.
+        """
+        return True
+
     @abstractmethod
     def wait_for(self, stream: int) -> None:
         """Queue a wait for the queued work of another stream."""
@@ -169,4 +208,6 @@ __all__ = [
     "HostArray",
     "HostBytes",
     "KernelLaunch",
+    "LibraryCall",
+    "LibraryRoutine",
 ]

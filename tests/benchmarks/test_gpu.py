@@ -45,7 +45,14 @@ def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Each part is a process; the table has a row a candidate, the file every figure."""
     path = tmp_path / "figures.json"
-    arguments = ["gpu", CHAIN, "--tiny", "--simulated", "--candidates", "tfjit,unfused,cupy"]
+    arguments = [
+        "gpu",
+        CHAIN,
+        "--tiny",
+        "--simulated",
+        "--candidates",
+        "tfjit,kernels,unfused,cupy",
+    ]
     assert command.main([*arguments, "--peer-python", "missing", "--json", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("simulated GPU: copy ")
@@ -54,7 +61,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     figures = json.loads(path.read_text())
     assert set(figures["card"]) > {"copy_gbs", "in_gbs", "out_gbs", "product_tfs"}
     found = {record["candidate"]: record for record in figures["results"]}
-    assert set(found) == {"tfjit", "unfused", "sessions"}
+    assert set(found) == {"tfjit", "kernels", "unfused", "sessions"}
+    assert found["tfjit"]["libraries"] == {} and found["tfjit"]["note"] == ""
     assert (found["tfjit"]["launches"], found["unfused"]["launches"]) == (1, 8)
     assert found["tfjit"]["bytes"] == 2 * 4 * 33 + 3 * 4
     assert found["sessions"]["bytes_after"] == 0 < found["sessions"]["bytes_of_one"]

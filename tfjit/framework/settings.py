@@ -64,6 +64,20 @@ SETTINGS: Final = (
         "GPU); read once by a process",
     ),
     Setting(
+        "TFJIT_CUDA_LIBRARIES",
+        "flag",
+        "1",
+        "use NVIDIA's libraries on GPUs where they are installed; 0: kernels of tfjit alone; read "
+        "once by a process",
+    ),
+    Setting(
+        "TFJIT_TF32",
+        "flag",
+        "1",
+        "NVIDIA's libraries may round float32 operands to 10 bits of mantissa for tensor cores, as "
+        "TensorFlow lets them; 0: never; read once by a process",
+    ),
+    Setting(
         "TFJIT_PRECOMPILED",
         "flag",
         "1",

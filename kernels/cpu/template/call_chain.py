@@ -87,9 +87,8 @@ class CallChain:
                 errors = {
                     code: (kind, message + suffix) for code, (kind, message) in errors.items()
                 }
-            self.launches.append(
-                Launch(launch.source, words, launch.entry, launch.chunks, launch.cost_ns, errors)
-            )
+            # a launch of another device has fields of its kind
+            self.launches.append(replace(launch, words=words, errors=errors, fills=None))
         self.temps += call.temp_bytes
         self.constants += call.constants
         self.bytes_moved += call.bytes_moved

@@ -28,6 +28,7 @@ from tfjit.kernels.ir.accelerator import (
     HostArray,
     HostBytes,
     KernelLaunch,
+    LibraryCall,
 )
 
 MEMORY_BYTES: Final = 1 << 30
@@ -159,6 +160,10 @@ class SimulatedAccelerator(Accelerator):
             simulator.launch(command.function, command.words, command.grid, command.block)
             for allocation in self._allocations.values():
                 self._check_guards(allocation)
+        elif isinstance(command, LibraryCall):
+            command.routine.queue(self.stream_handle, command.words)
+            for allocation in self._allocations.values():
+                self._check_guards(allocation)
         elif isinstance(command, Fill):
             self._device_bytes(command.target, command.nbytes)[:] = command.value
         else:
@@ -206,7 +211,7 @@ def _flat(array: HostArray) -> HostBytes:
 class _Program(CommandProgram):
     def __init__(self, device: SimulatedAccelerator, commands: tuple[Command, ...]) -> None:
         self._device, self._commands = device, commands
-        self.launches = sum(isinstance(command, KernelLaunch) for command in commands)
+        self.launches = sum(isinstance(c, KernelLaunch | LibraryCall) for c in commands)
 
     def start(self) -> None:
         self._device.run(self._commands)

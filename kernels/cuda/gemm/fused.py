@@ -34,6 +34,18 @@ class AnchoredGroup:
         """Return a call on `inputs` as one on the group's inputs."""
         return remap_inputs(call, self.order)
 
+    def scalars(self, known: Mapping[int, np.ndarray]) -> dict[int, float]:
+        """Return the known scalars among the epilogue's operands, by number.
+
+        known: values of the group's inputs.
+        """
+        operands = self.order[len(self.anchor.inputs) :]
+        return {
+            number: float(known[place].reshape(()))
+            for number, place in enumerate(operands)
+            if place in known and known[place].size == 1
+        }
+
 
 def anchored(group: FusedGroup) -> AnchoredGroup:
     """Return the parts of a group. Raises Unsupported as `epilogue_of` does."""
@@ -55,9 +67,15 @@ def matmul_group_call(
 ) -> NativeCall:
     """Return a matrix product with its epilogue.
 
-    known: values of external inputs, which change nothing here. Raises Unsupported.
+    known: values of external inputs, which tell some epilogues of libraries. Raises Unsupported.
     """
     parts = anchored(group)
     adj_x, adj_y = swapped(parts.anchor)
-    call = batch_matmul_call(parts.inputs, adj_x=adj_x, adj_y=adj_y, epilogue=parts.epilogue)
+    call = batch_matmul_call(
+        parts.inputs,
+        adj_x=adj_x,
+        adj_y=adj_y,
+        epilogue=parts.epilogue,
+        scalars=parts.scalars(known or {}),
+    )
     return parts.placed(call)

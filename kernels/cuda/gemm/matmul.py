@@ -1,14 +1,15 @@
 """Build matrix products: MatMul and batches of products.
 
 Sums are float32 for float16 and bfloat16, on the cores for scalars. Tensor cores, and rounding of
-float32 to fewer bits, are left to vendor libraries: `batch_matmul_call` is the one place that all
-products pass.
+float32 to fewer bits, are left to cuBLASLt, which computes large products where it is installed
+(`library_products.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from tfjit.kernels.cpu.gemm.operands import operand_pointers, product_sizes, swapped
 from tfjit.kernels.cuda.gemm import matvec
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_of
+from tfjit.kernels.cuda.gemm.library_products import library_forms
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
 from tfjit.kernels.cuda.gemm.slabs import Along, MatrixOperand, widest
 from tfjit.kernels.cuda.gemm.tiles import Plan, accumulator, choose
@@ -46,13 +48,15 @@ def batch_matmul_call(
     adj_y: bool = False,
     epilogue: Epilogue | None = None,
     plan: Plan | None = None,
+    scalars: Mapping[int, float] | None = None,
 ) -> NativeCall:
     """Return the batch product of x and y with an epilogue.
 
     x is [..., m, k], y [..., k, n]; operands... follow, and batch axes broadcast to [..., m, n].
     adj_x, adj_y: the last two axes are swapped. The epilogue sees the result as [rows, n], rows
-    counted over all batch axes. plan: instead of the chosen one. Raises Unsupported for dtypes
-    without products, ValueError for sizes that do not fit.
+    counted over all batch axes. plan: instead of the chosen one, and of libraries. scalars: known
+    values of the epilogue's operands, by number. Raises Unsupported for dtypes without products,
+    ValueError for sizes that do not fit.
     """
     x, y = inputs[:2]
     accumulator(x.dtype)
@@ -78,8 +82,8 @@ def batch_matmul_call(
     moved = traffic(inputs, finish, lines * n)
     if plan is None and (m == 1 or n == 1) and not (x_table or y_table):
         return matvec.matvec_call(sides, x_word, y_word, finish, operands, moved)
-    plan = plan or choose(x.dtype, matrices, m, n, k)
-    shape = plan.tile
+    chosen = plan or choose(x.dtype, matrices, m, n, k)
+    shape = chosen.tile
     x_row, y_row = k if x_along == "depth" else m, k if y_along == "depth" else n
     left = MatrixOperand(x.dtype, x_along, widest(shape, shape.rows, x.dtype, x_row), x_table)
     right = MatrixOperand(y.dtype, y_along, widest(shape, shape.columns, y.dtype, y_row), y_table)
@@ -87,7 +91,10 @@ def batch_matmul_call(
         matrices, m, n, k, left, (Pointer("in", 0), x_row, x_word),
         right, (Pointer("in", 1), y_row, y_word), finish, operands,
     )  # fmt: skip
-    return product_call(product, plan, tables.constants, moved)
+    call = product_call(product, chosen, tables.constants, moved)
+    if plan is None:
+        call = replace(call, library_forms=library_forms(product, scalars or {}))
+    return call
 
 
 def _numbers(shape: tuple[int, ...], batch: tuple[int, ...]) -> np.ndarray:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
+from tests.kernels.groups import GroupBuilder
 from tests.simulated_gpu import simulated_gpu
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes
 from tfjit.kernels.cuda.backend import CudaBackend
 from tfjit.kernels.cuda.device.visible_devices import VisibleDevice
+from tfjit.kernels.cuda.template.launches import CudaLaunch
 from tfjit.protos import ConfigProto, GPUOptions
 
 pytestmark = pytest.mark.simulator
@@ -70,3 +73,11 @@ def test_random_numbers_with_a_draw(backend: CudaBackend) -> None:
     for op in ("RandomUniform", "StatelessRandomUniform"):
         assert not backend.computes(op, (i32, f16))
         assert backend.has_kernel(op, (i32, f16))
+
+
+def test_members_of_a_group_keep_their_grids(backend: CudaBackend) -> None:
+    b = GroupBuilder(np.ones((300, 300), np.float32), np.ones((300, 300), np.float32))
+    group = b.group(b.op("Neg", b.op("AddV2", b.input(0), b.input(1))))
+    first, second = backend.member_call(group, {}, backend.native_call).launches
+    assert isinstance(first, CudaLaunch) and isinstance(second, CudaLaunch)
+    assert min(first.grid[0], second.grid[0]) > 1

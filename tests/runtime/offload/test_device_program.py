@@ -6,15 +6,20 @@ import gc
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tfjit as tf
-from tests.simulated_gpu import simulated_gpu
+from tests.simulated_gpu import GPU, simulated_gpu
 from tfjit.kernels import random_stream
 from tfjit.kernels.ir.backend import backend_for
+from tfjit.protos import CallableOptions
 from tfjit.runtime.offload import device_program
+from tfjit.runtime.offload.binding import COPIED, Binding
+from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.resources.device_tensor import DeviceTensor
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +74,35 @@ def test_programs_at_the_same_time_draw_different_numbers(monkeypatch: pytest.Mo
             session.run(y, {x: feed})
         drawn = list(pool.map(lambda feed: session.run(y, {x: feed})[:3], feeds))
     assert len({value.tobytes() for value in drawn}) == len(feeds)
+
+
+@pytest.mark.simulator
+def test_a_tensor_at_an_odd_address_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of another library's array may begin anywhere; vectors of 16 bytes may not."""
+    bindings = []
+    make = DeviceProgram._program_for
+
+    def record(self: DeviceProgram, binding: Binding, lookup: Any) -> Any:
+        bindings.append(binding)
+        return make(self, binding, lookup)
+
+    monkeypatch.setattr(DeviceProgram, "_program_for", record)
+    with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
+        x = tf.placeholder(tf.float32, [4])
+        y = x * 2.0
+    options = CallableOptions(feed=["Placeholder:0"], fetch=[y.name])
+    options.feed_devices["Placeholder:0"] = GPU
+    whole = np.arange(8, dtype=np.float32)
+    with tf.Session(graph=graph) as session:
+        call = session._make_callable_from_options(options)
+        owner = DeviceTensor.of_array(backend_for("GPU").accelerator(0), whole)
+        for start, place in ((1, {COPIED}), (4, {owner.address + 16})):
+            part = DeviceTensor(
+                *(owner.accelerator, owner.dtype, (4,), owner.address + 4 * start), owner=owner
+            )
+            bindings.clear()
+            call(part)
+            assert session.wait_until_compiled(60)
+            for _ in range(3):
+                np.testing.assert_array_equal(call(part)[0], whole[start : start + 4] * 2)
+            assert {binding.feeds[0] for binding in bindings} == place

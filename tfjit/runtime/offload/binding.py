@@ -7,6 +7,7 @@ from typing import Final
 
 COPIED: Final = -1
 """The address of a device tensor that goes through the arena."""
+_VECTOR_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +31,12 @@ class Binding:
         return Binding(self.variables, feeds, fetches)
 
 
-__all__ = ["COPIED", "Binding"]
+def feed_place(address: int) -> int:
+    """Return the address where kernels may read a device tensor, or COPIED.
+
+    Arrays of other libraries may start anywhere; kernels and routines load 16 bytes at once.
+    """
+    return address if address and not address % _VECTOR_BYTES else COPIED
+
+
+__all__ = ["COPIED", "Binding", "feed_place"]

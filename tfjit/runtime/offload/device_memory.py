@@ -11,8 +11,8 @@ from tfjit.kernels.random_stream import POSITION_BYTES
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
 
 if TYPE_CHECKING:
-    from tfjit.kernels.registry import NativeCall
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.offload.library_forms import ProgramCall
 
 
 Constant = int | tuple[int, int]
@@ -41,7 +41,7 @@ class DeviceLayout:
 
 
 def lay_out_program(
-    lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]]
+    lowered: Lowered, steps: list[tuple[Instruction, ProgramCall | None]]
 ) -> DeviceLayout:
     """Return the memory of a program.
 
@@ -87,7 +87,7 @@ def lay_out_program(
 
 
 def _place_constants(
-    layout: DeviceLayout, lowered: Lowered, steps: list[tuple[Instruction, NativeCall | None]]
+    layout: DeviceLayout, lowered: Lowered, steps: list[tuple[Instruction, ProgramCall | None]]
 ) -> None:
     used = {
         value.root.index

@@ -13,9 +13,10 @@ from tfjit.kernels.ir.accelerator import Copy
 from tfjit.kernels.random_stream import advance
 from tfjit.kernels.registry import find_initial_state
 from tfjit.runtime.offload.array_rows import byte_offset
-from tfjit.runtime.offload.binding import COPIED, Binding
+from tfjit.runtime.offload.binding import COPIED, Binding, feed_place
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
+from tfjit.runtime.offload.library_forms import RoutineLaunch, title_of
 from tfjit.runtime.offload.program_commands import CommandWriter
 from tfjit.runtime.offload.program_steps import program_steps, used_variables
 from tfjit.runtime.resources.device_tensor import DeviceTensor
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfjit.kernels.ir.accelerator import Accelerator, CommandProgram
-    from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
+    from tfjit.runtime.offload.library_forms import ProgramCall
 
     Lookup = Callable[[KernelSource], dict[str, int] | None]
     NodeState = Callable[[str, Callable[[], np.ndarray]], np.ndarray]
@@ -69,7 +70,7 @@ class DeviceProgram:
         self._lowered = lowered
         self._kept = kept
         self._accelerator = accelerator
-        self._groups = bundle_launches(program_steps(lowered))
+        self._groups = bundle_launches(program_steps(lowered, accelerator))
         self._steps = [step for steps in self._groups for step in steps]
         self._layout: DeviceLayout = lay_out_program(lowered, self._steps)
         self.sources = tuple(
@@ -95,11 +96,21 @@ class DeviceProgram:
 
     @property
     def launches(self) -> int:
-        """Return the number of kernels of a run."""
+        """Return the number of kernels and routines of a run."""
         return sum(
             len(steps[0][1].launches) if len(steps) == 1 else 1
             for steps in self._groups
             if steps[0][1] is not None
+        )
+
+    @property
+    def libraries(self) -> Counter[str]:
+        """Return the number of routines of each vendor's library in a run."""
+        return Counter(
+            launch.library
+            for _, call in self._steps
+            for launch in (call.launches if call is not None else ())
+            if isinstance(launch, RoutineLaunch)
         )
 
     @property
@@ -250,7 +261,7 @@ class DeviceProgram:
         feeds = [values[index] for index, _ in self._feeds]
         exact = Binding(
             addresses,
-            tuple([v.address or COPIED if isinstance(v, DeviceTensor) else 0 for v in feeds]),
+            tuple([feed_place(v.address) if isinstance(v, DeviceTensor) else 0 for v in feeds]),
             tuple([tensor.address if tensor is not None else 0 for tensor in kept]),
         )
         found = self._programs.get(exact)
@@ -412,11 +423,11 @@ def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
     return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
 
 
-def _kernels(call: NativeCall | None, others: int) -> str:
+def _kernels(call: ProgramCall | None, others: int) -> str:
     """Return the kernels of an instruction. others: instructions of the same launch."""
     if call is None:
         return "copy"
-    titles = "; ".join(launch.source.title or launch.entry for launch in call.launches)
+    titles = "; ".join(map(title_of, call.launches))
     return f"{titles}, in one launch with {others} more" if others else titles
 
 

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from tfjit.runtime.offload.library_forms import RoutineLaunch, sources_of_call
+
 if TYPE_CHECKING:
-    from tfjit.kernels.registry import NativeCall
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Value
+    from tfjit.runtime.offload.library_forms import ProgramCall
 
-    Step = tuple[Instruction, NativeCall | None]
+    Step = tuple[Instruction, ProgramCall | None]
 
 LARGEST_BYTES: Final = 8 << 20
 """Traffic of a launch from which on it stays alone.
@@ -87,7 +89,7 @@ def sources_of(steps: Sequence[Step]) -> tuple[KernelSource, ...]:
     if call is None:
         return ()
     if len(steps) == 1:
-        return call.sources()
+        return sources_of_call(call)
     table_form = cast("DeviceLaunch", call.launches[0]).table_form
     assert table_form is not None
     return (table_form,)
@@ -111,9 +113,11 @@ def _memory(values: Iterable[Value]) -> set[int]:
     return {id(root) if root.variable is None else id(root.variable) for root in roots}
 
 
-def _table_kernel(instruction: Instruction, call: NativeCall | None) -> object | None:
+def _table_kernel(instruction: Instruction, call: ProgramCall | None) -> object | None:
     """Return (kernel, block) of an instruction's bundle, or None."""
     if call is None or len(call.launches) != 1 or call.temp_bytes:
+        return None
+    if isinstance(call.launches[0], RoutineLaunch):
         return None
     launch = cast("DeviceLaunch", call.launches[0])
     if launch.table_form is None or call.bytes_moved > LARGEST_BYTES:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch
+from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch, LibraryCall
 from tfjit.kernels.registry import Pointer, Word
 from tfjit.runtime.offload.array_rows import byte_offset
 from tfjit.runtime.offload.launch_batching import DeviceLaunch
+from tfjit.runtime.offload.library_forms import RoutineLaunch
 
 if TYPE_CHECKING:
-    from tfjit.kernels.registry import Launch, NativeCall
+    from tfjit.kernels.registry import Launch
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Value
     from tfjit.runtime.offload.device_memory import DeviceLayout
+    from tfjit.runtime.offload.library_forms import ProgramCall
 
     Lookup = Callable[[KernelSource], dict[str, int] | None]
 
@@ -63,14 +65,17 @@ class CommandWriter:
             command = Copy("within", self.address(target), self.address(source), source.spec.nbytes)
             self.commands.append(command)
 
-    def launches(self, position: int, instruction: Instruction, call: NativeCall) -> None:
+    def launches(self, position: int, instruction: Instruction, call: ProgramCall) -> None:
         """Add the launches of an instruction."""
         for launch in call.launches:
             words = self._words(launch, position, instruction)
+            if isinstance(launch, RoutineLaunch):
+                self.commands.append(LibraryCall(launch.routine, words))
+                continue
             device_launch = cast("DeviceLaunch", launch)
             self._launch(launch.source, launch.entry, words, device_launch, device_launch.grid)
 
-    def bundle(self, members: Sequence[tuple[int, Instruction, NativeCall]]) -> None:
+    def bundle(self, members: Sequence[tuple[int, Instruction, ProgramCall]]) -> None:
         """Add one launch for several instructions of one launch each.
 
         members: with their positions.
@@ -99,7 +104,9 @@ class CommandWriter:
         command = KernelLaunch(found[entry], words, grid, like.block, like.shared_bytes)
         self.commands.append(command)
 
-    def _words(self, launch: Launch, position: int, instruction: Instruction) -> tuple[int, ...]:
+    def _words(
+        self, launch: Launch | RoutineLaunch, position: int, instruction: Instruction
+    ) -> tuple[int, ...]:
         return tuple([self._word(item, position, instruction) for item in launch.words])
 
     def _word(self, item: Word, position: int, instruction: Instruction) -> int:

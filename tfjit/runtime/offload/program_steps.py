@@ -6,24 +6,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit.framework.op_defs.op_traits import ASSIGN
-from tfjit.kernels.registry import NativeCall, Pointer, Unsupported
+from tfjit.kernels.registry import Pointer, Unsupported
 from tfjit.runtime.lowering.lowering import compilable
+from tfjit.runtime.offload.library_forms import ProgramCall, chosen_form
 from tfjit.runtime.resources.migrating_variable import MigratingVariable
 from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.accelerator import Accelerator
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 
-def program_steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None]]:
+def program_steps(
+    lowered: Lowered, accelerator: Accelerator
+) -> list[tuple[Instruction, ProgramCall | None]]:
     """Return the instructions with their calls, None for a copy.
 
-    Raises Unsupported.
+    Calls are in the form that the accelerator takes. Raises Unsupported.
     """
     memo = CallMemo(lowered.backend)
     compiled = {id(instruction) for instruction in compilable(lowered)}
-    calls: dict[int, NativeCall] = {}  # iterations of a loop share their specs
-    found: list[tuple[Instruction, NativeCall | None]] = []
+    calls: dict[int, ProgramCall] = {}  # iterations of a loop share their specs
+    found: list[tuple[Instruction, ProgramCall | None]] = []
     for instruction in lowered.instructions:
         node = instruction.node
         if instruction.role is not None:
@@ -43,17 +47,17 @@ def program_steps(lowered: Lowered) -> list[tuple[Instruction, NativeCall | None
             call = memo.members(group, instruction.spec)
         if call is None:
             raise Unsupported(f"{node.name} ({node.op}): {reason}")
-        calls[id(instruction.spec)] = call
-        for launch in call.launches:
+        made = calls[id(instruction.spec)] = chosen_form(call, accelerator)
+        for launch in made.launches:
             for item in launch.words:
                 if isinstance(item, Pointer) and item.kind in ("code", "cancel"):
                     raise Unsupported(f"{node.name} ({node.op}) needs its {item.kind}")
-        found.append((instruction, call))
+        found.append((instruction, made))
     return found
 
 
 def used_variables(
-    lowered: Lowered, steps: Sequence[tuple[Instruction, NativeCall | None]]
+    lowered: Lowered, steps: Sequence[tuple[Instruction, ProgramCall | None]]
 ) -> tuple[list[MigratingVariable], list[tuple[MigratingVariable, tuple[int, ...], bool]]]:
     """Return the variables that a program writes, and all of them.
 

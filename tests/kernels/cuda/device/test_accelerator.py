@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.kernels.cuda.fake_driver import GIB, FakeDriver, install, launched_wo
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
-from tfjit.kernels.ir.accelerator import Copy, Fill, KernelLaunch
+from tfjit.kernels.ir.accelerator import Copy, Fill, KernelLaunch, LibraryCall, LibraryRoutine
 
 KERNEL = 0xBEEF
 
@@ -304,3 +304,76 @@ def test_streams_wait_for_each_other(device: CudaAccelerator, fake: FakeDriver) 
         ]
         event = calls[1][1]
         assert calls[1][2] == first and calls[2][1:3] == (then, event)
+
+
+class Routine(LibraryRoutine):
+    """Records the streams and words of its calls among those of the driver."""
+
+    workspace_bytes = 0
+
+    def __init__(self, fake: FakeDriver) -> None:
+        self.fake = fake
+
+    def queue(self, stream: int, words: Sequence[int]) -> None:
+        self.fake.calls.append(("routine", stream, *words))
+
+
+class Failing(Routine):
+    def queue(self, stream: int, words: Sequence[int]) -> None:
+        raise errors.InternalError(None, None, "cublasLtMatmul: status 13")
+
+
+def test_a_library_is_called_while_a_graph_is_captured(
+    device: CudaAccelerator, fake: FakeDriver
+) -> None:
+    program = device.program([LibraryCall(Routine(fake), (0x100, 0x200))])
+    assert program.launches == 1
+    program.start()
+    assert ("routine", device.capture_stream.value, 0x100, 0x200) in fake.calls
+    assert fake.names() == [
+        *("cuStreamBeginCapture_v2", "routine", "cuStreamEndCapture"),
+        *("cuGraphInstantiateWithFlags", "cuGraphDestroy"),
+        *("cuEventCreate", "cuGraphLaunch", "cuEventRecord"),
+    ]
+    program.start()
+    assert fake.names() == ["cuGraphLaunch", "cuEventRecord"]
+
+
+def test_a_library_that_fails_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program([LibraryCall(Failing(fake), ())])
+    with pytest.raises(errors.InternalError, match="status 13"):
+        program.start()
+    assert fake.names()[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
+
+
+def test_a_routine_is_tried_by_a_capture(
+    device: CudaAccelerator, fake: FakeDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refused call leaves the kernels; the error of a run would come too late."""
+    routine = Routine(fake)
+    assert device.accepts(routine, 2) and device.memory.used == 0
+    (call,) = [call for call in fake.calls if call[0] == "routine"]
+    assert call[1] == device.capture_stream.value and call[2] == call[3]
+    names = fake.names()
+    assert names[:3] == ["cuMemAllocFromPoolAsync", "cuStreamBeginCapture_v2", "routine"]
+    assert names[-1] == "cuGraphExecDestroy" and "cuGraphLaunch" not in names
+    assert device.accepts(routine, 2) and not fake.names()
+    assert not caplog.records
+    failing = Failing(fake)
+    assert not device.accepts(failing, 1) and device.memory.used == 0
+    assert "kernels of tfjit serve instead: cublasLtMatmul: status 13" in caplog.text
+
+
+def test_routines_are_made_with_the_context_and_the_lock(
+    device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(problem: object) -> str:
+        assert fake.current == device.context._handle.value and device.lock._is_owned()  # type: ignore[attr-defined]
+        return f"for {problem}"
+
+    monkeypatch.setattr(device._libraries, "routine", made)
+    assert device.routine("a problem") == "for a problem"  # type: ignore[arg-type, comparison-overlap]
+    monkeypatch.setattr(driver, "_forked", True)
+    monkeypatch.setattr(driver, "_functions", None)
+    with pytest.raises(errors.FailedPreconditionError, match="by spawn"):
+        device.routine("a problem")  # type: ignore[arg-type]
