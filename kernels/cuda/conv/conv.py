@@ -1,17 +1,23 @@
 """Build 2-D convolutions and their gradients as products of tiles.
 
 Nothing is unfolded in memory: the loads of the tiles find each term of a patch (patches.py).
-A convolution of a vendor library would take the place of `convolution_call` and of the builders of
-gradients below.
+Large ones have the forms of a vendor's library beside (library_forms.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
 from tfjit.kernels.cpu.gemm.operands import operand_pointers
+from tfjit.kernels.cuda.conv.library_forms import (
+    filter_gradient_forms,
+    forward_forms,
+    input_gradient_forms,
+    problem_of,
+)
 from tfjit.kernels.cuda.conv.patches import (
     Axis,
     FilterTaps,
@@ -76,7 +82,7 @@ def convolution_call(
     pixels = rows.out * columns.out
     if batch * pixels * out_c == 0:
         return NativeCall(())
-    if layout.channels_last and _is_pointwise(rows, columns):
+    if layout.channels_last and is_pointwise(rows, columns):
         matrices = TensorSpec(x.dtype, (batch * pixels, in_c)), TensorSpec(w.dtype, (in_c, out_c))
         return matmul_call((*matrices, *inputs[2:]), epilogue=epilogue, plan=plan)
     words = window_words(
@@ -116,7 +122,7 @@ def convolution_call(
     return product_call(product, plan, (), traffic(inputs, finish, batch * pixels * out_c))
 
 
-def _is_pointwise(rows: Window, columns: Window) -> bool:
+def is_pointwise(rows: Window, columns: Window) -> bool:
     """Return whether every position reads its own pixel alone."""
     return all(
         window.size == window.stride == 1 and window.before == window.after == 0
@@ -126,7 +132,15 @@ def _is_pointwise(rows: Window, columns: Window) -> bool:
 
 @device_native("Conv2D")
 def _convolution(node: NodeSpec) -> NativeCall:
-    return convolution_call(node.inputs[:2], node_layout(node))
+    x, w = node.inputs[:2]
+    layout = node_layout(node)
+    call = convolution_call((x, w), layout)
+    _, height, width, _ = sizes_of(x.shape, layout)
+    windows = layout.windows(height, width, (w.shape[0], w.shape[1]))
+    if not call.launches or (layout.channels_last and is_pointwise(*windows)):
+        return call
+    problem = problem_of("forward", x, w, layout, windows)
+    return replace(call, library_forms=forward_forms(problem, w, node.constants.get(1)))
 
 
 def _gradient_layout(node: NodeSpec) -> Layout:
@@ -167,7 +181,12 @@ def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall
 
 @device_native("Conv2DBackpropFilter")
 def _filter_gradient(node: NodeSpec) -> NativeCall:
-    return filter_gradient_call(node)
+    x, dw = node.inputs[0], node.outputs[0]
+    call = filter_gradient_call(node)
+    layout = node_layout(node)
+    windows = layout.windows(*x.shape[1:3], (dw.shape[0], dw.shape[1]))
+    problem = problem_of("filter gradient", x, dw, layout, windows)
+    return replace(call, library_forms=filter_gradient_forms(problem, dw))
 
 
 def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
@@ -273,4 +292,10 @@ def _one_after_another(calls: Sequence[NativeCall], bytes_moved: int) -> NativeC
 
 @device_native("Conv2DBackpropInput")
 def _input_gradient(node: NodeSpec) -> NativeCall:
-    return input_gradient_call(node)
+    w, dx = node.inputs[1], node.outputs[0]
+    call = input_gradient_call(node)
+    layout = node_layout(node)
+    windows = layout.windows(*dx.shape[1:3], (w.shape[0], w.shape[1]))
+    problem = problem_of("input gradient", dx, w, layout, windows)
+    forms = input_gradient_forms(problem, w, node.constants.get(1))
+    return replace(call, library_forms=forms)

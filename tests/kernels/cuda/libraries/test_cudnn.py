@@ -1,4 +1,4 @@
-"""Convolutions by cuDNN over host memory, and the check of a library that is opened."""
+"""Convolutions by cuDNN over host memory: values, the check of a library, a whole session."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfjit as tf
 from tests.kernels.cuda.harness import aligned
-from tests.kernels.cuda.libraries.fake_cudnn import FakeCudnn
+from tests.kernels.cuda.libraries.fake_cudnn import Engine, FakeCudnn
+from tests.simulated_gpu import simulated_gpu
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes
+from tfjit.kernels.cuda.conv import library_forms
 from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
 from tfjit.kernels.cuda.libraries.convolution_problem import (
     ADDED,
@@ -25,6 +28,7 @@ from tfjit.kernels.cuda.libraries.convolution_problem import (
 from tfjit.kernels.cuda.libraries.cudnn import Cudnn
 from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure
 
+pytestmark = pytest.mark.simulator
 PLAIN = ConvolutionProblem(
     "forward", dtypes.float32, 2, 3, 5, size=(6, 7), out=(3, 6), taps=(3, 2), strides=(2, 1),
     before=(0, 0), after=(1, 0), tf32=True,
@@ -149,3 +153,43 @@ def test_failed_calls_name_function_status_and_reason() -> None:
             | {t: whole_numbers(PLAIN, t) for t in (IMAGES, FILTER)},
             fake,
         )
+
+
+def trained(device: str) -> list[np.ndarray]:
+    """The loss of two steps and the filters after them, of two layers with strides."""
+    numbers = np.random.default_rng(3)
+    with tf.Graph().as_default() as graph, tf.device(device):
+        x = tf.placeholder(tf.float32, [2, 9, 8, 3])
+        filters = [
+            tf.get_variable(f"w{k}", initializer=numbers.standard_normal(shape).astype(np.float32))
+            for k, shape in enumerate([(3, 3, 3, 8), (3, 2, 8, 4)])
+        ]
+        y = tf.nn.relu(tf.nn.conv2d(x, filters[0], [1, 2, 2, 1], "SAME") + np.float32(0.5))
+        loss = tf.reduce_mean(tf.square(tf.nn.conv2d(y, filters[1], [1, 1, 1, 1], "VALID")))
+        step = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+        init = tf.global_variables_initializer()
+    value = numbers.standard_normal((2, 9, 8, 3)).astype(np.float32)
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        session.run(step, {x: value})
+        if device.endswith("GPU:0"):  # the host's references are as good
+            assert session.wait_until_compiled(60)
+        session.run(step, {x: value})
+        return [session.run(loss, {x: value}), *session.run(filters)]
+
+
+def test_a_session_trains_by_routines(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCudnn()
+    fake.rankings = {3: [Engine(notes=())], 2: []}
+    library = opened(fake)
+    monkeypatch.setattr(
+        SimulatedAccelerator, "routine", lambda _, problem: library.routine(problem), raising=False
+    )
+    monkeypatch.setattr(library_forms, "LEAST_FLOPS", 0)
+    wanted = trained("/device:CPU:0")
+    with simulated_gpu():
+        found = trained("/device:GPU:0")
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    # forward convolutions, gradients of filters, the gradient of the layer between
+    assert {kinds[0] for _, _, kinds, _ in fake.executed} == {10, 11, 12}

@@ -14,6 +14,7 @@ from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descr
 from tfjit.kernels.cuda.libraries.cudnn_plans import Plan, find_plan
 from tfjit.kernels.cuda.libraries.library_files import MissingLibrary
 
+pytestmark = pytest.mark.simulator
 PLAIN = ConvolutionProblem(
     "forward", dtypes.float32, 2, 3, 5, size=(6, 7), out=(3, 6), taps=(3, 2), strides=(2, 1),
     before=(0, 0), after=(1, 0), tf32=True,

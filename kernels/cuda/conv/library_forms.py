@@ -1,0 +1,324 @@
+"""Build the forms of convolutions that cuDNN computes.
+
+cuDNN takes filters with the out channels first, TensorFlow's have them last: a known filter is
+transposed while planning, any other by a kernel before the routine, and a filter's gradient by one
+behind it. The texts of tfjit serve small convolutions and all that the library has no plan for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tfjit.kernels.cpu.conv.window import Layout, Window
+from tfjit.kernels.cpu.data_movement.strided_copy import View
+from tfjit.kernels.cpu.template.call_builder import moved_pointer
+from tfjit.kernels.cpu.template.iteration_space import c_strides
+from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
+from tfjit.kernels.cuda.elementwise.loop import loop_call
+from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
+from tfjit.kernels.cuda.libraries.convolution_problem import (
+    WORKSPACE_BYTES,
+    ConvolutionProblem,
+    Kind,
+    Member,
+    has_to_repeat,
+)
+from tfjit.kernels.cuda.libraries.product_problem import allows_tf32
+from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Ref
+from tfjit.kernels.ir.fused_group import Member as GroupMember
+from tfjit.kernels.registry import (
+    Launch,
+    LibraryForm,
+    LibraryLaunch,
+    NativeCall,
+    Pointer,
+    TensorSpec,
+    Unsupported,
+    Word,
+)
+
+if TYPE_CHECKING:
+    from tfjit.kernels.cpu.template.epilogue import Epilogue
+
+LEAST_FLOPS: Final = 100_000_000
+"""Multiplications and additions from which on cuDNN is asked.
+
+A guess, which has to be measured: about 5 us of a tiled text on an H100, or what two launches more
+cost.
+"""
+_LAST: Final = (3, 0, 1, 2)
+_FIRST: Final = (3, 2, 0, 1)
+"""The axes of TensorFlow's filter in cuDNN's order, for both layouts."""
+_MEMBERS: Final[Mapping[str, Member]] = {"full": "add", "channel": "bias"}
+
+
+class _Form:
+    """Collector of the parts of a form."""
+
+    def __init__(self) -> None:
+        self._launches: list[Launch | LibraryLaunch] = []
+        self._temps: list[int] = []
+        self._constants: list[np.ndarray] = []
+
+    def temp(self, nbytes: int) -> Pointer:
+        """Return a new temporary."""
+        self._temps.append(nbytes)
+        return Pointer("temp", len(self._temps) - 1)
+
+    def in_order(
+        self, spec: TensorSpec, axes: Sequence[int], at: Pointer, value: np.ndarray | None
+    ) -> Pointer:
+        """Return a tensor with its axes in another order.
+
+        value: if it is known.
+        """
+        if value is not None:
+            self._constants.append(np.ascontiguousarray(value.transpose(axes)))
+            return Pointer("const", len(self._constants) - 1)
+        target = self.temp(spec.nbytes)
+        strides = c_strides(spec.shape, spec.dtype.size)
+        self._copy(spec, axes, strides, at, target)
+        return target
+
+    def from_order(self, spec: TensorSpec, axes: Sequence[int], at: Pointer, to: Pointer) -> None:
+        """Copy a tensor whose axes are in another order to its own."""
+        moved = c_strides([spec.shape[axis] for axis in axes], spec.dtype.size)
+        own = [0] * len(axes)
+        for place, axis in enumerate(axes):
+            own[axis] = moved[place]
+        self._copy(spec, range(len(axes)), own, at, to)
+
+    def _copy(
+        self,
+        spec: TensorSpec,
+        axes: Sequence[int],
+        strides: Sequence[int],
+        at: Pointer,
+        to: Pointer,
+    ) -> None:
+        shape = tuple(spec.shape[axis] for axis in axes)
+        source = View(shape, tuple(strides[axis] for axis in axes))
+        target = View(shape, tuple(c_strides(shape, spec.dtype.size)))
+        launch = copy_launch(spec.dtype.size, source, target, at, to)
+        if launch is not None:
+            self._launches.append(launch)
+
+    def routine(self, problem: ConvolutionProblem, *tensors: Pointer) -> None:
+        """Add the call of a routine.
+
+        tensors: in the order of the problem's words.
+        """
+        workspace = self.temp(WORKSPACE_BYTES)
+        words: tuple[Word, ...] = (*tensors, workspace)
+        self._launches.append(LibraryLaunch(problem, words, workspace.index))
+
+    def call(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> None:
+        """Add the launches of a call.
+
+        ins, outs: places of its inputs and outputs.
+        """
+        after = len(self._temps), len(self._constants)
+        for launch in call.launches:
+            words = [
+                moved_pointer(word, ins, outs, *after) if isinstance(word, Pointer) else word
+                for word in launch.words
+            ]
+            self._launches.append(replace(launch, words=tuple(words)))
+        self._temps += call.temp_bytes
+        self._constants += call.constants
+
+    def finished(self) -> LibraryForm:
+        """Return the form."""
+        return LibraryForm(tuple(self._launches), tuple(self._temps), tuple(self._constants))
+
+
+def problem_of(
+    kind: Kind, x: TensorSpec, w: TensorSpec, layout: Layout, windows: tuple[Window, Window]
+) -> ConvolutionProblem | None:
+    """Return the problem of a convolution or gradient.
+
+    The answer is None where a text of tfjit serves. x, w: images and filter, or their gradients.
+    windows: over the images.
+    """
+    if x.dtype not in ACCUMULATORS or x.dtype is not w.dtype or not (x.size and w.size):
+        return None
+    rows, columns = windows
+    batch, height, width, channels = (
+        x.shape if layout.channels_last else (x.shape[0], *x.shape[2:], x.shape[1])
+    )
+    k_h, k_w, in_c, out_c = w.shape
+    if in_c != channels or not (rows.out and columns.out):
+        return None
+    problem = ConvolutionProblem(
+        kind, x.dtype, batch, channels, out_c, (height, width), (rows.out, columns.out),
+        (k_h, k_w), layout.strides, layout.dilations, (rows.before, columns.before),
+        (rows.after, columns.after), layout.channels_last,
+        tf32=x.dtype.name == "float32" and allows_tf32(), repeats=has_to_repeat(),
+    )  # fmt: skip
+    return problem if problem.fits and problem.flops >= LEAST_FLOPS else None
+
+
+def _axes(problem: ConvolutionProblem) -> tuple[int, ...]:
+    return _LAST if problem.channels_last else _FIRST
+
+
+def forward_forms(
+    problem: ConvolutionProblem | None, w: TensorSpec, known: np.ndarray | None
+) -> tuple[LibraryForm, ...]:
+    """Return the form of a convolution of inputs 0 and 1.
+
+    w: the filter, in TensorFlow's order. known: its value.
+    """
+    if problem is None:
+        return ()
+    form = _Form()
+    filters = form.in_order(w, _axes(problem), Pointer("in", 1), known)
+    form.routine(problem, Pointer("in", 0), filters, Pointer("out", 0))
+    return (form.finished(),)
+
+
+def input_gradient_forms(
+    problem: ConvolutionProblem | None, w: TensorSpec, known: np.ndarray | None
+) -> tuple[LibraryForm, ...]:
+    """Return the form of an input gradient.
+
+    Filter and out_backprop are inputs 1 and 2. w, known: as in `forward_forms`.
+    """
+    if problem is None:
+        return ()
+    form = _Form()
+    filters = form.in_order(w, _axes(problem), Pointer("in", 1), known)
+    form.routine(problem, filters, Pointer("in", 2), Pointer("out", 0))
+    return (form.finished(),)
+
+
+def filter_gradient_forms(
+    problem: ConvolutionProblem | None, w: TensorSpec
+) -> tuple[LibraryForm, ...]:
+    """Return the form of a filter gradient.
+
+    Images and out_backprop are inputs 0 and 2. w: the gradient.
+    """
+    if problem is None:
+        return ()
+    form = _Form()
+    made = form.temp(w.nbytes)
+    form.routine(problem, Pointer("in", 0), Pointer("in", 2), made)
+    form.from_order(w, _axes(problem), made, Pointer("out", 0))
+    return (form.finished(),)
+
+
+def group_forms(
+    problem: ConvolutionProblem | None,
+    group: FusedGroup,
+    epilogue: Epilogue,
+    order: Sequence[int],
+    known: Mapping[int, np.ndarray],
+) -> tuple[LibraryForm, ...]:
+    """Return the forms of a convolution with an epilogue.
+
+    First that with the epilogue in the routine, where cuDNN has such, then that with an elementwise
+    kernel behind it. order: the group's inputs that are images, filter and the epilogue's operands.
+    known: values of the group's inputs.
+    """
+    if problem is None:
+        return ()
+    forms = []
+    w = group.inputs[order[1]]
+    images, at, value = Pointer("in", order[0]), Pointer("in", order[1]), known.get(order[1])
+    members = epilogue_members(epilogue)
+    if members is not None:
+        form = _Form()
+        operands = [Pointer("in", order[2 + number]) for _, number in members if number is not None]
+        own = replace(problem, epilogue=tuple(member for member, _ in members))
+        filters = form.in_order(w, _axes(problem), at, value)
+        form.routine(own, images, filters, *operands, Pointer("out", 0))
+        forms.append(form.finished())
+    try:
+        rest, places = _behind(group)
+        call = loop_call(rest, "behind a convolution")
+    except Unsupported:
+        return tuple(forms)
+    form = _Form()
+    filters = form.in_order(w, _axes(problem), at, value)
+    product = group.outputs.index(Ref(group.anchor)) if Ref(group.anchor) in group.outputs else -1
+    spec = group.tensor(Ref(group.anchor))
+    results = Pointer("out", product) if product >= 0 else form.temp(spec.nbytes)
+    form.routine(problem, images, filters, results)
+    ins = [*(Pointer("in", k) for k in range(len(group.inputs))), results]
+    form.call(call, ins, [Pointer("out", k) for k in places])
+    return (*forms, form.finished())
+
+
+def epilogue_members(epilogue: Epilogue) -> tuple[tuple[Member, int | None], ...] | None:
+    """Return an epilogue in cuDNN's order, or None.
+
+    Each operation has the number of its operand in the epilogue. The operations are: add a tensor,
+    add a vector along the channels, max(0, x); a vector is always among them.
+    """
+    program = epilogue.program
+    if len(program.outputs) != 1:
+        return None
+    value = 0
+    found: dict[Member, int | None] = {}
+    for position, op in enumerate(program.ops, len(program.inputs)):
+        if op.dtype is not program.inputs[0] or value not in op.args or "relu" in found:
+            return None
+        if op.op == "Relu":
+            found["relu"] = None
+        elif op.op in ("Add", "AddV2") and len(op.args) == 2:
+            operand = op.args[0] if op.args[1] == value else op.args[1]
+            if not 0 < operand < len(program.inputs):
+                return None
+            pattern = epilogue.patterns[operand - 1]
+            member = _MEMBERS.get(pattern)
+            if member is None or member in found:
+                return None
+            found[member] = operand - 1
+        else:
+            return None
+        value = position
+    if "bias" not in found or program.outputs != (value,):
+        return None
+    order: tuple[Member, ...] = ("add", "bias", "relu")
+    return tuple((member, found[member]) for member in order if member in found)
+
+
+def _behind(group: FusedGroup) -> tuple[FusedGroup, list[int]]:
+    """Return the group without its anchor.
+
+    The second result has the numbers of its outputs in the whole group. The anchor's result is its
+    last input. Raises Unsupported where nothing is left.
+    """
+    anchor = group.anchor
+
+    def moved(ref: Ref) -> Ref:
+        if ref.member == anchor:
+            return Ref(INPUT, len(group.inputs))
+        return Ref(ref.member - 1, ref.index) if ref.member > anchor else ref
+
+    members = tuple(
+        GroupMember(member.spec, tuple(moved(ref) for ref in member.inputs))
+        for number, member in enumerate(group.members)
+        if number != anchor
+    )
+    places = [k for k, ref in enumerate(group.outputs) if ref.member != anchor]
+    if not places:
+        raise Unsupported("a group of its anchor alone")
+    return FusedGroup(
+        "loop",
+        members,
+        (*group.inputs, group.tensor(Ref(anchor))),
+        tuple(moved(group.outputs[k]) for k in places),
+        group.constants,
+    ), places
+
+
+__all__ = [
+    "LEAST_FLOPS", "epilogue_members", "filter_gradient_forms", "forward_forms", "group_forms",
+    "input_gradient_forms", "problem_of",
+]  # fmt: skip
