@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,8 +20,11 @@ from tfjit.kernels.cpu.template.call_builder import moved_pointer
 from tfjit.kernels.cpu.template.iteration_space import c_strides
 from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
 from tfjit.kernels.cuda.elementwise.loop import loop_call
+from tfjit.kernels.cuda.gemm.library_products import pays
 from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
 from tfjit.kernels.cuda.libraries.convolution_problem import (
+    IMAGES,
+    RESULTS,
     WORKSPACE_BYTES,
     ConvolutionProblem,
     Kind,
@@ -44,11 +48,10 @@ from tfjit.kernels.registry import (
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
 
-LEAST_FLOPS: Final = 100_000_000
-"""Multiplications and additions from which on cuDNN is asked.
+_LEAST_WORK: Final = 1 << 24
+"""Multiply-adds from which on cuDNN is asked.
 
-A guess, which has to be measured: about 5 us of a tiled text on an H100, or what two launches more
-cost.
+A guess that has to be measured, as are the rates that `pays` knows.
 """
 _LAST: Final = (3, 0, 1, 2)
 _FIRST: Final = (3, 2, 0, 1)
@@ -159,7 +162,27 @@ def problem_of(
         (rows.after, columns.after), layout.channels_last,
         tf32=x.dtype.name == "float32" and allows_tf32(), repeats=has_to_repeat(),
     )  # fmt: skip
-    return problem if problem.fits and problem.flops >= LEAST_FLOPS else None
+    return problem if problem.fits and problem.work >= _LEAST_WORK else None
+
+
+def _pays(
+    problem: ConvolutionProblem,
+    w: TensorSpec,
+    known: np.ndarray | None,
+    launches: int = 0,
+    nbytes: int = 0,
+) -> bool:
+    """Return whether cuDNN saves more time than the kernels beside it take.
+
+    They are that of the filter, unless its value is known, and others. In NCHW, cuDNN has kernels
+    of its own that transpose images and results.
+    """
+    if known is None:
+        launches, nbytes = launches + 1, nbytes + 2 * w.nbytes
+    if not problem.channels_last:
+        elements = prod(problem.sizes(IMAGES)) + prod(problem.sizes(RESULTS))
+        launches, nbytes = launches + 2, nbytes + 2 * elements * w.dtype.size
+    return pays(problem.dtype, problem.tf32, problem.work, launches, nbytes)
 
 
 def _axes(problem: ConvolutionProblem) -> tuple[int, ...]:
@@ -173,7 +196,7 @@ def forward_forms(
 
     w: the filter, in TensorFlow's order. known: its value.
     """
-    if problem is None:
+    if problem is None or not _pays(problem, w, known):
         return ()
     form = _Form()
     filters = form.in_order(w, _axes(problem), Pointer("in", 1), known)
@@ -188,7 +211,7 @@ def input_gradient_forms(
 
     Filter and out_backprop are inputs 1 and 2. w, known: as in `forward_forms`.
     """
-    if problem is None:
+    if problem is None or not _pays(problem, w, known):
         return ()
     form = _Form()
     filters = form.in_order(w, _axes(problem), Pointer("in", 1), known)
@@ -203,7 +226,7 @@ def filter_gradient_forms(
 
     Images and out_backprop are inputs 0 and 2. w: the gradient.
     """
-    if problem is None:
+    if problem is None or not _pays(problem, w, None):
         return ()
     form = _Form()
     made = form.temp(w.nbytes)
@@ -228,8 +251,10 @@ def group_forms(
     if problem is None:
         return ()
     forms = []
-    w = group.inputs[order[1]]
-    images, at, value = Pointer("in", order[0]), Pointer("in", order[1]), known.get(order[1])
+    w, value = group.inputs[order[1]], known.get(order[1])
+    if not _pays(problem, w, value):
+        return ()
+    images, at = Pointer("in", order[0]), Pointer("in", order[1])
     members = epilogue_members(epilogue)
     if members is not None:
         form = _Form()
@@ -238,15 +263,17 @@ def group_forms(
         filters = form.in_order(w, _axes(problem), at, value)
         form.routine(own, images, filters, *operands, Pointer("out", 0))
         forms.append(form.finished())
+    spec = group.tensor(Ref(group.anchor))
     try:
         rest, places = _behind(group)
         call = loop_call(rest, "behind a convolution")
     except Unsupported:
         return tuple(forms)
+    if not _pays(problem, w, value, 1, 2 * spec.nbytes):
+        return tuple(forms)
     form = _Form()
     filters = form.in_order(w, _axes(problem), at, value)
     product = group.outputs.index(Ref(group.anchor)) if Ref(group.anchor) in group.outputs else -1
-    spec = group.tensor(Ref(group.anchor))
     results = Pointer("out", product) if product >= 0 else form.temp(spec.nbytes)
     form.routine(problem, images, filters, results)
     ins = [*(Pointer("in", k) for k in range(len(group.inputs))), results]
@@ -319,6 +346,6 @@ def _behind(group: FusedGroup) -> tuple[FusedGroup, list[int]]:
 
 
 __all__ = [
-    "LEAST_FLOPS", "epilogue_members", "filter_gradient_forms", "forward_forms", "group_forms",
+    "epilogue_members", "filter_gradient_forms", "forward_forms", "group_forms",
     "input_gradient_forms", "problem_of",
 ]  # fmt: skip

@@ -121,10 +121,10 @@ class ConvolutionProblem:
         return tuple(strides)
 
     @property
-    def flops(self) -> int:
-        """Return the number of multiplications and additions."""
-        sums = prod(self.sizes(RESULTS))
-        return 2 * sums * prod(self.taps) * (self.in_channels // self.groups)
+    def work(self) -> int:
+        """Return the number of multiply-adds."""
+        terms = prod(self.taps) * (self.in_channels // self.groups)
+        return prod(self.sizes(RESULTS)) * terms
 
     @property
     def fits(self) -> bool:

@@ -35,7 +35,8 @@ from tfjit.runtime.offload.library_forms import chosen_form
 
 @pytest.fixture(autouse=True)
 def no_size_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library_forms, "LEAST_FLOPS", 0)
+    monkeypatch.setattr(library_forms, "_LEAST_WORK", 0)
+    monkeypatch.setattr(library_forms, "pays", lambda *_: True)
 
 
 def built(op: str, arrays: list[np.ndarray], attrs: dict[str, Any], known: tuple[int, ...] = ()) -> tuple[NativeCall, np.ndarray]:  # fmt: skip

@@ -9,7 +9,6 @@ must not use a GPU afterwards, so tests start it.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.cuda.libraries import cudnn_descriptors as d
+from tfjit.kernels.cuda.libraries import library_files
 from tfjit.kernels.cuda.libraries.convolution_problem import ConvolutionProblem
 from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descriptor
 from tfjit.kernels.cuda.libraries.cudnn_plans import find_plan
@@ -54,22 +54,17 @@ int cuTensorMapEncodeTiled(void) { return 999; }
 """
 
 
-def library() -> Path | None:
-    """Return the file of the installed libcudnn."""
-    try:
-        spec = importlib.util.find_spec("nvidia.cudnn")
-    except ModuleNotFoundError:
-        return None
-    folders = () if spec is None else spec.submodule_search_locations or ()
-    found = [Path(folder, "lib", "libcudnn.so.9") for folder in folders]
-    return next((path for path in found if path.is_file()), None)
-
-
 def missing() -> str:
     """Return what this machine lacks for the module, "" for nothing."""
-    if library() is None:
-        return "no wheel of cuDNN is installed"
+    try:
+        _library()
+    except library_files.MissingLibrary as error:
+        return f"cuDNN is not installed: {error}"
     return "" if _has_driver() or shutil.which("cc") else "no driver and no C compiler"
+
+
+def _library() -> ctypes.CDLL:
+    return library_files.open_library(library_files.CUDNN, 13000)
 
 
 def _has_driver() -> bool:
@@ -97,9 +92,7 @@ def ask(
 
 
 def _plans(device: Any, problems: Sequence[Any]) -> list[Any]:
-    path = library()
-    assert path is not None
-    cudnn = CudnnFunctions(ctypes.CDLL(str(path)))
+    cudnn = CudnnFunctions(_library())
     described = Descriptor(cudnn, d.DEVICE)
     text = json.dumps(device).encode()
     cudnn.call("cudnnBackendSetAttribute", described.address, *_JSON, len(text), text)

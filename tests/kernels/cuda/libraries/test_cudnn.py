@@ -185,7 +185,8 @@ def test_a_session_trains_by_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         SimulatedAccelerator, "routine", lambda _, problem: library.routine(problem), raising=False
     )
-    monkeypatch.setattr(library_forms, "LEAST_FLOPS", 0)
+    monkeypatch.setattr(library_forms, "_LEAST_WORK", 0)
+    monkeypatch.setattr(library_forms, "pays", lambda *_: True)
     wanted = trained("/device:CPU:0")
     with simulated_gpu():
         found = trained("/device:GPU:0")
