@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit.kernels.cpu.conv.window import Layout, node_layout
-from tfjit.kernels.cuda.conv.conv import convolution_call, is_pointwise
+from tfjit.kernels.cuda.conv.conv import convolution_call, is_pointwise, sizes_of
 from tfjit.kernels.cuda.conv.depthwise import depthwise_call
 from tfjit.kernels.cuda.conv.library_forms import group_forms, problem_of
 from tfjit.kernels.cuda.gemm.fused import AnchoredGroup, anchored
@@ -38,7 +38,8 @@ def convolution_group_call(
     layout = _layout(parts)
     call = parts.placed(convolution_call(parts.inputs, layout, parts.epilogue))
     x, w = parts.inputs[:2]
-    windows = layout.windows(*x.shape[1:3], (w.shape[0], w.shape[1]))
+    _, height, width, _ = sizes_of(x.shape, layout)
+    windows = layout.windows(height, width, (w.shape[0], w.shape[1]))
     if is_pointwise(*windows):  # a product of matrices
         return call
     problem = problem_of("forward", x, w, layout, windows)

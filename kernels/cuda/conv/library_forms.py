@@ -15,17 +15,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.kernels.cpu.conv.window import Layout, Window
-from tfjit.kernels.cpu.data_movement.strided_copy import View
-from tfjit.kernels.cpu.template.call_builder import moved_pointer
-from tfjit.kernels.cpu.template.iteration_space import c_strides
-from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
+from tfjit.kernels.cuda.conv.launch_chain import LaunchChain
 from tfjit.kernels.cuda.elementwise.loop import loop_call
 from tfjit.kernels.cuda.gemm.library_products import pays
 from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
 from tfjit.kernels.cuda.libraries.convolution_problem import (
     IMAGES,
     RESULTS,
-    WORKSPACE_BYTES,
     ConvolutionProblem,
     Kind,
     Member,
@@ -35,14 +31,10 @@ from tfjit.kernels.cuda.libraries.product_problem import allows_tf32
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Ref
 from tfjit.kernels.ir.fused_group import Member as GroupMember
 from tfjit.kernels.registry import (
-    Launch,
     LibraryForm,
-    LibraryLaunch,
-    NativeCall,
     Pointer,
     TensorSpec,
     Unsupported,
-    Word,
 )
 
 if TYPE_CHECKING:
@@ -57,86 +49,6 @@ _LAST: Final = (3, 0, 1, 2)
 _FIRST: Final = (3, 2, 0, 1)
 """The axes of TensorFlow's filter in cuDNN's order, for both layouts."""
 _MEMBERS: Final[Mapping[str, Member]] = {"full": "add", "channel": "bias"}
-
-
-class _Form:
-    """Collector of the parts of a form."""
-
-    def __init__(self) -> None:
-        self._launches: list[Launch | LibraryLaunch] = []
-        self._temps: list[int] = []
-        self._constants: list[np.ndarray] = []
-
-    def temp(self, nbytes: int) -> Pointer:
-        """Return a new temporary."""
-        self._temps.append(nbytes)
-        return Pointer("temp", len(self._temps) - 1)
-
-    def in_order(
-        self, spec: TensorSpec, axes: Sequence[int], at: Pointer, value: np.ndarray | None
-    ) -> Pointer:
-        """Return a tensor with its axes in another order.
-
-        value: if it is known.
-        """
-        if value is not None:
-            self._constants.append(np.ascontiguousarray(value.transpose(axes)))
-            return Pointer("const", len(self._constants) - 1)
-        target = self.temp(spec.nbytes)
-        strides = c_strides(spec.shape, spec.dtype.size)
-        self._copy(spec, axes, strides, at, target)
-        return target
-
-    def from_order(self, spec: TensorSpec, axes: Sequence[int], at: Pointer, to: Pointer) -> None:
-        """Copy a tensor whose axes are in another order to its own."""
-        moved = c_strides([spec.shape[axis] for axis in axes], spec.dtype.size)
-        own = [0] * len(axes)
-        for place, axis in enumerate(axes):
-            own[axis] = moved[place]
-        self._copy(spec, range(len(axes)), own, at, to)
-
-    def _copy(
-        self,
-        spec: TensorSpec,
-        axes: Sequence[int],
-        strides: Sequence[int],
-        at: Pointer,
-        to: Pointer,
-    ) -> None:
-        shape = tuple(spec.shape[axis] for axis in axes)
-        source = View(shape, tuple(strides[axis] for axis in axes))
-        target = View(shape, tuple(c_strides(shape, spec.dtype.size)))
-        launch = copy_launch(spec.dtype.size, source, target, at, to)
-        if launch is not None:
-            self._launches.append(launch)
-
-    def routine(self, problem: ConvolutionProblem, *tensors: Pointer) -> None:
-        """Add the call of a routine.
-
-        tensors: in the order of the problem's words.
-        """
-        workspace = self.temp(WORKSPACE_BYTES)
-        words: tuple[Word, ...] = (*tensors, workspace)
-        self._launches.append(LibraryLaunch(problem, words, workspace.index))
-
-    def call(self, call: NativeCall, ins: Sequence[Pointer], outs: Sequence[Pointer]) -> None:
-        """Add the launches of a call.
-
-        ins, outs: places of its inputs and outputs.
-        """
-        after = len(self._temps), len(self._constants)
-        for launch in call.launches:
-            words = [
-                moved_pointer(word, ins, outs, *after) if isinstance(word, Pointer) else word
-                for word in launch.words
-            ]
-            self._launches.append(replace(launch, words=tuple(words)))
-        self._temps += call.temp_bytes
-        self._constants += call.constants
-
-    def finished(self) -> LibraryForm:
-        """Return the form."""
-        return LibraryForm(tuple(self._launches), tuple(self._temps), tuple(self._constants))
 
 
 def problem_of(
@@ -198,10 +110,10 @@ def forward_forms(
     """
     if problem is None or not _pays(problem, w, known):
         return ()
-    form = _Form()
+    form = LaunchChain()
     filters = form.in_order(w, _axes(problem), Pointer("in", 1), known)
     form.routine(problem, Pointer("in", 0), filters, Pointer("out", 0))
-    return (form.finished(),)
+    return (form.library_form(),)
 
 
 def input_gradient_forms(
@@ -213,10 +125,10 @@ def input_gradient_forms(
     """
     if problem is None or not _pays(problem, w, known):
         return ()
-    form = _Form()
+    form = LaunchChain()
     filters = form.in_order(w, _axes(problem), Pointer("in", 1), known)
     form.routine(problem, filters, Pointer("in", 2), Pointer("out", 0))
-    return (form.finished(),)
+    return (form.library_form(),)
 
 
 def filter_gradient_forms(
@@ -228,11 +140,11 @@ def filter_gradient_forms(
     """
     if problem is None or not _pays(problem, w, None):
         return ()
-    form = _Form()
+    form = LaunchChain()
     made = form.temp(w.nbytes)
     form.routine(problem, Pointer("in", 0), Pointer("in", 2), made)
     form.from_order(w, _axes(problem), made, Pointer("out", 0))
-    return (form.finished(),)
+    return (form.library_form(),)
 
 
 def group_forms(
@@ -257,12 +169,12 @@ def group_forms(
     images, at = Pointer("in", order[0]), Pointer("in", order[1])
     members = epilogue_members(epilogue)
     if members is not None:
-        form = _Form()
+        form = LaunchChain()
         operands = [Pointer("in", order[2 + number]) for _, number in members if number is not None]
         own = replace(problem, epilogue=tuple(member for member, _ in members))
         filters = form.in_order(w, _axes(problem), at, value)
         form.routine(own, images, filters, *operands, Pointer("out", 0))
-        forms.append(form.finished())
+        forms.append(form.library_form())
     spec = group.tensor(Ref(group.anchor))
     try:
         rest, places = _behind(group)
@@ -271,14 +183,14 @@ def group_forms(
         return tuple(forms)
     if not _pays(problem, w, value, 1, 2 * spec.nbytes):
         return tuple(forms)
-    form = _Form()
+    form = LaunchChain()
     filters = form.in_order(w, _axes(problem), at, value)
     product = group.outputs.index(Ref(group.anchor)) if Ref(group.anchor) in group.outputs else -1
     results = Pointer("out", product) if product >= 0 else form.temp(spec.nbytes)
     form.routine(problem, images, filters, results)
     ins = [*(Pointer("in", k) for k in range(len(group.inputs))), results]
     form.call(call, ins, [Pointer("out", k) for k in places])
-    return (*forms, form.finished())
+    return (*forms, form.library_form())
 
 
 def epilogue_members(epilogue: Epilogue) -> tuple[tuple[Member, int | None], ...] | None:
