@@ -27,7 +27,7 @@ from tfjit.kernels.cuda.libraries.convolution_problem import (
     ConvolutionProblem,
 )
 from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descriptor
-from tfjit.kernels.cuda.libraries.cudnn_plans import Plan, find_plan
+from tfjit.kernels.cuda.libraries.cudnn_plans import Plan, Target, find_plan
 from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure, VendorLibrary
 from tfjit.kernels.ir.accelerator import LibraryCall, LibraryRoutine
 
@@ -56,22 +56,36 @@ class Cudnn(VendorLibrary):
         weakref.finalize(
             self, _destroy, functions.cudnnDestroy, self.handle, os.getpid()
         ).atexit = False
-        self._device = Descriptor(self.functions, d.DEVICE)
-        self._device.set(d.DEVICE_HANDLE, self.handle.value or 0).finalize()
+        self._target = Target(self.handle.value or 0)
 
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         assert isinstance(problem, ConvolutionProblem)
-        plan, reason = find_plan(self.functions, self._device, problem)
+        plan, reason = find_plan(self.functions, self._target, problem)
         if plan is None:
             settings.say("kernels", "%s: %s", problem.title, reason)
             return None
         return _ConvolutionRoutine(self, problem, plan)
 
     def check(self, accelerator: Accelerator) -> None:
+        try:
+            self._check_all(accelerator)
+        except (LibraryFailure, errors.OpError) as failure:
+            # cuDNN has another way to name the device
+            settings.say("kernels", "cuDNN %s by its handle: %s", self.version, failure)
+            device = Descriptor(self.functions, d.DEVICE)
+            device.set(d.DEVICE_HANDLE, self.handle.value or 0).finalize()
+            self._target = Target(device=device)
+            self._check_all(accelerator)
+
+    def _check_all(self, accelerator: Accelerator) -> None:
+        computed = 0
         for problem in _checked_problems():
             routine = self.routine(problem)
             if routine is not None:
+                computed += 1
                 _check(accelerator, problem, routine)
+        if not computed:
+            raise LibraryFailure("it has a plan for none of the problems that are checked")
 
 
 def _destroy(destroy: Callable[[c_void_p], int], handle: c_void_p, process: int) -> None:

@@ -7,6 +7,7 @@ the precision of products and sums, and the size of the workspace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.kernels.cuda.libraries import cudnn_descriptors as d
@@ -18,7 +19,7 @@ from tfjit.kernels.cuda.libraries.convolution_problem import (
     RESULTS,
     WORKSPACE_BYTES,
 )
-from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descriptor
+from tfjit.kernels.cuda.libraries.cudnn_descriptors import Attribute, CudnnFunctions, Descriptor
 from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure
 
 if TYPE_CHECKING:
@@ -47,6 +48,26 @@ def reason_against(problem: ConvolutionProblem, notes: Sequence[int]) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The device that plans are for: by a handle on it, or by its descriptor.
+
+    cuDNN deprecates the handle, and newer versions know the descriptor, which may be of a device
+    that is not there.
+    """
+
+    handle: int = 0
+    device: Descriptor | None = None
+
+    def set_on(self, made: Descriptor, handle: Attribute | None, device: Attribute | None) -> None:
+        """Set the attribute of a descriptor that names the device, if it has one."""
+        if self.device is not None:
+            if device is not None:
+                made.set(device, self.device)
+        elif handle is not None:
+            made.set(handle, self.handle)
+
+
 class Plan:
     """cuDNN's execution of one convolution on one kind of device.
 
@@ -70,23 +91,20 @@ class Plan:
 
 
 def find_plan(
-    cudnn: CudnnFunctions, device: Descriptor, problem: ConvolutionProblem
+    cudnn: CudnnFunctions, target: Target, problem: ConvolutionProblem
 ) -> tuple[Plan | None, str]:
-    """Return cuDNN's plan of a convolution, or None with the reason.
-
-    device: the descriptor of the device that it is for.
-    """
+    """Return cuDNN's plan of a convolution, or None with the reason."""
     if not problem.fits:
         return None, "more than 2**31 elements"
     try:
-        graph = _graph(cudnn, problem)
+        graph = _graph(cudnn, target, problem)
     except LibraryFailure as error:
         return None, str(error)
     reasons: dict[str, None] = {}
     for mode in (d.BY_RULES, d.FALLBACK):
         try:
-            for config in _configs(cudnn, device, graph, mode):
-                plan, reason = _plan_of(cudnn, device, problem, config)
+            for config in _configs(cudnn, target, graph, mode):
+                plan, reason = _plan_of(cudnn, target, problem, config)
                 if plan is not None:
                     return plan, ""
                 reasons[reason] = None
@@ -96,16 +114,19 @@ def find_plan(
 
 
 def _configs(
-    cudnn: CudnnFunctions, device: Descriptor, graph: Descriptor, mode: int
+    cudnn: CudnnFunctions, target: Target, graph: Descriptor, mode: int
 ) -> Iterator[Descriptor]:
     """Yield the engines for a graph, the best by cuDNN's ranking first."""
     ranking = Descriptor(cudnn, d.HEURISTICS).set(d.HEURISTICS_GRAPH, graph)
-    ranking.set(d.HEURISTICS_MODE, mode).set(d.HEURISTICS_DEVICE, device).finalize()
-    yield from ranking.get_descriptors(d.HEURISTICS_RESULTS, d.ENGINE_CONFIG, _MOST_CONFIGS)
+    ranking.set(d.HEURISTICS_MODE, mode)
+    target.set_on(ranking, None, d.HEURISTICS_DEVICE)
+    yield from ranking.finalize().get_descriptors(
+        d.HEURISTICS_RESULTS, d.ENGINE_CONFIG, _MOST_CONFIGS
+    )
 
 
 def _plan_of(
-    cudnn: CudnnFunctions, device: Descriptor, problem: ConvolutionProblem, config: Descriptor
+    cudnn: CudnnFunctions, target: Target, problem: ConvolutionProblem, config: Descriptor
 ) -> tuple[Plan | None, str]:
     """Return the plan of one engine, or None with the reason."""
     try:
@@ -114,7 +135,8 @@ def _plan_of(
         reason = reason_against(problem, engine.get(d.ENGINE_NOTES, 16))
         if reason:
             return None, f"engine {number}: {reason}"
-        made = Descriptor(cudnn, d.PLAN).set(d.PLAN_CONFIG, config).set(d.PLAN_DEVICE, device)
+        made = Descriptor(cudnn, d.PLAN).set(d.PLAN_CONFIG, config)
+        target.set_on(made, d.PLAN_HANDLE, d.PLAN_DEVICE)
         plan = Plan(cudnn, made.finalize(), number)
     except LibraryFailure as error:
         return None, str(error)
@@ -123,7 +145,7 @@ def _plan_of(
     return plan, ""
 
 
-def _graph(cudnn: CudnnFunctions, problem: ConvolutionProblem) -> Descriptor:
+def _graph(cudnn: CudnnFunctions, target: Target, problem: ConvolutionProblem) -> Descriptor:
     """Return the graph of operations. Raises LibraryFailure."""
     wide = 1 if problem.dtype.name == "float64" else 0
     dtype = d.DATA_TYPES[problem.dtype.name]
@@ -151,7 +173,9 @@ def _graph(cudnn: CudnnFunctions, problem: ConvolutionProblem) -> Descriptor:
             _pointwise(cudnn, wide, value, None if operand is None else tensor(operand), after)
         )
         value = after
-    return Descriptor(cudnn, d.GRAPH).set(d.GRAPH_OPERATIONS, *operations).finalize()
+    made = Descriptor(cudnn, d.GRAPH).set(d.GRAPH_OPERATIONS, *operations)
+    target.set_on(made, d.GRAPH_HANDLE, None)
+    return made.finalize()
 
 
 def _operation(
@@ -195,4 +219,4 @@ def _pointwise(
     return made.set(d.OPERATION_POINTWISE_Y, after).finalize()
 
 
-__all__ = ["Plan", "find_plan"]
+__all__ = ["Plan", "Target", "find_plan"]

@@ -24,7 +24,7 @@ from tfjit.kernels.cuda.libraries import cudnn_descriptors as d
 from tfjit.kernels.cuda.libraries import library_files
 from tfjit.kernels.cuda.libraries.convolution_problem import ConvolutionProblem
 from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descriptor
-from tfjit.kernels.cuda.libraries.cudnn_plans import find_plan
+from tfjit.kernels.cuda.libraries.cudnn_plans import Target, find_plan
 
 _JSON = (2702, 24)  # CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, characters
 H100 = {
@@ -101,7 +101,7 @@ def _plans(device: Any, problems: Sequence[Any]) -> list[Any]:
     for values in problems:
         own = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         problem = ConvolutionProblem(**{**own, "dtype": as_dtype(own["dtype"])})
-        plan, reason = find_plan(cudnn, described, problem)
+        plan, reason = find_plan(cudnn, Target(device=described), problem)
         found.append(reason if plan is None else (plan.engine, plan.workspace_bytes))
     return found
 

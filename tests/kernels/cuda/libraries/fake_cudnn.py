@@ -27,8 +27,8 @@ _C_TYPES = {
 _TYPES_OF = {
     0: {0: 14, 1: 1},
     1: {100: 1, 101: 7, 102: 3, 103: 3, 104: 3, 105: 3, 106: 3},
-    4: {200: 8, 201: 15, 204: 15},
-    5: {401: 15, 407: 15},
+    4: {200: 8, 201: 15},
+    5: {401: 15},
     10: {702: 15, 703: 15, 704: 15, 705: 15},
     12: {708: 15, 709: 15, 710: 15, 711: 15},
     11: {714: 15, 715: 15, 716: 15, 717: 15},
@@ -39,7 +39,14 @@ _TYPES_OF = {
     38: {2701: 0},
 }
 """Descriptor kind -> its required attributes."""
-_OPTIONAL = {0: {2: 10}, 13: {752: 15}, 17: {907: 2}}
+_OPTIONAL = {
+    0: {2: 10},
+    4: {204: 15},
+    5: {400: 0, 407: 15},
+    13: {752: 15},
+    15: {800: 0},
+    17: {907: 2},
+}
 _SCALES = {10: (700, 701), 12: (706, 707), 11: (712, 713)}  # float, or double for doubles
 _NUMPY = {0: "float32", 1: "float64", 2: "float16", 9: "bfloat16"}
 _SIGNATURES: Mapping[str, tuple[type, ...]] = {
@@ -84,7 +91,8 @@ class _Descriptor:
 class FakeCudnn:
     """The functions of libcudnn that tfjit calls.
 
-    rankings: the engines for a graph by heuristic mode. wrong: results are off by one, as from a
+    rankings: the engines for a graph by heuristic mode. knows_handles: descriptors may have a handle
+    in place of a device. wrong: results are off by one, as from a
     broken library. executed: for each execution, handle, stream, kinds of the operations, workspace.
     alive: the number of descriptors that are not destroyed.
     """
@@ -92,6 +100,7 @@ class FakeCudnn:
     def __init__(self, version: int = 92801) -> None:
         self.rankings: dict[int, list[Engine]] = {3: [Engine()], 2: [Engine(0, (9,), 0)]}
         self.wrong = False
+        self.knows_handles = True
         self.executed: list[tuple[int, int, tuple[int, ...], int]] = []
         self.streams: dict[int, int] = {}
         self.failing: dict[str, int] = {}
@@ -164,6 +173,8 @@ class FakeCudnn:
             expected = kind
         if expected != kind:
             raise _Refusal(2010, f"attribute {number} of kind {descriptor.kind} as type {kind}")
+        if number in (400, 800) and not self.knows_handles:
+            raise _Refusal(NOT_SUPPORTED, f"attribute {number}")
         read = list((_C_TYPES[kind] * count).from_address(at))
         if kind == 15:
             for one in read:
@@ -181,7 +192,14 @@ class FakeCudnn:
             raise _Refusal(BAD_PARAM, f"kind {descriptor.kind} lacks {sorted(missing)}")
         if descriptor.kind in _SCALES:
             self._check_sizes(descriptor)
+        if descriptor.kind == 4:
+            # the device is the graph's, by a handle, or that of the ranking
+            (graph,) = descriptor.parts[201]
+            if (800 in graph.values) == (204 in descriptor.values):
+                raise _Refusal(BAD_PARAM, "a ranking for no device, or for two")
         if descriptor.kind == 5:
+            if (400 in descriptor.values) == (407 in descriptor.values):
+                raise _Refusal(BAD_PARAM, "a plan for no device, or for two")
             engine = descriptor.parts[401][0].engine
             assert engine is not None
             if not engine.plans:
@@ -234,7 +252,6 @@ class FakeCudnn:
         if not (plan.finalized and pack.finalized and handle in self.streams):
             raise _Refusal(NOT_FINALIZED, "execute")
         (config,) = plan.parts[401]
-        assert plan.parts[407][0].kind == 38
         assert config.engine is not None and config.graph is not None
         workspace = pack.values[1003][0] or 0
         if config.engine.workspace and not workspace:

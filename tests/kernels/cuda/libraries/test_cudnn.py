@@ -139,6 +139,19 @@ def test_wrong_results_fail_the_check() -> None:
         opened(fake).check(SimulatedAccelerator())
 
 
+def test_a_device_without_handles_in_descriptors() -> None:
+    """Newer versions may know a device by its descriptor alone."""
+    fake = FakeCudnn()
+    fake.knows_handles = False
+    library = opened(fake)
+    assert library.routine(PLAIN) is None
+    library.check(SimulatedAccelerator())
+    assert library.routine(PLAIN) is not None and len(fake.executed) == 13
+    fake.rankings = {3: [], 2: []}
+    with pytest.raises(LibraryFailure, match="a plan for none of the problems"):
+        library.check(SimulatedAccelerator())
+
+
 def test_failed_calls_name_function_status_and_reason() -> None:
     fake = FakeCudnn()
     fake.failing["cudnnCreate"] = 1001

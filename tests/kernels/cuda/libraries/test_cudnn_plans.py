@@ -11,10 +11,11 @@ from tfjit.framework.types import dtypes
 from tfjit.kernels.cuda.libraries import cudnn_descriptors as d
 from tfjit.kernels.cuda.libraries.convolution_problem import ConvolutionProblem
 from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descriptor
-from tfjit.kernels.cuda.libraries.cudnn_plans import Plan, find_plan
+from tfjit.kernels.cuda.libraries.cudnn_plans import Plan, Target, find_plan
 from tfjit.kernels.cuda.libraries.library_files import MissingLibrary
 
 pytestmark = pytest.mark.simulator
+HANDLE = 77
 PLAIN = ConvolutionProblem(
     "forward", dtypes.float32, 2, 3, 5, size=(6, 7), out=(3, 6), taps=(3, 2), strides=(2, 1),
     before=(0, 0), after=(1, 0), tf32=True,
@@ -23,8 +24,11 @@ PLAIN = ConvolutionProblem(
 
 def found(fake: FakeCudnn, problem: ConvolutionProblem) -> tuple[Plan | None, str]:
     functions = CudnnFunctions(fake)  # type: ignore[arg-type]
-    device = Descriptor(functions, d.DEVICE).set(d.DEVICE_HANDLE, 1).finalize()
-    return find_plan(functions, device, problem)
+    device = Descriptor(functions, d.DEVICE).set(d.DEVICE_HANDLE, HANDLE).finalize()
+    plan, reason = find_plan(functions, Target(device=device), problem)
+    by_handle, other = find_plan(functions, Target(HANDLE), problem)
+    assert (by_handle is None, other) == (plan is None, reason)
+    return plan, reason
 
 
 def plan_of(fake: FakeCudnn, problem: ConvolutionProblem) -> Plan:
