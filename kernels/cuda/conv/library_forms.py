@@ -17,6 +17,7 @@ import numpy as np
 from tfjit.kernels.cpu.conv.window import Layout, Window
 from tfjit.kernels.cuda.conv.launch_chain import LaunchChain
 from tfjit.kernels.cuda.elementwise.loop import loop_call
+from tfjit.kernels.cuda.gemm.library_epilogue import library_epilogue
 from tfjit.kernels.cuda.gemm.library_products import pays
 from tfjit.kernels.cuda.gemm.tiles import ACCUMULATORS
 from tfjit.kernels.cuda.libraries.convolution_problem import (
@@ -48,7 +49,6 @@ A guess that has to be measured, as are the rates that `pays` knows.
 _LAST: Final = (3, 0, 1, 2)
 _FIRST: Final = (3, 2, 0, 1)
 """The axes of TensorFlow's filter in cuDNN's order, for both layouts."""
-_MEMBERS: Final[Mapping[str, Member]] = {"full": "add", "channel": "bias"}
 
 
 def problem_of(
@@ -167,7 +167,7 @@ def group_forms(
     if not _pays(problem, w, value):
         return ()
     images, at = Pointer("in", order[0]), Pointer("in", order[1])
-    members = epilogue_members(epilogue)
+    members = _members(epilogue)
     if members is not None:
         form = LaunchChain()
         operands = [Pointer("in", order[2 + number]) for _, number in members if number is not None]
@@ -193,38 +193,18 @@ def group_forms(
     return (*forms, form.library_form())
 
 
-def epilogue_members(epilogue: Epilogue) -> tuple[tuple[Member, int | None], ...] | None:
+def _members(epilogue: Epilogue) -> tuple[tuple[Member, int | None], ...] | None:
     """Return an epilogue in cuDNN's order, or None.
 
-    Each operation has the number of its operand in the epilogue. The operations are: add a tensor,
-    add a vector along the channels, max(0, x); a vector is always among them.
+    Each operation has the number of its operand. Without a bias there is none: cuDNN's engines
+    that need no compiler at run time have one.
     """
-    program = epilogue.program
-    if len(program.outputs) != 1:
+    found = library_epilogue(epilogue, {})
+    if found is None or found.name not in ("bias", "bias+relu"):
         return None
-    value = 0
-    found: dict[Member, int | None] = {}
-    for position, op in enumerate(program.ops, len(program.inputs)):
-        if op.dtype is not program.inputs[0] or value not in op.args or "relu" in found:
-            return None
-        if op.op == "Relu":
-            found["relu"] = None
-        elif op.op in ("Add", "AddV2") and len(op.args) == 2:
-            operand = op.args[0] if op.args[1] == value else op.args[1]
-            if not 0 < operand < len(program.inputs):
-                return None
-            pattern = epilogue.patterns[operand - 1]
-            member = _MEMBERS.get(pattern)
-            if member is None or member in found:
-                return None
-            found[member] = operand - 1
-        else:
-            return None
-        value = position
-    if "bias" not in found or program.outputs != (value,):
-        return None
-    order: tuple[Member, ...] = ("add", "bias", "relu")
-    return tuple((member, found[member]) for member in order if member in found)
+    added: list[tuple[Member, int | None]] = [] if found.added is None else [("add", found.added)]
+    relu: list[tuple[Member, int | None]] = [("relu", None)] if found.name == "bias+relu" else []
+    return (*added, ("bias", found.bias), *relu)
 
 
 def _behind(group: FusedGroup) -> tuple[FusedGroup, list[int]]:
@@ -258,6 +238,6 @@ def _behind(group: FusedGroup) -> tuple[FusedGroup, list[int]]:
 
 
 __all__ = [
-    "epilogue_members", "filter_gradient_forms", "forward_forms", "group_forms",
+    "filter_gradient_forms", "forward_forms", "group_forms",
     "input_gradient_forms", "problem_of",
 ]  # fmt: skip
