@@ -6,15 +6,14 @@ layouts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from tfjit.kernels.cuda.conv.launch_chain import LaunchChain
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec
 
 _LAST: Final = (0, 2, 3, 1)
-_FIRST: Final = (0, 3, 1, 2)
 
 
 def by_channels_last(
@@ -56,7 +55,7 @@ def _moved(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(spec.dtype, tuple(spec.shape[axis] for axis in _LAST))
 
 
-def _attrs_of_last(node: NodeSpec) -> dict[str, Any]:
+def _attrs_of_last(node: NodeSpec) -> Mapping[str, object]:
     """Return the attrs in the order of NHWC."""
     attrs = {**node.attrs, "data_format": b"NHWC"}
     for name in ("strides", "dilations"):

@@ -10,6 +10,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_void_p
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -79,7 +80,7 @@ class Cudnn(VendorLibrary):
 
     def _check_all(self, accelerator: Accelerator) -> None:
         computed = 0
-        for problem in _checked_problems():
+        for problem in checked_problems():
             routine = self.routine(problem)
             if routine is not None:
                 computed += 1
@@ -115,20 +116,20 @@ class _ConvolutionRoutine(LibraryRoutine):
             raise errors.InternalError(None, None, f"{title}: {failure}") from None
 
 
-def _checked_problems() -> Iterator[ConvolutionProblem]:
-    """Yield problems of unequal sizes and uneven padding."""
-    for dtype, tf32, channels_last in (
-        (dtypes.float32, True, True),
-        (dtypes.float32, False, False),
-        (dtypes.float16, False, True),
-        (dtypes.float64, False, True),
+def checked_problems() -> Iterator[ConvolutionProblem]:
+    """Yield the problems of the check: unequal sizes, uneven padding."""
+    strided = ConvolutionProblem(
+        "forward", dtypes.float32, 2, 8, 16, size=(9, 7), out=(5, 7), taps=(3, 2), strides=(2, 1),
+        before=(1, 0), after=(1, 1),
+    )  # fmt: skip
+    for form in (
+        replace(strided, tf32=True),
+        replace(strided, strides=(1, 1), dilations=(1, 2), out=(9, 6), channels_last=False),
+        replace(strided, dtype=dtypes.float16),
+        replace(strided, dtype=dtypes.float64),
     ):
         for kind in ("forward", "input gradient", "filter gradient"):
-            yield ConvolutionProblem(
-                kind, dtype, 2, 8, 16, size=(9, 7), out=(5, 6), taps=(3, 2), strides=(2, 1),
-                dilations=(1, 2), before=(1, 0), after=(1, 1), channels_last=channels_last,
-                tf32=tf32,
-            )  # fmt: skip
+            yield replace(form, kind=kind)
     yield ConvolutionProblem(
         "forward", dtypes.float32, 2, 8, 16, size=(6, 7), out=(6, 7), taps=(3, 3), before=(1, 1),
         after=(1, 1), epilogue=("add", "bias", "relu"), tf32=True,
@@ -215,4 +216,4 @@ def open_for(driver_version: int) -> Cudnn:
     return Cudnn(library_files.open_library(library_files.CUDNN, driver_version))
 
 
-__all__ = ["Cudnn", "open_for"]
+__all__ = ["Cudnn", "checked_problems", "open_for"]

@@ -22,7 +22,7 @@ from ctypes import (
     c_size_t,
     c_void_p,
 )
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tfjit.kernels.cuda.libraries import library_files
 from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure
@@ -46,7 +46,7 @@ _SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 # cudnnBackendAttributeType_t -> the C type of one element
-_ELEMENTS: Final[Mapping[int, type[Any]]] = {
+_ELEMENTS: Final = {
     0: c_void_p,  # handle
     1: c_int,  # data type
     2: c_bool,
@@ -211,7 +211,8 @@ class Descriptor:
         """Set the elements of an attribute; return this descriptor. Raises LibraryFailure."""
         plain = [value.address if isinstance(value, Descriptor) else value for value in values]
         self._kept += [value for value in values if isinstance(value, Descriptor)]
-        elements = (_ELEMENTS[attribute.kind] * len(plain))(*plain)
+        # ctypes checks the elements
+        elements = (_ELEMENTS[attribute.kind] * len(plain))(*plain)  # type: ignore[misc]
         self._cudnn.call(
             "cudnnBackendSetAttribute",
             *(self.address, *attribute, len(plain), ctypes.addressof(elements)),

@@ -50,17 +50,20 @@ def reason_against(problem: ConvolutionProblem, notes: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The device that plans are for: by a handle on it, or by its descriptor.
+    """The device that plans are for.
 
-    cuDNN deprecates the handle, and newer versions know the descriptor, which may be of a device
-    that is not there.
+    It is named by a handle on it, or by its descriptor. cuDNN deprecates the handle, and newer
+    versions know the descriptor, which may be of a device that is not there.
     """
 
     handle: int = 0
     device: Descriptor | None = None
 
     def set_on(self, made: Descriptor, handle: Attribute | None, device: Attribute | None) -> None:
-        """Set the attribute of a descriptor that names the device, if it has one."""
+        """Set the attribute of a descriptor that names the device.
+
+        handle, device: None where it has no such attribute.
+        """
         if self.device is not None:
             if device is not None:
                 made.set(device, self.device)

@@ -10,6 +10,7 @@ import pytest
 from tests.kernels.cuda.libraries import described_device
 from tfjit.framework.types import dtypes
 from tfjit.kernels.cuda.libraries.convolution_problem import ConvolutionProblem
+from tfjit.kernels.cuda.libraries.cudnn import checked_problems
 
 pytestmark = pytest.mark.skipif(
     bool(described_device.missing()), reason=described_device.missing() or "is there"
@@ -47,6 +48,12 @@ def test_every_form_has_a_plan(device: dict[str, Any]) -> None:
     found = described_device.ask(device, asked)
     lacking = [(one.title, reason) for one, reason in zip(asked, found) if isinstance(reason, str)]
     assert not lacking
+
+
+@pytest.mark.parametrize("device", [described_device.H100, described_device.A100])
+def test_the_check_computes_all_its_problems(device: dict[str, Any]) -> None:
+    found = described_device.ask(device, list(checked_problems()))
+    assert len(found) == 13 and all(isinstance(one, tuple) for one in found), found
 
 
 def test_epilogues_have_plans() -> None:
