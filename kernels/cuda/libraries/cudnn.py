@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_void_p
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -101,6 +102,8 @@ class _ConvolutionRoutine(LibraryRoutine):
     def __init__(self, library: Cudnn, problem: ConvolutionProblem, plan: Plan) -> None:
         self._library, self._problem, self._plan = library, problem, plan
         self.workspace_bytes = plan.workspace_bytes
+        elements = max(prod(problem.sizes(tensor)) for tensor in problem.tensors)
+        self.reach_bytes = max(plan.workspace_bytes, elements * problem.dtype.size)
 
     def queue(self, stream: int, words: Sequence[int]) -> None:
         library, plan = self._library, self._plan

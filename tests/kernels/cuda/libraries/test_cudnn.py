@@ -117,6 +117,9 @@ def test_executions_are_queued_in_the_stream() -> None:
     computed(
         PLAIN, {IMAGES: whole_numbers(PLAIN, IMAGES), FILTER: whole_numbers(PLAIN, FILTER)}, fake
     )
+    routine = opened(fake).routine(PLAIN)
+    assert routine is not None and routine.workspace_bytes == 131
+    assert routine.reach_bytes == 4 * 2 * 6 * 7 * 3  # of the images
     ((_, stream, kinds, workspace),) = fake.executed
     assert (stream, kinds) == (7, (10,)) and workspace % 256 == 0
 
