@@ -28,6 +28,7 @@ from tfjit.kernels.cuda.libraries.convolution_problem import (
     Member,
     has_to_repeat,
 )
+from tfjit.kernels.cuda.libraries.library_files import CUDNN, is_installed
 from tfjit.kernels.cuda.libraries.product_problem import allows_tf32
 from tfjit.kernels.ir.fused_group import INPUT, FusedGroup, Ref
 from tfjit.kernels.ir.fused_group import Member as GroupMember
@@ -74,7 +75,10 @@ def problem_of(
         (rows.after, columns.after), layout.channels_last,
         tf32=x.dtype.name == "float32" and allows_tf32(), repeats=has_to_repeat(),
     )  # fmt: skip
-    return problem if problem.fits and problem.work >= _LEAST_WORK else None
+    if not problem.fits or problem.work < _LEAST_WORK:
+        return None
+    # known filters would be transposed for nothing
+    return problem if is_installed(CUDNN) else None
 
 
 def _pays(

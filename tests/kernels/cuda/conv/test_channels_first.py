@@ -33,6 +33,7 @@ def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conv, "choose", lambda *sizes: TINY)
     monkeypatch.setattr(library_forms, "_LEAST_WORK", 0)
     monkeypatch.setattr(library_forms, "pays", lambda *_: True)
+    monkeypatch.setattr(library_forms, "is_installed", lambda _: True)
 
 
 def first(array: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ from tfjit.runtime.offload.library_forms import chosen_form
 def no_size_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_forms, "_LEAST_WORK", 0)
     monkeypatch.setattr(library_forms, "pays", lambda *_: True)
+    monkeypatch.setattr(library_forms, "is_installed", lambda _: True)
 
 
 def built(op: str, arrays: list[np.ndarray], attrs: dict[str, Any], known: tuple[int, ...] = ()) -> tuple[NativeCall, np.ndarray]:  # fmt: skip
@@ -160,6 +161,7 @@ def test_pointwise_convolutions_stay_products() -> None:
 
 def test_small_convolutions_keep_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
+    monkeypatch.setattr(library_forms, "is_installed", lambda _: True)
     attrs = {"strides": (1, 1, 1, 1), "padding": b"SAME", "dilations": (1, 1, 1, 1)}
 
     def forms(size: int) -> int:
@@ -169,6 +171,8 @@ def test_small_convolutions_keep_their_text(monkeypatch: pytest.MonkeyPatch) -> 
         return len(builder(NodeSpec("n", "Conv2D", attrs, (x, w), (x,))).library_forms)
 
     assert [forms(size) for size in (0, 8, 56)] == [0, 0, 1]
+    monkeypatch.setattr(library_forms, "is_installed", lambda _: False)
+    assert forms(56) == 0
 
 
 # epilogues

@@ -203,6 +203,7 @@ def test_a_session_trains_by_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(library_forms, "_LEAST_WORK", 0)
     monkeypatch.setattr(library_forms, "pays", lambda *_: True)
+    monkeypatch.setattr(library_forms, "is_installed", lambda _: True)
     wanted = trained("/device:CPU:0")
     with simulated_gpu():
         found = trained("/device:GPU:0")
