@@ -52,7 +52,7 @@ class LaunchChain:
         return target
 
     def from_order(self, spec: TensorSpec, axes: Sequence[int], at: Pointer, to: Pointer) -> None:
-        """Copy a tensor whose axes are in another order to its own."""
+        """Copy a tensor from another order of its axes to its own."""
         moved = c_strides([spec.shape[axis] for axis in axes], spec.dtype.size)
         own = [0] * len(axes)
         for place, axis in enumerate(axes):

@@ -238,8 +238,8 @@ class CudaAccelerator(Accelerator):
     def accepts(self, routine: LibraryRoutine, words: int) -> bool:
         """Capture a call of the routine, which nothing runs.
 
-        Its addresses are one whose memory is as large as each of its arrays: the driver may check
-        the ranges of fills.
+        All its addresses are that of one array, as large as the largest: the driver may check the
+        ranges of fills.
         """
         with self.lock, self.context.current():
             if routine not in self._accepted:
