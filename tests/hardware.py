@@ -14,7 +14,7 @@ from typing import Any
 
 _CHOSEN = False
 _KERNELS = re.compile(
-    r"\btests\.(kernels\.cuda\.(harness|library_calls|conv\.oracle)|simulated_gpu)\b"
+    r"\btests\.(kernels\.cuda\.(harness|library_calls|libraries\.form_runs|conv\.oracle)|simulated_gpu)\b"
 )
 _ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|simulator)$", re.MULTILINE)
 

@@ -46,6 +46,7 @@ def test_modules_with_tests_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     alone = {
         "kernels/cuda/device/test_accelerator_on_hardware.py",
+        "kernels/cuda/libraries/test_cudnn_on_hardware.py",
         "runtime/resources/test_device_tensor_on_hardware.py",
     }
     monkeypatch.setattr(hardware, "is_chosen", lambda: False)

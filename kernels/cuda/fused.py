@@ -25,7 +25,7 @@ TEMPLATES: Final = {
 
 It is imported when a group comes up.
 """
-_USES_KNOWN: Final = frozenset({"matmul"})
+_USES_KNOWN: Final = frozenset({"conv2d", "matmul"})
 """Kinds whose templates look at known values."""
 
 

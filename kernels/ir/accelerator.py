@@ -60,10 +60,12 @@ class Fill:
 class LibraryRoutine(ABC):
     """A vendor's function, prepared for a problem on one device.
 
-    workspace_bytes: of device memory that it needs while it runs.
+    workspace_bytes: of device memory that it needs while it runs. reach_bytes: the most that it
+    uses from one address on.
     """
 
     workspace_bytes: int
+    reach_bytes: int = 0
 
     @abstractmethod
     def queue(self, stream: int, words: Sequence[int]) -> None:

@@ -1,17 +1,25 @@
 """Build 2-D convolutions and their gradients as products of tiles.
 
 Nothing is unfolded in memory: the loads of the tiles find each term of a patch (patches.py).
-A convolution of a vendor library would take the place of `convolution_call` and of the builders of
-gradients below.
+Large ones have the forms of a vendor's library beside (library_forms.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
+from tfjit.kernels.cpu.conv.window import Layout, Window, channels_last, node_layout
+from tfjit.kernels.cpu.fused import remap_inputs
 from tfjit.kernels.cpu.gemm.operands import operand_pointers
+from tfjit.kernels.cuda.conv.channels_first import by_channels_last
+from tfjit.kernels.cuda.conv.library_forms import (
+    filter_gradient_forms,
+    forward_forms,
+    input_gradient_forms,
+    problem_of,
+)
 from tfjit.kernels.cuda.conv.patches import (
     Axis,
     FilterTaps,
@@ -76,7 +84,7 @@ def convolution_call(
     pixels = rows.out * columns.out
     if batch * pixels * out_c == 0:
         return NativeCall(())
-    if layout.channels_last and _is_pointwise(rows, columns):
+    if layout.channels_last and is_pointwise(rows, columns):
         matrices = TensorSpec(x.dtype, (batch * pixels, in_c)), TensorSpec(w.dtype, (in_c, out_c))
         return matmul_call((*matrices, *inputs[2:]), epilogue=epilogue, plan=plan)
     words = window_words(
@@ -116,7 +124,7 @@ def convolution_call(
     return product_call(product, plan, (), traffic(inputs, finish, batch * pixels * out_c))
 
 
-def _is_pointwise(rows: Window, columns: Window) -> bool:
+def is_pointwise(rows: Window, columns: Window) -> bool:
     """Return whether every position reads its own pixel alone."""
     return all(
         window.size == window.stride == 1 and window.before == window.after == 0
@@ -126,14 +134,15 @@ def _is_pointwise(rows: Window, columns: Window) -> bool:
 
 @device_native("Conv2D")
 def _convolution(node: NodeSpec) -> NativeCall:
-    return convolution_call(node.inputs[:2], node_layout(node))
-
-
-def _gradient_layout(node: NodeSpec) -> Layout:
+    x, w = node.inputs[:2]
     layout = node_layout(node)
-    if not layout.channels_last:
-        raise Unsupported("gradients of convolutions in NCHW")
-    return layout
+    call = convolution_call((x, w), layout)
+    _, height, width, _ = sizes_of(x.shape, layout)
+    windows = layout.windows(height, width, (w.shape[0], w.shape[1]))
+    if not call.launches or (layout.channels_last and is_pointwise(*windows)):
+        return call
+    problem = problem_of("forward", x, w, layout, windows)
+    return replace(call, library_forms=forward_forms(problem, w, node.constants.get(1)))
 
 
 def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
@@ -148,7 +157,7 @@ def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall
     k_h, k_w, in_c, out_c = dw.shape
     if in_c != channels:
         raise Unsupported(f"groups of {in_c} of {channels} channels")
-    rows, columns = _gradient_layout(node).windows(height, width, (k_h, k_w))
+    rows, columns = channels_last(node_layout(node)).windows(height, width, (k_h, k_w))
     if dw.size == 0:
         return NativeCall(())
     m, n, depth = k_h * k_w * in_c, out_c, batch * rows.out * columns.out
@@ -167,7 +176,30 @@ def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall
 
 @device_native("Conv2DBackpropFilter")
 def _filter_gradient(node: NodeSpec) -> NativeCall:
-    return filter_gradient_call(node)
+    x, _, dy = node.inputs
+    (dw,) = node.outputs
+    layout = node_layout(node)
+    _, height, width, _ = sizes_of(x.shape, layout)
+    windows = layout.windows(height, width, (dw.shape[0], dw.shape[1]))
+    if layout.channels_last and dw.shape[2] == x.shape[3] and _is_product(windows, x, dy, dw):
+        # x^T dy, over all pixels
+        matrices = _as_matrix(x), _as_matrix(dy)
+        return remap_inputs(matmul_call(matrices, transpose_a=True), (0, 2))
+    if layout.channels_last:
+        call = filter_gradient_call(node)
+    else:
+        call = by_channels_last(node, filter_gradient_call, (0, 2), gives_images=False)
+    problem = problem_of("filter gradient", x, dw, layout, windows)
+    return replace(call, library_forms=filter_gradient_forms(problem, dw))
+
+
+def _is_product(windows: tuple[Window, Window], *specs: TensorSpec) -> bool:
+    """Return whether a gradient is a product of whole images as matrices."""
+    return is_pointwise(*windows) and all(s.size and s.dtype is specs[0].dtype for s in specs)
+
+
+def _as_matrix(spec: TensorSpec) -> TensorSpec:
+    return TensorSpec(spec.dtype, (spec.size // spec.shape[-1], spec.shape[-1]))
 
 
 def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
@@ -183,7 +215,7 @@ def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     k_h, k_w, in_c, _ = w.shape
     if in_c != channels:
         raise Unsupported(f"groups of {in_c} of {channels} channels")
-    rows, columns = _gradient_layout(node).windows(height, width, (k_h, k_w))
+    rows, columns = channels_last(node_layout(node)).windows(height, width, (k_h, k_w))
     if dx.size == 0:
         return NativeCall(())
     calls = [
@@ -273,4 +305,19 @@ def _one_after_another(calls: Sequence[NativeCall], bytes_moved: int) -> NativeC
 
 @device_native("Conv2DBackpropInput")
 def _input_gradient(node: NodeSpec) -> NativeCall:
-    return input_gradient_call(node)
+    _, w, dy = node.inputs
+    (dx,) = node.outputs
+    layout = node_layout(node)
+    _, height, width, channels = sizes_of(dx.shape, layout)
+    windows = layout.windows(height, width, (w.shape[0], w.shape[1]))
+    if layout.channels_last and w.shape[2] == channels and _is_product(windows, dy, w, dx):
+        # dy w^T, pixel by pixel
+        matrices = _as_matrix(dy), _as_matrix(w)
+        return remap_inputs(matmul_call(matrices, transpose_b=True), (2, 1))
+    if layout.channels_last:
+        call = input_gradient_call(node)
+    else:
+        call = by_channels_last(node, input_gradient_call, (2,), gives_images=True)
+    problem = problem_of("input gradient", dx, w, layout, windows)
+    forms = input_gradient_forms(problem, w, node.constants.get(1))
+    return replace(call, library_forms=forms)

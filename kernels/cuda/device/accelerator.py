@@ -236,10 +236,18 @@ class CudaAccelerator(Accelerator):
             return self._libraries.routine(problem)
 
     def accepts(self, routine: LibraryRoutine, words: int) -> bool:
-        """Capture a call of the routine, which nothing runs."""
+        """Capture a call of the routine, which nothing runs.
+
+        All its addresses are that of one array, as large as the largest: the driver may check the
+        ranges of fills.
+        """
         with self.lock, self.context.current():
             if routine not in self._accepted:
-                address = self.allocate(ALIGNMENT)
+                size = max(ALIGNMENT, routine.reach_bytes, routine.workspace_bytes)
+                try:
+                    address = self.allocate(size)
+                except errors.ResourceExhaustedError:
+                    return False
                 try:
                     graph = self.capture([LibraryCall(routine, (address,) * words)])
                 except errors.InternalError as error:

@@ -114,10 +114,19 @@ def _before_a_kernel(product: Product, problem: ProductProblem) -> LibraryForm:
 
 def _gains(finish: Finish, problem: ProductProblem, work: int) -> bool:
     """Return whether a product with a kernel behind it is faster."""
-    rates = _rates(problem.dtype, problem.tf32)
     nbytes = 2 * problem.matrices * problem.m * problem.n * accumulator(finish.product).size
+    return pays(problem.dtype, problem.tf32, work, 1, nbytes)
+
+
+def pays(dtype: DType, tf32: bool, work: int, launches: int, nbytes: int) -> bool:
+    """Return whether a library saves more time than kernels beside it take.
+
+    work: multiply-adds of products of a dtype, rounded to TF32 or not. launches, nbytes: of these
+    kernels, bytes that they read and write.
+    """
+    rates = _rates(dtype, tf32)
     saved = work / rates.tiles - work / rates.library
-    return saved > _LAUNCH_NS + nbytes / _BYTES_PER_NS
+    return saved > launches * _LAUNCH_NS + nbytes / _BYTES_PER_NS
 
 
 def _rates(dtype: DType, tf32: bool) -> _Rates:
@@ -128,4 +137,4 @@ def _rates(dtype: DType, tf32: bool) -> _Rates:
     return _SHORT
 
 
-__all__ = ["library_forms"]
+__all__ = ["library_forms", "pays"]

@@ -238,6 +238,9 @@ class _ProductRoutine(LibraryRoutine):
         self.workspace_bytes = int(found.workspace_bytes)
         if self.workspace_bytes:  # a part of it is left out where the arena is aligned less
             self.workspace_bytes += _WORKSPACE_ALIGNMENT - 1
+        p = self._problem
+        elements = p.matrices * max(p.m * p.n, p.m * p.k, p.k * p.n)
+        self.reach_bytes = elements * max(p.dtype.size, p.result.size)
         return True
 
     def queue(self, stream: int, words: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator, LibraryRoutine
     from tfjit.kernels.registry import LibraryProblem
 
-_MODULES: Final = {"cuBLASLt": "cublaslt"}
+_MODULES: Final = {"cuBLASLt": "cublaslt", "cuDNN": "cudnn"}
 """Modules of this folder with a function `open_for`, by library."""
 
 

@@ -61,6 +61,16 @@ def open_library(candidates: tuple[Candidate, ...], driver_version: int) -> ctyp
     raise MissingLibrary("; ".join(reasons) or "none is for a driver as old as this machine's")
 
 
+@functools.cache
+def is_installed(candidates: tuple[Candidate, ...]) -> bool:
+    """Return whether a form of a library opens, whatever the driver."""
+    try:
+        open_library(candidates, max(one.oldest_driver for one in candidates))
+    except MissingLibrary:
+        return False
+    return True
+
+
 def declare(library: ctypes.CDLL, signatures: Mapping[str, tuple[type, ...]]) -> None:
     """Set the argument types of functions.
 
@@ -83,4 +93,13 @@ def _wheel_file(candidate: Candidate) -> str | None:
     return None
 
 
-__all__ = ["CUBLASLT", "CUDNN", "Candidate", "MissingLibrary", "are_on", "declare", "open_library"]
+__all__ = [
+    "CUBLASLT",
+    "CUDNN",
+    "Candidate",
+    "MissingLibrary",
+    "are_on",
+    "declare",
+    "is_installed",
+    "open_library",
+]

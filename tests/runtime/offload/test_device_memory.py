@@ -50,3 +50,25 @@ def test_live_values_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
             if begin <= ends and begins <= end:
                 assert start + size <= other or other + length <= start
     assert layout.arena_bytes < sum(size for _, size, _, _ in places)
+
+
+def test_known_inputs_that_no_launch_names_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Axes of a reduction are known while planning; a table that a kernel reads is stored."""
+    made = []
+
+    def record(lowered, steps):  # type: ignore[no-untyped-def]
+        made.append(lay_out_program(lowered, steps))
+        return made[-1]
+
+    monkeypatch.setattr(device_program, "lay_out_program", record)
+    table = np.arange(42, dtype=np.float32).reshape(6, 7)
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [6, 7])
+        with tf.device("/device:GPU:0"):
+            y = tf.reduce_sum(tf.matmul(x, tf.constant(table), transpose_b=True), [1])
+    with tf.Session(graph=graph) as session:
+        value = np.ones((6, 7), np.float32)
+        np.testing.assert_array_equal(session.run(y, {x: value}), (value @ table.T).sum(1))
+    (layout,) = made
+    (stored,) = [array for _, array in layout.constants.values()]
+    np.testing.assert_array_equal(stored, table)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit.kernels.random_stream import POSITION_BYTES
+from tfjit.kernels.registry import Pointer
 from tfjit.runtime.step.memory_planner import Interval, align, lay_out
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ def _place_constants(
     layout: DeviceLayout, lowered: Lowered, steps: list[tuple[Instruction, ProgramCall | None]]
 ) -> None:
     used = {
-        value.root.index
-        for instruction, call in steps
-        for value in instruction.inputs
-        if call is None or call.launches
+        value.root.index for instruction, call in steps for value in _read_inputs(instruction, call)
     } | {value.root.index for value in lowered.fetches}
     wanted: dict[Constant, np.ndarray] = {
         value.index: value.array
@@ -113,6 +111,18 @@ def _place_constants(
             found = places[id(array)] = layout.constant_bytes
             layout.constant_bytes += align(max(array.nbytes, 1))
         layout.constants[key] = found, array
+
+
+def _read_inputs(instruction: Instruction, call: ProgramCall | None) -> list[Value]:
+    """Return the inputs that launches name.
+
+    A known one may be in a constant of the call instead, in another form.
+    """
+    if call is None:
+        return list(instruction.inputs)
+    words = (word for launch in call.launches for word in launch.words)
+    named = {word.index for word in words if isinstance(word, Pointer) and word.kind == "in"}
+    return [value for number, value in enumerate(instruction.inputs) if number in named]
 
 
 __all__ = ["DeviceLayout", "lay_out_program"]

@@ -140,6 +140,15 @@ def test_explicit_padding_of_gradients(dilation: int) -> None:
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("op", ["Conv2DBackpropInput", "Conv2DBackpropFilter"])
+def test_gradients_of_pointwise_convolutions_are_products(op: str) -> None:
+    shapes = (2, 5, 7, 8), (1, 1, 8, 6), (2, 5, 7, 6)
+    case = Case(op, shapes, conv_attrs((1, 1), "SAME"), ints=(0,) if op.endswith("Input") else (1,))
+    titles = [launch.source.title for launch in check(case).launches]
+    assert all("product" in title or "sum" in title for title in titles), titles
+    assert not any("patch" in title for title in titles)
+
+
 def test_forms_without_a_kernel() -> None:
     x, w = floats(1, 6, 7, 4), floats(1, 1, 2, 8)
     builder = find_builder("Conv2D")

@@ -358,6 +358,16 @@ def test_a_routine_is_tried_by_a_capture(
     assert names[:3] == ["cuMemAllocFromPoolAsync", "cuStreamBeginCapture_v2", "routine"]
     assert names[-1] == "cuGraphExecDestroy" and "cuGraphLaunch" not in names
     assert device.accepts(routine, 2) and not fake.names()
+    # the driver may compare a fill with the memory at its address
+    large = Routine(fake)
+    large.reach_bytes, large.workspace_bytes = 5000, 7000
+    assert device.accepts(large, 2) and device.memory.used == 0
+    assert next(c for c in fake.calls if c[0] == "cuMemAllocFromPoolAsync")[1] >= 7000
+    fake.names()
+    large = Routine(fake)
+    large.reach_bytes = 8 * GIB
+    assert not device.accepts(large, 2) and device.memory.used == 0
+    fake.names()
     assert not caplog.records
     failing = Failing(fake)
     assert not device.accepts(failing, 1) and device.memory.used == 0

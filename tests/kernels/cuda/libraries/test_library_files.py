@@ -85,3 +85,14 @@ def test_a_library_without_a_function() -> None:
     assert library.strlen(b"four") == 4
     with pytest.raises(MissingLibrary, match="it has no function cublasLtNothing"):
         library_files.declare(library, {"cublasLtNothing": ()})
+
+
+def test_libraries_that_are_installed(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = library_files.is_installed.__wrapped__
+    assert not ask(CUDNN) and opened == ["libcudnn.so.9"]
+    monkeypatch.setattr(library_files, "_wheel_file", lambda one: None)
+    monkeypatch.setattr(ctypes, "CDLL", lambda place: SimpleNamespace(place=place))
+    assert ask(CUDNN) and ask(CUBLASLT)
+    monkeypatch.setenv("TFJIT_CUDA_LIBRARIES", "0")
+    library_files.are_on.cache_clear()
+    assert not ask(CUDNN)
