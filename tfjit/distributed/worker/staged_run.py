@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,18 +13,22 @@ from tfjit.distributed.protocol.interfaces import GraphCall, GraphDone, GraphRes
 from tfjit.distributed.worker.graph_run import GraphRun, Submit, cancelled, fetched, sent
 from tfjit.distributed.worker.graph_session import part_of
 from tfjit.distributed.worker.registered_graph import RegisteredGraph
-from tfjit.distributed.worker.staged_graph import GraphStage, Receive, StagedGraph
+from tfjit.distributed.worker.staged_graph import GraphStage, Receive, StageCheck, StagedGraph
 from tfjit.distributed.worker.step_rendezvous import StepRendezvous
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.kernel_api.op_kernel import DEAD
+
+_OVER: Final = -1
+"""The count of a stage that has run."""
 
 
 class StagedRun(GraphRun):
     """A run in stages, which start when their tensors have come.
 
     All receives are asked for at once. A thread runs stages as long as one is ready; that which
-    completes the last one ends the run.
+    completes the last one ends the run. Where tensors are late, the nodes that may fail without
+    them run by themselves: their error ends the step, which other tasks may wait for.
     """
 
     def __init__(
@@ -40,6 +45,12 @@ class StagedRun(GraphRun):
         self._left = 0
         self._token: int | None = None
         self._dead: set[str] = set()
+        self._checked: set[StageCheck] = set()
+
+    @property
+    def has_checks(self) -> bool:
+        staged = self.graph.staged
+        return staged is not None and bool(staged.checked)
 
     @property
     def is_short(self) -> bool:
@@ -137,7 +148,41 @@ class StagedRun(GraphRun):
                 break
             with self._lock:
                 self._left -= 1
+                self._pending[number] = _OVER
                 self._count_down(stage.users)
+        self._leave()
+
+    def check(self) -> None:
+        with self._lock:
+            if self._token is None or self._done is None or self.error is not None:
+                return
+            known, pending = self._known, self._pending
+            due = [
+                check
+                for stage in self._staged.checked
+                if pending[stage.number] > 0
+                for check in stage.checks
+                if check not in self._checked
+                and all(known.get(feed, DEAD) is not DEAD for feed in check.feeds)
+                and all(pending[number] == _OVER for number in check.after)
+            ]
+            if not due:
+                return
+            self._checked.update(due)
+            self._running += 1
+        try:
+            self.submit(partial(self._run_checks, due))
+        except BaseException as error:  # no thread: the run ends
+            self.fail(error)
+            self._leave()
+
+    def _run_checks(self, due: Sequence[StageCheck]) -> None:
+        try:
+            for check in due:
+                with part_of(self.context):
+                    check.plan.run_stage([self._known[name] for name in check.plan.feeds], None)
+        except BaseException as error:  # the caller gets it, by `done`
+            self.fail(error)
         self._leave()
 
     def _run_stage(self, stage: GraphStage) -> None:

@@ -20,6 +20,7 @@ from tfjit.distributed.protocol.recent_requests import RecentRequests
 from tfjit.distributed.protocol.task_names import addresses_of
 from tfjit.distributed.worker.graph_run import GraphRun, Submit, given_up
 from tfjit.distributed.worker.graph_session import graph_config
+from tfjit.distributed.worker.late_runs import LateRuns
 from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.distributed.worker.staged_run import StagedRun
 from tfjit.distributed.worker.step_log import StepLog
@@ -61,6 +62,7 @@ class Worker(WorkerInterface):
         )
         self.steps = Steps(task, settings.logs("rendezvous"))
         self._deadlines = Deadlines()
+        self._late = LateRuns()
         self._log = StepLog()
         self._received_requests = RecentRequests()
         self._run_requests = RecentRequests()
@@ -224,6 +226,8 @@ class Worker(WorkerInterface):
         def over(error: BaseException | None, result: GraphResult | None) -> None:
             if number is not None:
                 self._deadlines.remove(number)
+            if run.has_checks:
+                self._late.remove(run)
             self.steps.end(step)
             done(error, result)
 
@@ -236,6 +240,8 @@ class Worker(WorkerInterface):
         )
         kind = WholeRun if graph.staged is None or observed or call.is_partial else StagedRun
         run = kind(graph, call, step, session.cancellation, over, submit or self._threads.submit)
+        if run.has_checks:
+            self._late.add(run)
         if call.deadline_s is not None:
             number = self._deadlines.add(call.deadline_s, lambda: run.cancel(_too_late()))
         return run
