@@ -272,6 +272,40 @@ def test_an_error_of_one_task_ends_the_step_of_both(cluster: Cluster) -> None:
         np.testing.assert_array_equal(results[0], [4, 6, 8])
 
 
+@pytest.mark.parametrize("name", ["staged", "local channels", "gRPC"])
+def test_an_early_tensor_does_not_wait_for_one_that_depends_on_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[1]):
+            x = tf.placeholder(tf.float32, [2], name="x")
+            early = [x + float(i) for i in range(3)]
+        with tf.device(TASKS[0]):
+            there = tf.add_n(early)
+        with tf.device(TASKS[1]):
+            late = [there * float(i) for i in range(1, 3)]
+        with tf.device(TASKS[0]):
+            y = tf.subtract(late[1], late[0], name="y") + early[0]
+    with Cluster(2, **way(name, monkeypatch)) as cluster:
+        asked: list[int] = []
+        worker = cluster.workers[1]
+        receive = worker.receive_tensors
+
+        def counted(step: int, keys: Any, *arguments: Any) -> Any:
+            asked.append(len(keys))
+            return receive(step, keys, *arguments)
+
+        monkeypatch.setattr(worker, "receive_tensors", counted)
+        for value in range(4):
+            feeds = {"x:0": np.array([value, 1], np.float32)}
+            (found,) = cluster.compute(graph.as_graph_def(), feeds, [y.name], optimize=False)
+            np.testing.assert_array_equal(found, [4 * value + 3, 7])
+        # over gRPC, the first answer tells what the other task is
+        assert asked == {"staged": [], "local channels": [5] * 4, "gRPC": [5] * 3}[name]
+        assert not any(len(one.steps) for one in cluster.workers)
+
+
 def _beside_a_queue(bad: Any) -> tuple[Any, str, list[str]]:
     """Return (GraphDef, a target of task 0, fetches): a dequeue of task 1, and what `bad` makes."""
     graph = tf.Graph()

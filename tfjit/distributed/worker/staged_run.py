@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from tfjit.distributed.worker.graph_session import part_of
 from tfjit.distributed.worker.registered_graph import RegisteredGraph
 from tfjit.distributed.worker.staged_graph import GraphStage, Receive, StageCheck, StagedGraph
 from tfjit.distributed.worker.step_rendezvous import StepRendezvous
+from tfjit.distributed.worker.tensor_batch import one_batch, send_waiting
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.kernel_api.op_kernel import DEAD
@@ -75,8 +77,9 @@ class StagedRun(GraphRun):
         self._token = self.cancellation.register(self._stopped)
         if self._token is None:
             self.fail(cancelled())
-        for receive in staged.receives:
-            self.step.receive(receive.key, partial(self._arrived, receive))
+        self.step.receive_all(
+            [(receive.key, partial(self._arrived, receive)) for receive in staged.receives]
+        )
         with self._lock:
             self._starts = False
 
@@ -186,6 +189,7 @@ class StagedRun(GraphRun):
         self._leave()
 
     def _run_stage(self, stage: GraphStage) -> None:
+        send_waiting()  # this stage may run within the sends of another one
         known, plan = self._known, stage.plan
         gone: frozenset[str] = frozenset()
         if self._dead:
@@ -207,10 +211,11 @@ class StagedRun(GraphRun):
         with self._lock:
             known.update(results)
             self._dead |= gone
-        for tensor, key, name in stage.sends:
-            value = known[tensor]
-            is_dead = value is DEAD or name in gone
-            self.step.give(key, DEAD if is_dead else sent(value, copies=False), is_dead)
+        with one_batch() if len(stage.sends) > 1 else nullcontext():
+            for tensor, key, name in stage.sends:
+                value = known[tensor]
+                is_dead = value is DEAD or name in gone
+                self.step.give(key, DEAD if is_dead else sent(value, copies=False), is_dead)
 
     def _leave(self) -> None:
         """Count this thread as gone; the last one ends the run."""

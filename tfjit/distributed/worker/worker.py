@@ -13,6 +13,7 @@ from tfjit.distributed.protocol.interfaces import (
     GraphCall,
     GraphDone,
     GraphResult,
+    ReceivedSome,
     WorkerInterface,
     WorkerSessionCall,
 )
@@ -24,7 +25,8 @@ from tfjit.distributed.worker.late_runs import LateRuns
 from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.distributed.worker.staged_run import StagedRun
 from tfjit.distributed.worker.step_log import StepLog
-from tfjit.distributed.worker.step_rendezvous import Steps
+from tfjit.distributed.worker.step_rendezvous import StepRendezvous, Steps
+from tfjit.distributed.worker.tensor_batch import TensorBatch
 from tfjit.distributed.worker.waiting_thread import WaitingThread
 from tfjit.distributed.worker.whole_run import PartialRun, WholeRun
 from tfjit.distributed.worker.worker_session import WorkerSession
@@ -298,22 +300,7 @@ class Worker(WorkerInterface):
 
     def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
         try:
-            self._received_requests.check(
-                request_id,
-                "RecvTensor (GrpcWorker)",
-                f'step_id: {step_id} rendezvous_key: "{key}" request_id: {request_id}',
-            )
-            parsed = parse_key(key)
-            source = self.devices.lookup(parsed.src_device)
-            if parsed.src_incarnation != source.incarnation:
-                raise errors.AbortedError(
-                    None,
-                    None,
-                    f"RecvTensor expects a different device incarnation: {parsed.src_incarnation} "
-                    f'vs. {source.incarnation}. Your worker job ("{self.task}") was probably '
-                    "restarted. Check your worker job for the reason why it was restarted.",
-                )
-            step = self.steps.find(step_id)
+            step = self._asked("RecvTensor", step_id, [key], request_id)
         except errors.OpError as error:
             done(error, None, False)
             return _nothing
@@ -325,6 +312,48 @@ class Worker(WorkerInterface):
                 done(errors.CancelledError(None, None, "RecvTensor was cancelled."), None, False)
 
         return cancel
+
+    def receive_tensors(
+        self, step_id: int, keys: Sequence[str], done: ReceivedSome, request_id: int = 0
+    ) -> Cancel:
+        try:
+            step = self._asked("RecvTensors", step_id, keys, request_id)
+        except errors.OpError as error:
+            done(error, ())
+            return _nothing
+        give_up = TensorBatch(step, keys, done).start()
+
+        def cancel() -> None:
+            give_up()
+            self.steps.forget_idle(step)
+
+        return cancel
+
+    def _asked(
+        self, method: str, step_id: int, keys: Sequence[str], request_id: int
+    ) -> StepRendezvous:
+        """Return the step that tensors are asked of.
+
+        Raises the errors of a faulty request.
+        """
+        about = ", ".join(f'"{key}"' for key in keys)
+        self._received_requests.check(
+            request_id,
+            f"{method} (GrpcWorker)",
+            f"step_id: {step_id} rendezvous_key: {about} request_id: {request_id}",
+        )
+        for key in keys:
+            parsed = parse_key(key)
+            source = self.devices.lookup(parsed.src_device)
+            if parsed.src_incarnation != source.incarnation:
+                raise errors.AbortedError(
+                    None,
+                    None,
+                    f"{method} expects a different device incarnation: {parsed.src_incarnation} "
+                    f'vs. {source.incarnation}. Your worker job ("{self.task}") was probably '
+                    "restarted. Check your worker job for the reason why it was restarted.",
+                )
+        return self.steps.find(step_id)
 
     # the rest of the service
 
