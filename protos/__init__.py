@@ -176,6 +176,10 @@ if TYPE_CHECKING:
         SummaryDescription,
         SummaryMetadata,
     )
+    from tfjit.protos.tensor_batch_pb2 import (
+        RecvTensorsRequest,
+        RecvTensorsResponse,
+    )
     from tfjit.protos.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
     from tfjit.protos.tensor_pb2 import ResourceHandleProto, TensorProto, VariantTensorDataProto
     from tfjit.protos.tensor_shape_pb2 import TensorShapeProto
@@ -400,6 +404,7 @@ _MODULES = {
         "SummaryDescription",
         "SummaryMetadata",
     ),
+    "tensor_batch_pb2": ("RecvTensorsRequest", "RecvTensorsResponse"),
     "tensor_pb2": (
         "ResourceHandleProto",
         "TensorProto",
@@ -568,6 +573,8 @@ __all__ = [
     "RecvBufResponse",
     "RecvTensorRequest",
     "RecvTensorResponse",
+    "RecvTensorsRequest",
+    "RecvTensorsResponse",
     "RegisterGraphRequest",
     "RegisterGraphResponse",
     "RegisteredGradient",

@@ -98,6 +98,7 @@ def rows(quick: bool) -> list[Row]:
         Row(f"Send/Recv {_size(middle)}", "send", "ms", middle),
         Row(f"Send/Recv {_size(large)}", "send", "ms", large),
         Row(f"Send/Recv {_size(large)}", "send", "GB/s", large),
+        Row("Send/Recv 64 x 64 B", "many", "us"),
         Row("digits, 1 worker", "replica", "steps/s", workers=1),
         Row("digits, 2 workers", "replica", "steps/s", workers=2),
         Row("digits, in-graph towers", "towers", "steps/s"),

@@ -12,6 +12,7 @@ MASTER: Final = "/job:worker/task:0"
 BATCH: Final = 32
 _RATE: Final = 0.05
 _FILTERS: Final = 16
+_MANY: Final = 64
 
 
 def one_task(tf: Any) -> tuple[Any, dict[Any, Any], list[Any]]:
@@ -51,6 +52,18 @@ def send(tf: Any, size: int) -> tuple[Any, dict[Any, Any], list[Any]]:
         value = kept.read_value()
     with tf.device(MASTER):
         return tf.identity(value)[size - 1], {}, [kept.initializer]
+
+
+def many(tf: Any) -> tuple[Any, dict[Any, Any], list[Any]]:
+    """Return a step in which one task sends 64 small tensors to the other."""
+    with tf.device(PS):
+        kept = [
+            tf.Variable(tf.fill([16], float(i)), use_resource=True, name=f"many_{i}")
+            for i in range(_MANY)
+        ]
+        values = [one.read_value() for one in kept]
+    with tf.device(MASTER):
+        return tf.add_n(values)[0], {}, [one.initializer for one in kept]
 
 
 def initial_values() -> dict[str, np.ndarray]:

@@ -29,6 +29,8 @@ from tfjit.framework.op_defs.op_traits import (
 )
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
+from tfjit.passes.ir.run_spec import parse_tensor_name
+from tfjit.passes.partitioning.early_errors import early_groups
 from tfjit.passes.partitioning.split_stages import Stage
 
 SMALL: Final = 8
@@ -50,12 +52,14 @@ class ReceiveStage:
 
     stage: its nodes, or None where values are only passed on. feeds: tensors that it needs.
     sends: (node, its tensor) behind the stage. after: indices of earlier stages that it waits for.
+    checks: nodes of the stage that may fail and need less than all feeds, to run beside it.
     """
 
     stage: Stage | None
     feeds: tuple[str, ...] = ()
     sends: list[tuple[str, str]] = field(default_factory=list)
     after: frozenset[int] = frozenset()
+    checks: list[ReceiveStage] = field(default_factory=list)
 
 
 def split_by_receives(
@@ -140,7 +144,7 @@ class _Splitter:
             for name in self.order
             if name not in self.plain and name not in self.sends and name not in self.receives
         }
-        return self._connected(keys, own)
+        return self._connected(keys, own, fixed)
 
     def _dependencies(self, region_of: Mapping[str, int]) -> dict[str, int]:
         """Return the receives and blocking nodes before each node, as bits.
@@ -292,8 +296,10 @@ class _Splitter:
             for source, output in self.sources(node.name)
         )
 
-    def _connected(self, keys: dict[str, _Key], own: dict[str, int]) -> list[ReceiveStage]:
-        """Return the stages with their feeds, fetches, targets and sends."""
+    def _connected(
+        self, keys: dict[str, _Key], own: dict[str, int], fixed: set[str]
+    ) -> list[ReceiveStage]:
+        """Return the stages with their feeds, fetches, targets, sends and checks."""
         order = {name: i for i, name in enumerate(self.order)}
         members: dict[_Key, set[str]] = {}
         for name, key in keys.items():
@@ -314,9 +320,19 @@ class _Splitter:
         fetches: list[dict[str, None]] = [{} for _ in ordered]
         made = []
         for i, key in enumerate(ordered):
-            made.append(
-                self._stage(i, key, members[key], sends.get(key, []), keys, number, fetches)
-            )
+            passed = sends.get(key, [])
+            stage = self._stage(i, key, members[key], passed, keys, number, fetches)
+            whole = 0
+            for name in (*members[key], *passed):
+                whole |= own[name]
+            early = [n for n in members[key] if own[n] != whole and n not in fixed]
+            early.sort(key=order.__getitem__)
+            for group in early_groups(self.graph, early, own):
+                check = self._stage(i, key, group, [], keys, number, fetches)
+                if check.stage is not None and self._waits(check) < self._waits(stage):
+                    check.stage.by_node = True  # it is not worth the time to compile it
+                    stage.checks.append(check)
+            made.append(stage)
         for i, stage in enumerate(made):
             if stage.stage is not None:
                 stage.stage.fetches = tuple(fetches[i])
@@ -375,6 +391,11 @@ class _Splitter:
                 frozenset(cut),
             )
         return ReceiveStage(stage, tuple(feeds), passed, frozenset(after))
+
+    def _waits(self, stage: ReceiveStage) -> set[str | int]:
+        """Return the receives and stages that a stage waits for."""
+        receives = {feed for feed in stage.feeds if parse_tensor_name(feed)[0] in self.remote}
+        return receives | stage.after
 
     def _check_array(self, source: str, output: int, user: str) -> None:
         dtype = self.nodes[source].output_dtypes[output]

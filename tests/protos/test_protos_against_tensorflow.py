@@ -59,10 +59,13 @@ NAMED_IN_CONTRACT = {
     "ServerDef",
 }
 
+# of calls between tasks of tfjit
+OUR_OWN = {"RecvTensorsRequest", "RecvTensorsResponse"}
+
 
 def test_every_named_message_is_covered() -> None:
     assert NAMED_IN_CONTRACT.issubset(MESSAGES)
-    assert set(MESSAGES) | set(THEIR_ENUMS) == set(protos.__all__)
+    assert set(MESSAGES) | set(THEIR_ENUMS) | OUR_OWN == set(protos.__all__)
 
 
 @pytest.mark.parametrize("name", MESSAGES)

@@ -170,6 +170,19 @@ class FakeWorker(WorkerInterface):
             self.asked.notify_all()
         return cancel
 
+    def receive_tensors(
+        self, step_id: int, keys: Sequence[str], done: Any, request_id: int = 0
+    ) -> Cancel:
+        self._called("receive_tensors", step_id, keys, request_id)
+        self.receive_tensor(step_id, ",".join(keys), done)
+
+        def cancel() -> None:
+            with self.asked:
+                self.cancelled += keys
+            done(errors.CancelledError(None, None, "cancelled"), ())
+
+        return cancel
+
     def close(self) -> None:
         self.closed = True
 

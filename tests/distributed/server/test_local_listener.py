@@ -30,12 +30,15 @@ from tfjit.distributed.protocol.local_channel import (
     shake_hands,
     socket_name,
 )
-from tfjit.distributed.protocol.methods import MASTER, WORKER
+from tfjit.distributed.protocol.methods import MASTER, PARCELS, WORKER
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
-WAITING = {method_numbers()[WORKER, name] for name in ("RunGraph", "RecvTensor")}
+WAITING = {
+    *(method_numbers()[WORKER, name] for name in ("RunGraph", "RecvTensor")),
+    method_numbers()[PARCELS, "RecvTensors"],
+}
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.distributed.session.remote_master import RemoteMaster
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.kernel_api.op_kernel import DEAD
 
 LARGE = np.arange(1 << 20, dtype=np.float32)
 
@@ -101,6 +102,119 @@ def test_a_deadline_and_a_closed_channel(task: Task) -> None:
     assert isinstance(late.wait()[0], errors.CancelledError)
     with pytest.raises(errors.CancelledError):
         calls.call(WORKER, "RecvTensor", request)
+
+
+class Parts:
+    """The parts that a call for several tensors has got."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def __call__(self, error: Any, found: Any) -> None:
+        self.found += [error] if error is not None else [list(found)]
+
+    def wait(self, count: int) -> list[Any]:
+        """Return so many parts, and those before them."""
+        wait_until(lambda: len(self.found) >= count)
+        return self.found
+
+
+@pytest.fixture(params=["gRPC", "local channel"])
+def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    """Return a task that is asked for several tensors at once."""
+    if request.param == "gRPC":
+        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    made = Task()
+    made.call(WORKER, "GetStatus", protos.GetStatusRequest())
+    assert (made.channel.local() is None) == (request.param == "gRPC")
+    yield made
+    made.close()
+
+
+def test_several_tensors_come_in_parts(together: Task) -> None:
+    worker, parts, keys = RemoteWorker(together.channel), Parts(), ["a", "b", "c", "d", "e"]
+    assert all(map(worker.sends_batches, keys))
+    worker.receive_tensors(3, keys, parts, 9)
+    asked(together, 1)
+    assert together.worker.calls[-2] == ("receive_tensors", 3, keys, 9)
+    done = together.worker.waiting.pop("a,b,c,d,e")
+    text = np.array([b"x", b""], object)
+    done(None, [(1, np.float32(2), False), (3, LARGE, False)])
+    (first,) = parts.wait(1)
+    assert [(i, dead) for i, _, dead in first] == [(1, False), (3, False)]
+    assert first[0][1] == np.float32(2) and np.array_equal(first[1][1], LARGE)
+    done(None, [(4, DEAD, True)])
+    assert parts.wait(2)[1] == [(4, DEAD, True)]
+    done(None, [(0, LARGE[:100], False), (2, text, False)])
+    last = parts.wait(3)[2]
+    assert [index for index, _, _ in last] == [0, 2] and list(last[1][1]) == list(text)
+    assert np.array_equal(last[0][1], LARGE[:100]) and len(parts.found) == 3
+
+
+def test_an_error_behind_some_tensors(together: Task) -> None:
+    worker, parts = RemoteWorker(together.channel), Parts()
+    worker.receive_tensors(3, ["a", "b"], parts)
+    asked(together, 1)
+    done = together.worker.waiting.pop("a,b")
+    done(None, [(1, LARGE[:3], False)])
+    done(errors.UnimplementedError(None, None, "größer", {"a": b"1"}), ())
+    error = parts.wait(2)[1]
+    assert isinstance(error, errors.UnimplementedError) and error.message == "größer"
+    together.worker.error = errors.NotFoundError(None, None, "nothing")
+    worker.receive_tensors(3, ["a", "b"], parts)
+    assert isinstance(parts.wait(3)[2], errors.NotFoundError)
+
+
+def test_several_tensors_are_given_up(together: Task) -> None:
+    worker, parts, late = RemoteWorker(together.channel), Parts(), Parts()
+    cancel = worker.receive_tensors(3, ["a", "b"], parts)
+    asked(together, 1)
+    together.worker.waiting.pop("a,b")(None, [(0, LARGE[:3], False)])
+    parts.wait(1)
+    cancel()
+    assert isinstance(parts.wait(2)[1], errors.CancelledError)
+    wait_until(lambda: together.worker.cancelled == ["a", "b"])
+    worker.receive_tensors(3, ["a", "b"], late)
+    asked(together, 1)
+    together.channel.close()
+    assert isinstance(late.wait(1)[0], errors.OpError)
+
+
+@pytest.mark.parametrize("answer", [[(0, 1), (0, 2)], [(7, 1)]])
+def test_parts_that_nobody_has_asked_for(together: Task, answer: list[Any]) -> None:
+    worker, parts = RemoteWorker(together.channel), Parts()
+    worker.receive_tensors(3, ["a", "b"], parts)
+    asked(together, 1)
+    done = together.worker.waiting.pop("a,b")
+    done(None, [(index, np.float32(value), False) for index, value in answer])
+    assert isinstance(parts.wait(1)[0], errors.InternalError)
+
+
+def test_a_large_tensor_is_a_stream_the_next_time(together: Task) -> None:
+    worker, parts = RemoteWorker(together.channel), Parts()
+    large = np.zeros(channels.STREAMED, np.uint8)
+    worker.receive_tensors(3, ["a", "b"], parts)
+    asked(together, 1)
+    together.worker.waiting.pop("a,b")(None, [(0, large, False), (1, LARGE, False)])
+    parts.wait(1)
+    assert worker.sends_batches("b")
+    assert worker.sends_batches("a") == (together.channel.local() is not None)
+
+
+def test_a_task_that_answers_in_no_parts(task: Task) -> None:
+    port = task.services.port
+    task.services.stop(0)
+    other = RpcServer(ThreadPool("other"), 4, (("grpc.so_reuseport", 0),))
+    assert other.add_port(f"127.0.0.1:{port}") == port
+    other.start({})
+    try:
+        worker = RemoteWorker(task.channel)
+        while worker.sends_batches("a"):  # the first may still see the old connection end
+            parts = Parts()
+            worker.receive_tensors(3, ["a", "b"], parts)
+            assert isinstance(parts.wait(1)[0], errors.UnavailableError)
+    finally:
+        other.stop(WAIT_S)
 
 
 def stream(address: str) -> Any:

@@ -454,8 +454,12 @@ CLASSES: Final = {
 DIFFERENCES: Final = {
     ("an_extension_that_cannot_be_placed_stays", 1): "a node without a place fails its runs alone",
     ("an_extension_that_cannot_be_placed_stays", 2): "a node without a place fails its runs alone",
+}
+# (promise, tasks) that TensorFlow's servers answer now and then with the time limit, or not at all:
+# the reasons. The recorded answers stand for theirs.
+LOST: Final = {
     ("a_failure_cancels_what_waits_in_the_step", 2): (
-        "a few nodes beside a receive run with those behind it, so that a step has few stages: "
-        "their error comes when the tensor does, or with the time limit"
+        "its master asks one task after the other; where a node fails before a later request is "
+        "under way, the cancellation of that request is lost, and it is not cancelled again"
     ),
 }

@@ -272,6 +272,126 @@ def test_an_error_of_one_task_ends_the_step_of_both(cluster: Cluster) -> None:
         np.testing.assert_array_equal(results[0], [4, 6, 8])
 
 
+@pytest.mark.parametrize("name", ["staged", "local channels", "gRPC"])
+def test_an_early_tensor_does_not_wait_for_one_that_depends_on_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[1]):
+            x = tf.placeholder(tf.float32, [2], name="x")
+            early = [x + float(i) for i in range(3)]
+        with tf.device(TASKS[0]):
+            there = tf.add_n(early)
+        with tf.device(TASKS[1]):
+            late = [there * float(i) for i in range(1, 3)]
+        with tf.device(TASKS[0]):
+            y = tf.subtract(late[1], late[0], name="y") + early[0]
+    with Cluster(2, **way(name, monkeypatch)) as cluster:
+        asked: list[int] = []
+        worker = cluster.workers[1]
+        receive = worker.receive_tensors
+
+        def counted(step: int, keys: Any, *arguments: Any) -> Any:
+            asked.append(len(keys))
+            return receive(step, keys, *arguments)
+
+        monkeypatch.setattr(worker, "receive_tensors", counted)
+        for value in range(4):
+            feeds = {"x:0": np.array([value, 1], np.float32)}
+            (found,) = cluster.compute(graph.as_graph_def(), feeds, [y.name], optimize=False)
+            np.testing.assert_array_equal(found, [4 * value + 3, 7])
+        # over gRPC, the first answer tells what the other task is
+        assert asked == {"staged": [], "local channels": [5] * 4, "gRPC": [5] * 3}[name]
+        assert not any(len(one.steps) for one in cluster.workers)
+
+
+def _beside_a_queue(bad: Any) -> tuple[Any, str, list[str]]:
+    """Return (GraphDef, a target of task 0, fetches): a dequeue of task 1, and what `bad` makes."""
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[1]):
+            got = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="empty").dequeue()
+        with tf.device(TASKS[0]):
+            x, z = (tf.placeholder(tf.float32, name=name) for name in "xz")
+            made = bad(x, z)
+            y = tf.add(got, made, name="y")
+    return graph.as_graph_def(), y.name, ["x:0", "z:0"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind", "text"),
+    [
+        (lambda x, z: tf.add(x, z, name="bad"), errors.InvalidArgumentError, "Incompatible shapes"),
+        (
+            lambda x, z: tf.get_variable("none", [2], use_resource=True).read_value() + x,
+            errors.FailedPreconditionError,
+            "none",
+        ),
+        (
+            lambda x, z: tf.get_variable("none", [2], use_resource=False).read_value() + x,
+            errors.FailedPreconditionError,
+            "none",
+        ),
+    ],
+)
+def test_an_error_beside_a_receive_does_not_wait_for_the_tensor(
+    cluster: Cluster, bad: Any, kind: type[errors.OpError], text: str
+) -> None:
+    graph_def, fetch, names = _beside_a_queue(bad)
+    handles = cluster.register(graph_def, names, [fetch])
+    fed = {"x:0": np.ones(3, np.float32), "z:0": np.ones(2, np.float32)}
+    with pytest.raises(kind, match=text):
+        cluster.run(handles, fed, [fetch], limit_s=5.0)
+    assert not any(len(worker.steps) for worker in cluster.workers)
+
+
+def test_a_late_tensor_finds_the_checks_done() -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(TASKS[1]):
+            queue = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="late")
+            got, put = queue.dequeue(), queue.enqueue(5.0)
+        with tf.device(TASKS[0]):
+            x, z = (tf.placeholder(tf.float32, name=name) for name in "xz")
+            may_fail = x + z
+            v = tf.get_variable("v", initializer=1.0, use_resource=True)
+            with tf.control_dependencies([v.assign_add(1.0)]):
+                y = tf.add(got, may_fail + v.read_value(), name="y")
+    graph_def = graph.as_graph_def()
+    with Cluster(2) as cluster:
+        cluster.compute(graph_def, {}, [], [v.initializer.name])
+        handles = cluster.register(graph_def, ["x:0", "z:0"], [y.name])
+        puts = cluster.register(graph_def, [], [], [put.name])
+        (staged_graph,) = (
+            one.staged
+            for one in cluster.workers[0]._sessions[cluster.session]._graphs.values()
+            if one.staged is not None and one.staged.checked
+        )
+        (check,) = (check for stage in staged_graph.checked for check in stage.checks)
+        ran = threading.Event()
+        run_stage = check.plan.run_stage
+
+        def counted(*arguments: Any) -> Any:
+            ran.set()
+            return run_stage(*arguments)
+
+        check.plan.run_stage = counted  # type: ignore[method-assign]
+        for expected in 9, 10:
+            ran.clear()
+            found: list[Any] = []
+            step = threading.Thread(
+                target=lambda found=found: found.extend(
+                    cluster.run(handles, {"x:0": np.float32(1), "z:0": np.float32(1)}, [y.name])
+                )
+            )
+            step.start()
+            assert ran.wait(10)
+            cluster.run(puts, {}, [])
+            step.join(20)
+            assert found == [expected]  # the variable has grown once
+
+
 def _random_graph(rng: random.Random, tasks: int) -> tuple[Any, list[str], str]:
     """Return (GraphDef, fetches, initializer) with ops and variables on random tasks."""
     graph = tf.Graph()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ class OtherWorker:
         self.waiting: list[Any] = []
         self.ids: list[int] = []
         self.cancelled = 0
+        self.together: set[str] = set()
+        self.asked: list[list[str]] = []
 
     def receive_tensor(self, step: int, key: str, done: Any, request: int) -> Callable[[], None]:
         self.waiting.append(done)
@@ -33,6 +36,21 @@ class OtherWorker:
         def cancel() -> None:
             self.cancelled += 1
             done(errors.CancelledError(None, None, "given up"), None, False)
+
+        return cancel
+
+    def sends_batches(self, key: str) -> bool:
+        return key in self.together
+
+    def receive_tensors(
+        self, step: int, keys: Sequence[str], done: Any, request: int
+    ) -> Callable[[], None]:
+        self.asked.append(list(keys))
+        self.waiting.append(done)
+
+        def cancel() -> None:
+            self.cancelled += 1
+            done(errors.CancelledError(None, None, "given up"), ())
 
         return cancel
 
@@ -125,3 +143,57 @@ def test_the_table_of_steps_is_bounded(peers: OnePeer) -> None:
     steps.clean_up(3)
     steps.clean_up(3)
     assert not len(steps)
+
+
+def remote(edge: str) -> str:
+    """Return the key of a tensor of the other task."""
+    return create_key(f"{THERE}/device:CPU:0", 1, f"{HERE}/device:CPU:0", edge)
+
+
+def _note(found: list[Any], key: str, *answer: Any) -> None:
+    found.append((key, *answer))
+
+
+def test_tensors_of_one_task_are_asked_for_together(peers: OnePeer) -> None:
+    keys = [remote(edge) for edge in "abc"]
+    peers.other.together = {*keys[:2]}
+    step, found = make(peers), list[Any]()
+    step.give(LOCAL, 4.0)
+    step.receive_all([(key, partial(_note, found, key)) for key in keys])
+    step.receive_all([(LOCAL, lambda *answer: found.append(answer))])
+    assert found.pop() == (None, 4.0, False)
+    assert peers.other.asked == [keys[:2]]
+    together, single = peers.other.waiting
+    together(None, [(1, 2.0, False)])
+    assert found == [(keys[1], None, 2.0, False)]  # it waits for no other
+    single(None, 3.0, False)
+    together(None, [(0, None, True)])
+    assert found[1:] == [(keys[2], None, 3.0, False), (keys[0], None, None, True)]
+    step.abort(errors.AbortedError(None, None, "too late"))
+    assert not peers.other.cancelled and len(found) == 3
+
+
+def test_a_single_tensor_is_asked_for_by_itself(peers: OnePeer) -> None:
+    peers.other.together = {REMOTE}
+    make(peers).receive_all([(REMOTE, lambda *answer: None)])
+    assert not peers.other.asked and len(peers.other.ids) == 1
+
+
+def test_an_error_ends_the_receives_that_wait(peers: OnePeer) -> None:
+    keys = [remote(edge) for edge in "abc"]
+    peers.other.together = {*keys}
+    for abort in False, True:
+        step, found = make(peers), list[Any]()
+        step.receive_all([(key, partial(_note, found, key)) for key in keys])
+        peers.other.waiting[-1](None, [(1, 2.0, False)])
+        error = errors.AbortedError(None, None, "over")
+        if abort:
+            step.abort(error)
+        else:
+            peers.other.waiting[-1](error, ())
+            peers.other.waiting[-1](None, [(0, 1.0, False)])  # late, and nobody waits
+        assert found[0] == (keys[1], None, 2.0, False)
+        assert sorted(found[1:]) == [(key, error, None, False) for key in (keys[0], keys[2])]
+    assert peers.other.cancelled == 1
+    step.receive_all([(key, partial(_note, found, key)) for key in keys])
+    assert found[-3:] == [(key, error, None, False) for key in keys] and len(peers.other.asked) == 2

@@ -242,3 +242,65 @@ def test_a_cycle_is_an_error() -> None:
     graph.replace_input("x", 0, "y", 0)
     with pytest.raises(errors.InvalidArgumentError, match="2 nodes in a cycle"):
         split_by_receives(graph, lambda node: False)
+
+
+def checks(text: str) -> list[list[tuple[set[str], tuple[str, ...], set[int]]]]:
+    """Return (members, feeds, earlier stages) of each check of each stage."""
+    found, why = split_by_receives(graph_of(text), lambda node: node.op == "QueueDequeueV2")
+    assert found, why
+    return [
+        [
+            (check.stage.members, tuple(sorted(check.feeds)), set(check.after))
+            for check in stage.checks
+            if check.stage is not None and check.stage.by_node
+        ]
+        for stage in found
+    ]
+
+
+def test_nodes_that_may_fail_beside_a_receive_are_checked() -> None:
+    assert checks("""
+        a = recv(a)
+        f = feed(f)
+        g = feed(g)
+        n = Neg(f)
+        bad = AddV2(n, g)
+        y = AddV2(a, bad)
+        t = fetch(y)
+        u = fetch(bad)
+    """) == [[({"n", "bad"}, ("f:0", "g:0"), set())]]
+
+
+def test_each_receive_has_the_checks_of_its_own_nodes() -> None:
+    assert checks("""
+        a = recv(a)
+        b = recv(b)
+        f = feed(f)
+        x = AddV2(f, f)
+        y = AddV2(a, x)
+        z = AddV2(b, y)
+        t = fetch(z)
+    """) == [[({"x"}, ("f:0",), set()), ({"x", "y"}, ("a:0", "f:0"), set())]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = Neg(f)",  # any shape will do
+        "x = AddV2(f, f)  [2]",
+        "x = AddV2(a, a)",  # nothing is known before the stage's own receive
+    ],
+)
+def test_nodes_that_cannot_fail_earlier_have_no_check(line: str) -> None:
+    shape = line.partition("  ")[2]
+    graph = graph_of(f"""
+        a = recv(a)
+        f = feed(f)
+        {line.partition("  ")[0]}
+        y = AddV2(a, x)
+        t = fetch(y)
+    """)
+    if shape:
+        graph.node("f").output_shapes = ((2,),)
+    (stage,) = split_by_receives(graph, lambda node: False)[0]
+    assert not stage.checks

@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from tfjit.distributed.protocol import methods, status
+from google.protobuf.message import DecodeError
+
+from tfjit.distributed.protocol import methods, part_calls, status
 from tfjit.distributed.protocol.credentials import find as find_credentials
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.local_channel import LocalChannel, NotLocal
-from tfjit.distributed.protocol.parcel_calls import ParcelCalls
+from tfjit.distributed.protocol.parcel_bytes import decode
+from tfjit.distributed.protocol.parcel_calls import ParcelCalls, another_kind
 from tfjit.distributed.protocol.parcel_stream import knows_parcels
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
@@ -164,6 +167,55 @@ class Channel:
             return None
         found = self._parcels
         return None if found is None or found.is_refused else found
+
+    @property
+    def answers_in_parts(self) -> bool:
+        """Return whether the task is known to answer in parts."""
+        found = self._parcels
+        return self.local() is not None or (found is not None and not found.is_refused)
+
+    def start_parts(
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        done: Answered,
+        part: Callable[[Parcel], None],
+    ) -> Cancel:
+        """Send a request to a task that answers in parts.
+
+        `part` gets parts of the answer and `done` the last part, or (None, None) behind it.
+        """
+        local, parcels = self.local(), self._parcels
+        if local is not None:
+            return local.start(service, method, Parcel(request), done, None, part)
+
+        def ended(code: int, details: str, trailing: Any, metadata: Any) -> None:
+            if code == errors.CANCELLED and details == GIVEN_UP:
+                done(_cancelled(method), None)
+            elif code == errors.UNIMPLEMENTED and not knows_parcels(metadata):
+                if parcels is not None:
+                    parcels.is_refused = True
+                done(another_kind(self.address), None)
+            elif code:
+                done(status.of_status(code, details, trailing, self.address), None)
+            else:
+                done(None, None)
+
+        def take(data: bytes) -> None:
+            try:
+                answer = decode(methods.response_class(method), data)
+            except DecodeError as error:
+                done(_not_parsed(method, error), None)
+            else:
+                part(answer)
+
+        path = methods.path(service, method).encode()
+        try:
+            return part_calls.start(self._started, path, _serialize(request), take, ended)
+        except ChannelClosedError:
+            done(_cancelled(method), None)
+            return _nothing
 
     def _learn(self, metadata: Any) -> None:
         """Note from an answer's metadata that the task takes parcels."""
@@ -334,14 +386,14 @@ def _nothing() -> None:
 
 def _parsed(method: str, data: bytes | None) -> Any:
     """Return an answer's message. Raises InternalError for other bytes."""
-    from google.protobuf.message import DecodeError
-
     try:
         return methods.response_class(method).FromString(data or b"")
     except DecodeError as error:
-        raise errors.InternalError(
-            None, None, f"Could not parse the answer to {method}: {error}"
-        ) from None
+        raise _not_parsed(method, error) from None
+
+
+def _not_parsed(method: str, error: Exception) -> errors.InternalError:
+    return errors.InternalError(None, None, f"Could not parse the answer to {method}: {error}")
 
 
 def _serialize(request: Any) -> bytes:

@@ -25,7 +25,7 @@ from tfjit.distributed.protocol.shared_memory import (
     is_supported,
 )
 
-HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED = range(7)
+HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED, PART = range(8)
 _MAGIC: Final = 0x7F17
 _HEADER: Final = struct.Struct(
     "=HBBIQQQ"
@@ -367,6 +367,7 @@ __all__ = [
     "FAILURE",
     "FREED",
     "HELLO",
+    "PART",
     "RELEASE",
     "REQUEST",
     "BrokenConnection",

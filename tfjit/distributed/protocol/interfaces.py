@@ -177,6 +177,10 @@ class WorkerSessionCall:
     master_incarnation: int = 0
 
 
+ReceivedSome = Callable[[BaseException | None, Sequence[tuple[int, Any, bool]]], None]
+"""Takes (error, ()), once and last, or (None, [(position, value, is dead)])."""
+
+
 class WorkerInterface(ABC):
     """Run the partitions of one task and exchange their tensors.
 
@@ -240,6 +244,20 @@ class WorkerInterface(ABC):
     @abstractmethod
     def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
         """Ask for a tensor of a step; never waits."""
+
+    def sends_batches(self, key: str) -> bool:
+        """Return whether a tensor is better asked for with others."""
+        return False
+
+    def receive_tensors(
+        self, step_id: int, keys: Sequence[str], done: ReceivedSome, request_id: int = 0
+    ) -> Cancel:
+        """Ask for several tensors of a step; never waits.
+
+        `done` gets each tensor once, with those that are there at the same time. No tensor waits
+        for another. The first error ends the call.
+        """
+        raise errors.UnimplementedError(None, None, "RecvTensors: the worker sends single tensors.")
 
     def logging(self, request: Any) -> Any:
         """Keep or return the record of steps: LoggingRequest to LoggingResponse.

@@ -24,6 +24,7 @@ from tfjit.distributed.protocol.frames import (
     CANCEL,
     FAILURE,
     HELLO,
+    PART,
     REQUEST,
     BrokenConnection,
     Connection,
@@ -35,7 +36,7 @@ from tfjit.distributed.protocol.shared_memory import BlockName
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
-VERSION: Final = 1
+VERSION: Final = 2
 _HELLO_S: Final = 2.0
 _IDLE_CONNECTIONS: Final = 8
 
@@ -51,7 +52,7 @@ def method_numbers() -> dict[tuple[str, str], int]:
     """Return the numbers of methods in frames, by service and name."""
     pairs = [
         (service, name)
-        for service in (methods.MASTER, methods.WORKER)
+        for service in (methods.MASTER, methods.WORKER, methods.PARCELS)
         for name in methods.method_names(service)
     ]
     return {pair: number for number, pair in enumerate(pairs)}
@@ -234,13 +235,14 @@ class LocalChannel:
         request: Parcel,
         done: Answered,
         timeout_s: float | None = None,
+        part: Callable[[Parcel], None] | None = None,
     ) -> Cancel:
         """Send a request.
 
-        `done` gets the answer on a thread of the channel.
+        `done` gets the answer on a thread of the channel, `part` each part before the last.
         """
         number, call = _NUMBERS[service, method], next(self._calls)
-        answered = _Once(done, method, timeout_s)
+        answered = _Once(done, method, timeout_s, part)
         try:
             shared = self._share()
             shared.start(number, call, request, answered, timeout_s)
@@ -310,7 +312,7 @@ def _answer(method: str, frame: Frame) -> Parcel:
 
     if frame.kind == FAILURE:
         raise _failure(frame)
-    if frame.kind != ANSWER:
+    if frame.kind not in (ANSWER, PART):
         raise errors.InternalError(None, None, f"{method} was answered by a frame of another kind.")
     try:
         message = methods.response_class(method).FromString(frame.message)
@@ -344,8 +346,15 @@ def failure_message(error: errors.OpError) -> bytes:
 class _Once:
     """Pass the first answer on, or an error at the deadline."""
 
-    def __init__(self, done: Answered, method: str, timeout_s: float | None) -> None:
+    def __init__(
+        self,
+        done: Answered,
+        method: str,
+        timeout_s: float | None,
+        part: Callable[[Parcel], None] | None = None,
+    ) -> None:
         self._done: Answered | None = done
+        self._part = part
         self._lock = threading.Lock()
         self.method = method
         self._timeout_s = timeout_s
@@ -359,6 +368,11 @@ class _Once:
             self._deadlines.remove(self._deadline)
         if done is not None:
             done(error, answer)
+
+    def take_part(self, answer: Parcel) -> None:
+        """Pass a part of the answer on during the call."""
+        if self._done is not None and self._part is not None:
+            self._part(answer)
 
     def when_late(self, deadlines: Deadlines, cancel: Cancel) -> None:
         """Call `cancel` at the deadline, if there is one."""
@@ -432,8 +446,12 @@ class _SharedConnection:
             del frame  # and its arrays, while this thread waits
 
     def _pass_on(self, frame: Frame) -> None:
+        is_part = frame.kind == PART
         with self._lock:
-            answered = self._waiting.pop(frame.call, None)
+            if is_part:
+                answered = self._waiting.get(frame.call)
+            else:
+                answered = self._waiting.pop(frame.call, None)
             is_last = self._retired and not self._waiting
         if is_last:
             self._connection.close()
@@ -444,7 +462,10 @@ class _SharedConnection:
         except errors.OpError as error:
             answered(error, None)
         else:
-            answered(None, answer)
+            if is_part:
+                answered.take_part(answer)
+            else:
+                answered(None, answer)
 
     def _end(self, error: BaseException) -> None:
         with self._lock:

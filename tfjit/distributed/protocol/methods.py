@@ -1,4 +1,4 @@
-"""The methods of TensorFlow's services: their paths and messages."""
+"""The methods of the services: their paths and messages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tfjit import protos
 
 MASTER: Final = "tensorflow.MasterService"
 WORKER: Final = "tensorflow.WorkerService"
+PARCELS: Final = "tfjit.Parcels"
+"""The service of tfjit's tasks for each other."""
 
 _METHODS: Final = {
     MASTER: (
@@ -19,6 +21,7 @@ _METHODS: Final = {
         *("DeregisterGraph", "RunGraph", "CleanupGraph", "CleanupAll", "RecvTensor"),
         *("MarkRecvFinished", "Logging", "Tracing", "RecvBuf"),
     ),
+    PARCELS: ("RecvTensors",),
 }
 
 

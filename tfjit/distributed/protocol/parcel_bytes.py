@@ -24,6 +24,7 @@ _TENSORS: Final = {
     "RunCallableResponse": ("fetch", 1, False),
     "RunGraphRequest": ("send", 3, True),
     "RunGraphResponse": ("recv", 1, True),
+    "RecvTensorsResponse": ("tensor", 1, True),
 }
 _BYTES: Final = 2  # the wire type of messages, strings and bytes
 _NAME: Final = b"\x0a"  # of NamedTensorProto

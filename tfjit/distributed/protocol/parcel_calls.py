@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.parcel_stream import SERVICE, Assembler, knows_parcels, split
+from tfjit.distributed.protocol.parcel_stream import Assembler, knows_parcels, split
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors
@@ -123,7 +123,7 @@ class _Exchange:
         else:
             batches = (tuple(send), self._sent), (tuple(receive), self._received), status_operations
         self._due = len(batches)
-        return methods.path(SERVICE, self._method).encode(), deadline_s, batches
+        return methods.path(methods.PARCELS, self._method).encode(), deadline_s, batches
 
     def started(self, call: Any) -> None:
         """Take the call that the operations have begun."""
@@ -200,14 +200,19 @@ class _Exchange:
             return errors.CancelledError(None, None, f"{self._method} was cancelled.")
         if code == errors.UNIMPLEMENTED and not self._knows:
             self._calls.is_refused = True
-            return errors.UnavailableError(
-                None, None, f"The task at {address} was started again as one of another kind."
-            )
+            return another_kind(address)
         if code:
             return status.of_status(code, details, self._status.trailing_metadata(), address)
         if not self._answer.is_whole:
             return self._not_parsed(ValueError("it ends early"))
         return None
+
+
+def another_kind(address: str) -> errors.UnavailableError:
+    """Return the error of a task in whose place another is."""
+    return errors.UnavailableError(
+        None, None, f"The task at {address} was started again as one of another kind."
+    )
 
 
 def _closed(method: str, error: ChannelClosedError) -> errors.CancelledError:
@@ -218,4 +223,4 @@ def _nothing() -> None:
     """Cancel a call that is over."""
 
 
-__all__ = ["ParcelCalls"]
+__all__ = ["ParcelCalls", "another_kind"]

@@ -16,9 +16,7 @@ from google.protobuf.message import DecodeError
 
 from tfjit.distributed.protocol.parcels import Parcel
 
-SERVICE: Final = "tfjit.Parcels"
-"""The service with methods of TensorFlow's that take parcels."""
-METADATA: Final = (("tfjit-parcels", "1"),)
+METADATA: Final = (("tfjit-parcels", "2"),)
 """The initial metadata of a server that has the service."""
 METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor"})
 CHUNK: Final = 1 << 20
@@ -115,4 +113,4 @@ class Assembler:
         return Parcel(message, arrays)
 
 
-__all__ = ["CHUNK", "METADATA", "METHODS", "SERVICE", "Assembler", "knows_parcels", "split"]
+__all__ = ["CHUNK", "METADATA", "METHODS", "Assembler", "knows_parcels", "split"]

@@ -14,10 +14,11 @@ from tfjit.distributed.protocol.interfaces import (
     GraphCall,
     GraphDone,
     GraphResult,
+    ReceivedSome,
     WorkerInterface,
     WorkerSessionCall,
 )
-from tfjit.distributed.protocol.methods import WORKER
+from tfjit.distributed.protocol.methods import PARCELS, WORKER
 from tfjit.distributed.protocol.parcel_bytes import decode, encode
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.tensors import decode_received
@@ -171,6 +172,50 @@ class RemoteWorker(WorkerInterface):
         if beside is None:
             return self.channel.start(WORKER, "RecvTensor", request, answered)
         return beside.start(WORKER, "RecvTensor", Parcel(request), answered)
+
+    def sends_batches(self, key: str) -> bool:
+        if self.channel.local() is not None:
+            return True
+        return self.channel.answers_in_parts and not self._sizes.find(
+            key
+        )  # a large one is a stream
+
+    def receive_tensors(
+        self, step_id: int, keys: Sequence[str], done: ReceivedSome, request_id: int = 0
+    ) -> Cancel:
+        from tfjit.protos import RecvTensorsRequest
+
+        left = set(range(len(keys)))
+
+        def part(answer: Parcel) -> None:
+            try:
+                found: list[tuple[int, Any, bool]] = []
+                message = answer.message
+                for index in message.dead:
+                    left.remove(index)  # KeyError: it is none of the missing ones
+                    found.append((index, DEAD, True))
+                for item in message.tensor:
+                    index, value = int(item.name), answer.value(item.tensor)
+                    left.remove(index)
+                    self._sizes.note(keys[index], (value,))
+                    found.append((index, value, False))
+            except (errors.OpError, KeyError, ValueError) as faulty:
+                done(_not_answered(faulty), ())
+            else:
+                done(None, found)
+
+        def answered(error: errors.OpError | None, answer: Parcel | None) -> None:
+            if answer is not None:
+                part(answer)
+            if left:
+                done(error or _not_answered("tensors are missing"), ())
+
+        request = RecvTensorsRequest(step_id=step_id, rendezvous_key=keys, request_id=request_id)
+        return self.channel.start_parts(PARCELS, "RecvTensors", request, answered, part)
+
+
+def _not_answered(why: object) -> errors.InternalError:
+    return errors.InternalError(None, None, f"Could not parse the answer to RecvTensors: {why}")
 
 
 def _graph_answer(found: Parcel | bytes) -> Parcel:

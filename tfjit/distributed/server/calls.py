@@ -126,6 +126,15 @@ class Reply(Call):
         else:
             send()
 
+    def give_part(self, answer: Callable[[], Any]) -> None:
+        """Send a function's message as a part; one part at a time."""
+        with self._lock:
+            if self.is_over:
+                return
+        message, parcel = answer(), self._parcel
+        self._parcel, parcel.message = Parcel(None), message
+        self._rpc.send_part(encode(parcel))
+
     def fail(self, error: BaseException) -> None:
         """Answer with the status of an error."""
 

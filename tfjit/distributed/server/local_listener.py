@@ -19,6 +19,7 @@ from tfjit.distributed.protocol.frames import (
     ANSWER,
     CANCEL,
     FAILURE,
+    PART,
     REQUEST,
     BrokenConnection,
     Connection,
@@ -31,7 +32,7 @@ from tfjit.distributed.protocol.local_channel import (
     shake_hands,
     socket_name,
 )
-from tfjit.distributed.protocol.parcel_bytes import encode
+from tfjit.distributed.protocol.parcel_bytes import encode as encode_bytes
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.calls import (
     Call,
@@ -308,7 +309,7 @@ class LocalCall(Call):
 
     def finish(self, answer: Any) -> None:
         """Send the answer's message."""
-        data, arrays = encode(Parcel(answer)), self._parcel.arrays
+        data, arrays = encode_bytes(Parcel(answer)), self._parcel.arrays
         self._parcel = self._request = Parcel(None)
         self._end()
         with contextlib.suppress(BrokenConnection):  # the client has gone
@@ -343,6 +344,17 @@ class LocalReply(LocalCall, Reply):
             self.refuse(error)
         else:
             self.finish(answer)
+
+    def give_part(self, encode: Callable[[], Any]) -> None:
+        """Send a function's message as a part; one part at a time."""
+        with self._given:
+            if self.is_over:
+                return
+        answer = encode()
+        data, arrays = encode_bytes(Parcel(answer)), self._parcel.arrays
+        self._parcel = Parcel(None)
+        with contextlib.suppress(BrokenConnection):  # the client has gone
+            self._client.send(PART, 0, self._number, data, arrays)
 
     def started(self, cancel: Cancel) -> None:
         """Cancel the work once the client has gone."""

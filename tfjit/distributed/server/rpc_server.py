@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,7 +36,7 @@ Metadata = Sequence[tuple[str, bytes]]
 
 
 class RpcCall:
-    """A call of a client: one request, one answer.
+    """A client's call: a request, an answer in parts or whole.
 
     is_stream: both are streams of a parcel's parts. metadata: sent before the answer. Thread-safe.
     Nothing is sent to a client that has gone.
@@ -44,6 +45,7 @@ class RpcCall:
     __slots__ = (
         *("_call", "_callbacks", "_core", "_deadline_s", "_due", "_gone", "_lock", "_over"),
         *("_assembler", "_chunks", "_received", "_server", "answered", "is_stream", "metadata"),
+        *("_parts", "_sends_part"),
     )
 
     def __init__(self, server: RpcServer, event: Any) -> None:
@@ -56,6 +58,8 @@ class RpcCall:
         self._due = 0
         self._assembler: Assembler | None = None
         self._chunks: Iterator[bytes] | None = None
+        self._parts: deque[tuple[Any, ...]] | None = None  # to be sent, once there was one
+        self._sends_part = False
         self._received: Callable[[RpcCall, bytes | Parcel | None], None] | None = None
         self.is_stream = False
         self.metadata: Any = METADATA
@@ -181,6 +185,37 @@ class RpcCall:
                 self._start((core.SendStatusFromServerOperation((), 0, b"", 0),), self._sent)
         self._done()
 
+    def send_part(self, data: bytes) -> None:
+        """Send a part of the answer, behind those before it."""
+        core = self._core
+        operations: tuple[Any, ...] = (core.SendMessageOperation(data, 0),)
+        with self._lock:
+            if self._gone or self.answered:
+                return
+            if self._parts is None:
+                self._parts = deque()
+                operations = (core.SendInitialMetadataOperation(self.metadata, 0), *operations)
+            self._send_behind(operations)
+
+    def _send_behind(self, operations: tuple[Any, ...]) -> None:
+        """Begin operations behind those of earlier parts, with the lock held."""
+        assert self._parts is not None
+        self._parts.append(operations)
+        if not self._sends_part:
+            self._sends_part = True
+            self._start(self._parts.popleft(), self._part_sent)
+
+    def _part_sent(self, event: Any) -> None:
+        with self._lock:
+            assert self._parts is not None
+            if self._gone:
+                self._parts.clear()
+            if self._parts:
+                self._start(self._parts.popleft(), self._part_sent)
+            else:
+                self._sends_part = False
+        self._done()
+
     def refuse(self, code: int, details: str, metadata: Metadata = ()) -> None:
         """Answer with a status. metadata: sent behind it."""
         self._finish((), code, details, metadata)
@@ -196,7 +231,10 @@ class RpcCall:
             if self._gone or self.answered:
                 return
             self.answered = True
-            self._start(operations, self._sent)
+            if self._parts is None:
+                self._start(operations, self._sent)
+            else:  # the metadata have gone with the first part
+                self._send_behind(operations[1:])
 
     def _start(self, operations: tuple[Any, ...], tag: Callable[[Any], None]) -> None:
         """Begin operations, with the lock held."""

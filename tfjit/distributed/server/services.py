@@ -8,7 +8,7 @@ from typing import Any, Final
 from tfjit.distributed.protocol import methods, parcel_stream
 from tfjit.distributed.protocol.channels import import_grpc
 from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterface
-from tfjit.distributed.protocol.methods import MASTER, WORKER
+from tfjit.distributed.protocol.methods import MASTER, PARCELS, WORKER
 from tfjit.distributed.server import health
 from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import blocking, refuse, waiting
@@ -101,10 +101,13 @@ class Services:
         ):
             routes[methods.path(service, name)] = Route(handler, may_wait)
             if name in parcel_stream.METHODS:
-                path = methods.path(parcel_stream.SERVICE, name)
+                path = methods.path(PARCELS, name)
                 routes[path] = Route(handler, may_wait, methods.request_class(name))
+        for name, start in of_worker.parcel_methods().items():
+            handler = waiting(start, methods.request_class(name), self._pool)
+            routes[methods.path(PARCELS, name)] = Route(handler, False)
         if self._local is not None:
-            self._local.start(answering, {WORKER: starting})
+            self._local.start(answering, {WORKER: starting, PARCELS: of_worker.parcel_methods()})
         self._server.start(routes)
         self._is_serving = True
 

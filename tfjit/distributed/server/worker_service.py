@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfjit.distributed.protocol.interfaces import (
@@ -48,6 +48,10 @@ class WorkerService:
             "RecvTensor": self.receive_tensor,
             "CleanupGraph": self.cleanup_graph,
         }
+
+    def parcel_methods(self) -> Mapping[str, WaitingMethod]:
+        """Return the methods for tasks of tfjit alone, by name."""
+        return {"RecvTensors": self.receive_tensors}
 
     def get_status(self, request: Any, call: Call) -> Any:
         """Return the devices of the task."""
@@ -171,9 +175,39 @@ class WorkerService:
             request.step_id, request.rendezvous_key, done, request.request_id
         )
 
+    def receive_tensors(self, request: Any, reply: Reply) -> Cancel:
+        """Send several tensors, as the step has them."""
+        left = len(request.rendezvous_key)
+
+        def done(error: BaseException | None, found: Sequence[tuple[int, Any, bool]]) -> None:
+            nonlocal left
+            if error is not None:
+                reply.fail(error)
+                return
+            left -= len(found)
+            send = reply.give_part if left else reply.give
+            send(lambda: _tensors_answer(reply, found))
+
+        return self._worker.receive_tensors(
+            request.step_id, list(request.rendezvous_key), done, request.request_id
+        )
+
 
 def _nothing() -> None:
     """Cancel a call that is over."""
+
+
+def _tensors_answer(reply: Reply, found: Sequence[tuple[int, Any, bool]]) -> Any:
+    """Return the message of a part of an answer to RecvTensors."""
+    from tfjit.protos import RecvTensorsResponse
+
+    answer = RecvTensorsResponse()
+    for index, value, is_dead in found:
+        if is_dead:
+            answer.dead.append(index)
+        else:
+            reply.fill(answer.tensor.add(name=str(index)).tensor, value)
+    return answer
 
 
 def _graph_answer(reply: Reply, error: BaseException | None, result: GraphResult | None) -> Any:

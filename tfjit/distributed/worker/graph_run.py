@@ -47,6 +47,14 @@ class GraphRun(ABC):
         """Return whether its work is short and never waits."""
         return False
 
+    @property
+    def has_checks(self) -> bool:
+        """Return whether `check` may find an error."""
+        return False
+
+    def check(self) -> None:  # noqa: B027  # other runs start each node as soon as they can
+        """Look for errors of nodes that wait for others' tensors; never waits."""
+
     @abstractmethod
     def start(self) -> None:
         """Prepare the run. Raises the errors of faulty feeds and fetches."""

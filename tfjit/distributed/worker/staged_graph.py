@@ -35,11 +35,21 @@ class Receive:
     dtype: DType
 
 
+class StageCheck:
+    """Nodes of a stage to run beside it for their errors alone.
+
+    feeds: tensors that they need. after: numbers of the stages that they need.
+    """
+
+    def __init__(self, plan: StagePlan, of: ReceiveStage) -> None:
+        self.plan, self.feeds, self.after = plan, of.feeds, of.after
+
+
 class GraphStage:
     """One stage of a registered graph.
 
     sends: (tensor, key) for other tasks. pending: number of receives and stages that it waits for.
-    users: numbers of the stages that wait for it.
+    users: numbers of the stages that wait for it. checks: run where it starts late.
     """
 
     def __init__(
@@ -58,6 +68,11 @@ class GraphStage:
         self.sends = [(tensor, send_keys[n], n) for n, tensor in of.sends if n in send_keys]
         self._session = session
         self.plan = None if of.stage is None else self._make_plan(of.stage, "")
+        self.checks = [
+            StageCheck(self._make_plan(check.stage, ", nodes that may fail"), check)
+            for check in of.checks
+            if check.stage is not None
+        ]
         self.copies = of.stage is not None and of.stage.by_node
         self.estimate_s = math.inf
         self._live: dict[frozenset[str], tuple[StagePlan | None, frozenset[str]]] = {}
@@ -131,13 +146,15 @@ class GraphStage:
     def plans(self) -> list[StagePlan]:
         """Return all plans of the stage."""
         made = [plan for plan, _ in list(self._live.values()) if plan is not None]
+        made += [check.plan for check in self.checks]
         return made if self.plan is None else [self.plan, *made]
 
 
 class StagedGraph:
     """The stages of a registered graph.
 
-    starts: numbers of those that wait for nothing. may_wait: some node may, for another step.
+    starts: numbers of those that wait for nothing. checked: those with checks. may_wait: some node
+    may, for another step.
     """
 
     def __init__(
@@ -161,6 +178,7 @@ class StagedGraph:
                 self.waiting.setdefault(tensor, []).append(stage.number)
         self.receives = [receive for receive in receives if receive.tensor in self.waiting]
         self.starts = [stage.number for stage in self.stages if not stage.pending]
+        self.checked = [stage for stage in self.stages if stage.checks]
         # few: where tasks share a process, stages may run within the sends of others
         self._may_be_short = not may_wait and len(self.stages) <= _MAX_SHORT_STAGES
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,18 +14,23 @@ from tfjit.distributed.protocol.interfaces import GraphCall, GraphDone, GraphRes
 from tfjit.distributed.worker.graph_run import GraphRun, Submit, cancelled, fetched, sent
 from tfjit.distributed.worker.graph_session import part_of
 from tfjit.distributed.worker.registered_graph import RegisteredGraph
-from tfjit.distributed.worker.staged_graph import GraphStage, Receive, StagedGraph
+from tfjit.distributed.worker.staged_graph import GraphStage, Receive, StageCheck, StagedGraph
 from tfjit.distributed.worker.step_rendezvous import StepRendezvous
+from tfjit.distributed.worker.tensor_batch import one_batch, send_waiting
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.kernel_api.op_kernel import DEAD
+
+_OVER: Final = -1
+"""The count of a stage that has run."""
 
 
 class StagedRun(GraphRun):
     """A run in stages, which start when their tensors have come.
 
     All receives are asked for at once. A thread runs stages as long as one is ready; that which
-    completes the last one ends the run.
+    completes the last one ends the run. Where tensors are late, the nodes that may fail without
+    them run by themselves: their error ends the step, which other tasks may wait for.
     """
 
     def __init__(
@@ -40,6 +47,12 @@ class StagedRun(GraphRun):
         self._left = 0
         self._token: int | None = None
         self._dead: set[str] = set()
+        self._checked: set[StageCheck] = set()
+
+    @property
+    def has_checks(self) -> bool:
+        staged = self.graph.staged
+        return staged is not None and bool(staged.checked)
 
     @property
     def is_short(self) -> bool:
@@ -64,8 +77,9 @@ class StagedRun(GraphRun):
         self._token = self.cancellation.register(self._stopped)
         if self._token is None:
             self.fail(cancelled())
-        for receive in staged.receives:
-            self.step.receive(receive.key, partial(self._arrived, receive))
+        self.step.receive_all(
+            [(receive.key, partial(self._arrived, receive)) for receive in staged.receives]
+        )
         with self._lock:
             self._starts = False
 
@@ -137,10 +151,45 @@ class StagedRun(GraphRun):
                 break
             with self._lock:
                 self._left -= 1
+                self._pending[number] = _OVER
                 self._count_down(stage.users)
         self._leave()
 
+    def check(self) -> None:
+        with self._lock:
+            if self._token is None or self._done is None or self.error is not None:
+                return
+            known, pending = self._known, self._pending
+            due = [
+                check
+                for stage in self._staged.checked
+                if pending[stage.number] > 0
+                for check in stage.checks
+                if check not in self._checked
+                and all(known.get(feed, DEAD) is not DEAD for feed in check.feeds)
+                and all(pending[number] == _OVER for number in check.after)
+            ]
+            if not due:
+                return
+            self._checked.update(due)
+            self._running += 1
+        try:
+            self.submit(partial(self._run_checks, due))
+        except BaseException as error:  # no thread: the run ends
+            self.fail(error)
+            self._leave()
+
+    def _run_checks(self, due: Sequence[StageCheck]) -> None:
+        try:
+            for check in due:
+                with part_of(self.context):
+                    check.plan.run_stage([self._known[name] for name in check.plan.feeds], None)
+        except BaseException as error:  # the caller gets it, by `done`
+            self.fail(error)
+        self._leave()
+
     def _run_stage(self, stage: GraphStage) -> None:
+        send_waiting()  # this stage may run within the sends of another one
         known, plan = self._known, stage.plan
         gone: frozenset[str] = frozenset()
         if self._dead:
@@ -162,10 +211,11 @@ class StagedRun(GraphRun):
         with self._lock:
             known.update(results)
             self._dead |= gone
-        for tensor, key, name in stage.sends:
-            value = known[tensor]
-            is_dead = value is DEAD or name in gone
-            self.step.give(key, DEAD if is_dead else sent(value, copies=False), is_dead)
+        with one_batch() if len(stage.sends) > 1 else nullcontext():
+            for tensor, key, name in stage.sends:
+                value = known[tensor]
+                is_dead = value is DEAD or name in gone
+                self.step.give(key, DEAD if is_dead else sent(value, copies=False), is_dead)
 
     def _leave(self) -> None:
         """Count this thread as gone; the last one ends the run."""

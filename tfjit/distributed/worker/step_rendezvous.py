@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from tfjit.distributed.protocol.interfaces import Cancel
+from tfjit.distributed.protocol.interfaces import Cancel, WorkerInterface
 from tfjit.distributed.protocol.remote_worker import request_id
 from tfjit.distributed.protocol.task_names import task_of
 from tfjit.distributed.worker.peers import Peers
@@ -54,40 +56,107 @@ class StepRendezvous(LocalRendezvous):
             super().receive(key, done)
             return
         try:
-            if self.peers is None:
-                raise errors.InternalError(None, None, f"No worker known as {task}")
-            worker = self.peers.worker(task)
-        except errors.OpError as error:
+            worker = self._worker(task)
+            number = self._begin_call()
+        except BaseException as error:
             done(error, None, False)
             return
-        with self._lock:
-            if self._error is None:
-                self._numbers += 1
-                number = self._numbers
-                self._calls[number] = _not_started
-            failure = self._error
-        if failure is not None:
-            done(failure, None, False)
-            return
-
         log, began_us = self.log, time.time_ns() // 1000
 
         def answered(error: BaseException | None, value: Any, is_dead: bool) -> None:
             if log is not None and error is None:
-                size = value.nbytes if isinstance(value, np.ndarray) else 0
-                now_us = time.time_ns() // 1000
-                log.record(self.step_id, parse_key(key), began_us, now_us, size)
-            with self._lock:
-                self._calls.pop(number, None)
-                failure = self._error
+                _record(log, self.step_id, key, began_us, value)
+            failure = self._end_call(number)
             done(failure if error is not None and failure is not None else error, value, is_dead)
 
-        cancel = worker.receive_tensor(self.step_id, key, answered, request_id())
+        self._started(number, worker.receive_tensor(self.step_id, key, answered, request_id()))
+
+    def receive_all(self, receives: Sequence[tuple[str, Received]]) -> None:
+        """Call each `done` with its key's value when it comes; never waits.
+
+        The tensors of another tfjit task are asked for together.
+        """
+        by_task: dict[str, list[tuple[str, Received]]] = {}
+        for key, done in receives:
+            by_task.setdefault(task_of(key.partition(";")[0]), []).append((key, done))
+        for task, group in by_task.items():
+            worker = None
+            if task != self.task and len(group) > 1 and self.peers is not None:
+                with contextlib.suppress(errors.OpError):  # each receive tells of it
+                    worker = self.peers.worker(task)
+            batch = [] if worker is None else [r for r in group if worker.sends_batches(r[0])]
+            if worker is not None and len(batch) > 1:
+                self._receive_batch(worker, batch)
+                group = [receive for receive in group if receive not in batch]
+            for key, done in group:
+                self.receive(key, done)
+
+    def _receive_batch(
+        self, worker: WorkerInterface, group: Sequence[tuple[str, Received]]
+    ) -> None:
+        waiting = dict(enumerate(group))
+        try:
+            number = self._begin_call()
+        except BaseException as error:
+            for _, done in group:
+                done(error, None, False)
+            return
+        log, began_us = self.log, time.time_ns() // 1000
+
+        def answered(error: BaseException | None, found: Sequence[tuple[int, Any, bool]]) -> None:
+            if error is not None:
+                error = self._end_call(number) or error
+                while waiting:
+                    waiting.popitem()[1][1](error, None, False)
+                return
+            taken = [(waiting.pop(index, None), value, dead) for index, value, dead in found]
+            if not waiting:
+                self._end_call(number)
+            for receive, value, is_dead in taken:
+                if receive is None:  # given up meanwhile
+                    continue
+                if log is not None:
+                    _record(log, self.step_id, receive[0], began_us, value)
+                receive[1](None, value, is_dead)
+
+        keys = [key for key, _ in group]
+        cancel = worker.receive_tensors(self.step_id, keys, answered, request_id())
+        self._started(number, cancel)
+
+    def _worker(self, task: str) -> WorkerInterface:
+        """Return a task's worker.
+
+        Raises InternalError for an unknown one.
+        """
+        if self.peers is None:
+            raise errors.InternalError(None, None, f"No worker known as {task}")
+        return self.peers.worker(task)
+
+    def _begin_call(self) -> int:
+        """Return the number of a new call.
+
+        Raises the error of an aborted step.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._numbers += 1
+            self._calls[self._numbers] = _not_started
+            return self._numbers
+
+    def _started(self, number: int, cancel: Cancel) -> None:
+        """Note how a call is cancelled, if it is still under way."""
         with self._lock:
             if number in self._calls:
                 self._calls[number] = cancel
                 return
         cancel()  # aborted while the call was made; or answered, which leaves nothing to cancel
+
+    def _end_call(self, number: int) -> BaseException | None:
+        """Forget a call; return the step's error, if it has one."""
+        with self._lock:
+            self._calls.pop(number, None)
+            return self._error
 
     def receive_here(self, key: str, done: Received) -> None:
         """Wait for a value of this task's nodes."""
@@ -120,6 +189,11 @@ class StepRendezvous(LocalRendezvous):
 
 def _not_started() -> None:
     """Cancel nothing: the call is being made."""
+
+
+def _record(log: StepLog, step_id: int, key: str, began_us: int, value: Any) -> None:
+    size = value.nbytes if isinstance(value, np.ndarray) else 0
+    log.record(step_id, parse_key(key), began_us, time.time_ns() // 1000, size)
 
 
 class Steps:

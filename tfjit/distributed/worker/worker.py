@@ -13,6 +13,7 @@ from tfjit.distributed.protocol.interfaces import (
     GraphCall,
     GraphDone,
     GraphResult,
+    ReceivedSome,
     WorkerInterface,
     WorkerSessionCall,
 )
@@ -20,10 +21,12 @@ from tfjit.distributed.protocol.recent_requests import RecentRequests
 from tfjit.distributed.protocol.task_names import addresses_of
 from tfjit.distributed.worker.graph_run import GraphRun, Submit, given_up
 from tfjit.distributed.worker.graph_session import graph_config
+from tfjit.distributed.worker.late_runs import LateRuns
 from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.distributed.worker.staged_run import StagedRun
 from tfjit.distributed.worker.step_log import StepLog
-from tfjit.distributed.worker.step_rendezvous import Steps
+from tfjit.distributed.worker.step_rendezvous import StepRendezvous, Steps
+from tfjit.distributed.worker.tensor_batch import TensorBatch
 from tfjit.distributed.worker.waiting_thread import WaitingThread
 from tfjit.distributed.worker.whole_run import PartialRun, WholeRun
 from tfjit.distributed.worker.worker_session import WorkerSession
@@ -61,6 +64,7 @@ class Worker(WorkerInterface):
         )
         self.steps = Steps(task, settings.logs("rendezvous"))
         self._deadlines = Deadlines()
+        self._late = LateRuns()
         self._log = StepLog()
         self._received_requests = RecentRequests()
         self._run_requests = RecentRequests()
@@ -224,6 +228,8 @@ class Worker(WorkerInterface):
         def over(error: BaseException | None, result: GraphResult | None) -> None:
             if number is not None:
                 self._deadlines.remove(number)
+            if run.has_checks:
+                self._late.remove(run)
             self.steps.end(step)
             done(error, result)
 
@@ -236,6 +242,8 @@ class Worker(WorkerInterface):
         )
         kind = WholeRun if graph.staged is None or observed or call.is_partial else StagedRun
         run = kind(graph, call, step, session.cancellation, over, submit or self._threads.submit)
+        if run.has_checks:
+            self._late.add(run)
         if call.deadline_s is not None:
             number = self._deadlines.add(call.deadline_s, lambda: run.cancel(_too_late()))
         return run
@@ -292,22 +300,7 @@ class Worker(WorkerInterface):
 
     def receive_tensor(self, step_id: int, key: str, done: Received, request_id: int = 0) -> Cancel:
         try:
-            self._received_requests.check(
-                request_id,
-                "RecvTensor (GrpcWorker)",
-                f'step_id: {step_id} rendezvous_key: "{key}" request_id: {request_id}',
-            )
-            parsed = parse_key(key)
-            source = self.devices.lookup(parsed.src_device)
-            if parsed.src_incarnation != source.incarnation:
-                raise errors.AbortedError(
-                    None,
-                    None,
-                    f"RecvTensor expects a different device incarnation: {parsed.src_incarnation} "
-                    f'vs. {source.incarnation}. Your worker job ("{self.task}") was probably '
-                    "restarted. Check your worker job for the reason why it was restarted.",
-                )
-            step = self.steps.find(step_id)
+            step = self._asked("RecvTensor", step_id, [key], request_id)
         except errors.OpError as error:
             done(error, None, False)
             return _nothing
@@ -319,6 +312,48 @@ class Worker(WorkerInterface):
                 done(errors.CancelledError(None, None, "RecvTensor was cancelled."), None, False)
 
         return cancel
+
+    def receive_tensors(
+        self, step_id: int, keys: Sequence[str], done: ReceivedSome, request_id: int = 0
+    ) -> Cancel:
+        try:
+            step = self._asked("RecvTensors", step_id, keys, request_id)
+        except errors.OpError as error:
+            done(error, ())
+            return _nothing
+        give_up = TensorBatch(step, keys, done).start()
+
+        def cancel() -> None:
+            give_up()
+            self.steps.forget_idle(step)
+
+        return cancel
+
+    def _asked(
+        self, method: str, step_id: int, keys: Sequence[str], request_id: int
+    ) -> StepRendezvous:
+        """Return the step that tensors are asked of.
+
+        Raises the errors of a faulty request.
+        """
+        about = ", ".join(f'"{key}"' for key in keys)
+        self._received_requests.check(
+            request_id,
+            f"{method} (GrpcWorker)",
+            f"step_id: {step_id} rendezvous_key: {about} request_id: {request_id}",
+        )
+        for key in keys:
+            parsed = parse_key(key)
+            source = self.devices.lookup(parsed.src_device)
+            if parsed.src_incarnation != source.incarnation:
+                raise errors.AbortedError(
+                    None,
+                    None,
+                    f"{method} expects a different device incarnation: {parsed.src_incarnation} "
+                    f'vs. {source.incarnation}. Your worker job ("{self.task}") was probably '
+                    "restarted. Check your worker job for the reason why it was restarted.",
+                )
+        return self.steps.find(step_id)
 
     # the rest of the service
 
