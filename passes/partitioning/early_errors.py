@@ -8,6 +8,7 @@ limit of the step. So these nodes can run by themselves, too, where the tensor i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from tfjit.framework.op_defs.op_traits import (
     CALLS_PYTHON,
@@ -23,21 +24,23 @@ from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 
 
 def early_groups(
-    graph: DataflowGraph, early: Sequence[str], needs: Mapping[str, int]
+    graph: DataflowGraph,
+    stage: AbstractSet[str],
+    early: Sequence[str],
+    needs: Mapping[str, int],
 ) -> list[set[str]]:
     """Return nodes that may fail and those before them, by needs.
 
-    early: nodes of a stage that need less than the stage, in the order of their edges. needs:
-    receives and blocking nodes before each node, as bits. A node behind an effect is in no group:
-    to run it before the stage would need the effect.
+    stage: its nodes. early: those that need less than the stage and may run twice, in the order of
+    their edges. needs: receives and blocking nodes before each node, as bits. A node behind an
+    effect, or behind another node of the stage that may not run twice, is in no group.
     """
-    members = set(early)
     before: dict[str, set[str]] = {}
     groups: dict[int, set[str]] = {}
     for name in early:
         if _has_effect(graph.node(name)):
             continue
-        sources = {edge.src for edge in graph.edges_into(name) if edge.src != SOURCE} & members
+        sources = {edge.src for edge in graph.edges_into(name) if edge.src != SOURCE} & stage
         if not sources <= before.keys():
             continue
         before[name] = {name}.union(*(before[source] for source in sources))

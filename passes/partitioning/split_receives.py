@@ -327,7 +327,7 @@ class _Splitter:
                 whole |= own[name]
             early = [n for n in members[key] if own[n] != whole and n not in fixed]
             early.sort(key=order.__getitem__)
-            for group in early_groups(self.graph, early, own):
+            for group in early_groups(self.graph, members[key], early, own):
                 check = self._stage(i, key, group, [], keys, number, fetches)
                 if check.stage is not None and self._waits(check) < self._waits(stage):
                     check.stage.by_node = True  # it is not worth the time to compile it

@@ -165,6 +165,16 @@ def test_an_error_behind_some_tensors(together: Task) -> None:
     assert isinstance(parts.wait(3)[2], errors.NotFoundError)
 
 
+def test_a_tensor_that_no_message_takes(together: Task) -> None:
+    parts = Parts()
+    RemoteWorker(together.channel).receive_tensors(3, ["a", "b"], parts)
+    asked(together, 1)
+    done = together.worker.waiting.pop("a,b")
+    done(None, [(0, np.array([object()]), False)])  # the sender goes on
+    done(None, [(1, np.float32(1), False)])
+    assert isinstance(parts.wait(1)[0], errors.OpError)
+
+
 def test_several_tensors_are_given_up(together: Task) -> None:
     worker, parts, late = RemoteWorker(together.channel), Parts(), Parts()
     cancel = worker.receive_tensors(3, ["a", "b"], parts)

@@ -306,6 +306,24 @@ def test_an_early_tensor_does_not_wait_for_one_that_depends_on_it(
         assert not any(len(one.steps) for one in cluster.workers)
 
 
+def test_faulty_requests_for_several_tensors() -> None:
+    with Cluster(2) as cluster:
+        found: list[Any] = []
+        worker, key = cluster.workers[0], cluster.key("x:0")
+        device, incarnation, rest = key.split(";", 2)
+        other = f"{device};{int(incarnation, 16) ^ 1:016x};{rest}"
+        for keys in [], ["no key"], [key, other]:
+            worker.receive_tensors(5, keys, lambda *part: found.append(part), 0)
+        kinds = errors.InvalidArgumentError, errors.InvalidArgumentError, errors.AbortedError
+        assert all(isinstance(error, kind) for (error, _), kind in zip(found, kinds, strict=True))
+        for _ in range(2):
+            cancel = worker.receive_tensors(5, [key], lambda *part: found.append(part), 77)
+        cancel()  # of a request that was received twice
+        assert isinstance(found[-1][0], errors.AbortedError) and len(found) == 4
+        worker.cleanup_graph(5)
+        assert isinstance(found[-1][0], errors.AbortedError) and len(found) == 5
+
+
 def _beside_a_queue(bad: Any) -> tuple[Any, str, list[str]]:
     """Return (GraphDef, a target of task 0, fetches): a dequeue of task 1, and what `bad` makes."""
     graph = tf.Graph()

@@ -6,9 +6,12 @@ from tfjit.passes.partitioning.early_errors import early_groups
 from tfjit.passes.text.text_format import parse_graph
 
 
-def groups(text: str, needs: dict[str, int]) -> list[set[str]]:
-    """Return the groups of the nodes with needs, in the order of the text."""
-    return early_groups(parse_graph(text), list(needs), needs)
+def groups(text: str, needs: dict[str, int], stage: str = "") -> list[set[str]]:
+    """Return the groups of the nodes with needs, in the order of the text.
+
+    stage: its other nodes.
+    """
+    return early_groups(parse_graph(text), {*needs, *stage}, list(needs), needs)
 
 
 def test_nodes_are_grouped_by_their_needs_with_those_before_them() -> None:
@@ -22,6 +25,7 @@ def test_nodes_are_grouped_by_their_needs_with_those_before_them() -> None:
     assert groups(text, dict.fromkeys("abcd", 0)) == [{"a", "b", "c", "d"}]
     assert groups(text, {"a": 0, "b": 0, "c": 2, "d": 2}) == [{"a", "b"}, {"a", "b", "c", "d"}]
     assert groups(text, {"c": 1, "d": 1}) == [{"c", "d"}]  # the others are in another stage
+    assert groups(text, {"c": 1, "d": 1}, "b") == []  # as part of a loop, b may not run twice
 
 
 def test_a_read_of_a_variable_may_fail() -> None:

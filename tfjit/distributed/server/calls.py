@@ -131,9 +131,12 @@ class Reply(Call):
         with self._lock:
             if self.is_over:
                 return
-        message, parcel = answer(), self._parcel
-        self._parcel, parcel.message = Parcel(None), message
-        self._rpc.send_part(encode(parcel))
+        try:
+            message, parcel = answer(), self._parcel
+            self._parcel, parcel.message = Parcel(None), message
+            self._rpc.send_part(encode(parcel))
+        except BaseException as error:
+            self.fail(error)
 
     def fail(self, error: BaseException) -> None:
         """Answer with the status of an error."""

@@ -350,11 +350,13 @@ class LocalReply(LocalCall, Reply):
         with self._given:
             if self.is_over:
                 return
-        answer = encode()
-        data, arrays = encode_bytes(Parcel(answer)), self._parcel.arrays
-        self._parcel = Parcel(None)
-        with contextlib.suppress(BrokenConnection):  # the client has gone
-            self._client.send(PART, 0, self._number, data, arrays)
+        try:
+            data, arrays = encode_bytes(Parcel(encode())), self._parcel.arrays
+            self._parcel = Parcel(None)
+            with contextlib.suppress(BrokenConnection):  # the client has gone
+                self._client.send(PART, 0, self._number, data, arrays)
+        except BaseException as error:
+            self.fail(error)
 
     def started(self, cancel: Cancel) -> None:
         """Cancel the work once the client has gone."""

@@ -216,6 +216,7 @@ class StagedRun(GraphRun):
                 value = known[tensor]
                 is_dead = value is DEAD or name in gone
                 self.step.give(key, DEAD if is_dead else sent(value, copies=False), is_dead)
+        send_waiting()  # a single one, within the sends of another stage
 
     def _leave(self) -> None:
         """Count this thread as gone; the last one ends the run."""

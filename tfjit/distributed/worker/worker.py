@@ -342,6 +342,8 @@ class Worker(WorkerInterface):
             f"{method} (GrpcWorker)",
             f"step_id: {step_id} rendezvous_key: {about} request_id: {request_id}",
         )
+        if not keys:
+            raise errors.InvalidArgumentError(None, None, f"{method} has no key.")
         for key in keys:
             parsed = parse_key(key)
             source = self.devices.lookup(parsed.src_device)
