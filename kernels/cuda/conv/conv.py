@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tfjit.kernels.cpu.conv.nchw import channels_last_call
 from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
+from tfjit.kernels.cpu.data_movement.strided_copy import copies_by
 from tfjit.kernels.cpu.gemm.operands import operand_pointers
 from tfjit.kernels.cuda.conv.patches import (
     Axis,
@@ -22,13 +24,14 @@ from tfjit.kernels.cuda.conv.patches import (
     image_layout,
     window_words,
 )
+from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
 from tfjit.kernels.cuda.gemm.finish_text import finish_of
 from tfjit.kernels.cuda.gemm.matmul import matmul_call, traffic
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
 from tfjit.kernels.cuda.gemm.slabs import MatrixOperand, widest
 from tfjit.kernels.cuda.gemm.tiles import Plan, accumulator, choose
 from tfjit.kernels.cuda.template.registry import device_native
-from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
+from tfjit.kernels.registry import Builder, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
 
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
@@ -129,11 +132,17 @@ def _convolution(node: NodeSpec) -> NativeCall:
     return convolution_call(node.inputs[:2], node_layout(node))
 
 
-def _gradient_layout(node: NodeSpec) -> Layout:
-    layout = node_layout(node)
-    if not layout.channels_last:
-        raise Unsupported("gradients of convolutions in NCHW")
-    return layout
+def gradient_in_planes(
+    node: NodeSpec, builder: Builder, images: Sequence[int], makes_images: bool = True
+) -> NativeCall | None:
+    """Return a gradient for NCHW by the launches for NHWC between transposes; None for NHWC.
+
+    images: the inputs that are images. makes_images: whether the output is.
+    """
+    if node_layout(node).channels_last:
+        return None
+    with copies_by(copy_launch):
+        return channels_last_call(node, builder, images, makes_images)
 
 
 def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
@@ -141,6 +150,9 @@ def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall
 
     The sum runs over the pixels of all images, and is split among blocks. Raises Unsupported.
     """
+    moved = gradient_in_planes(node, lambda own: filter_gradient_call(own, plan), (0, 2), False)
+    if moved is not None:
+        return moved
     x, _, dy = node.inputs
     dw = node.outputs[0]
     require_one_dtype(x, dy)
@@ -148,7 +160,7 @@ def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall
     k_h, k_w, in_c, out_c = dw.shape
     if in_c != channels:
         raise Unsupported(f"groups of {in_c} of {channels} channels")
-    rows, columns = _gradient_layout(node).windows(height, width, (k_h, k_w))
+    rows, columns = node_layout(node).windows(height, width, (k_h, k_w))
     if dw.size == 0:
         return NativeCall(())
     m, n, depth = k_h * k_w * in_c, out_c, batch * rows.out * columns.out
@@ -176,6 +188,9 @@ def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     With strides, input pixels of equal rest by the strides read the same taps: each class of pixels
     is a separate product. Raises Unsupported.
     """
+    moved = gradient_in_planes(node, lambda own: input_gradient_call(own, plan), (2,))
+    if moved is not None:
+        return moved
     _, w, dy = node.inputs
     dx = node.outputs[0]
     require_one_dtype(dy, w)
@@ -183,7 +198,7 @@ def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     k_h, k_w, in_c, _ = w.shape
     if in_c != channels:
         raise Unsupported(f"groups of {in_c} of {channels} channels")
-    rows, columns = _gradient_layout(node).windows(height, width, (k_h, k_w))
+    rows, columns = node_layout(node).windows(height, width, (k_h, k_w))
     if dx.size == 0:
         return NativeCall(())
     calls = [
