@@ -37,6 +37,7 @@ ROOMS = {
             "cuda.reduction",
             "cuda.gemm",
             "cuda.conv",
+            "cuda.images",
             "cuda.random",
             "cuda",
             "precompile",

@@ -34,8 +34,7 @@ HOST_COMPUTED: Final = frozenset(
         *("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGrad"),
         *("FusedBatchNormGradV2", "FusedBatchNormGradV3", "LRN", "LRNGrad", "Conv3D"),
         *("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MaxPool3D", "AvgPool3D"),
-        *("ResizeBilinear", "ResizeBilinearGrad", "ResizeNearestNeighbor"),
-        *("ResizeNearestNeighborGrad", "CropAndResize", "AdjustContrastv2", "AdjustHue"),
+        *("AdjustContrastv2", "AdjustHue"),
         *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D"),
         *(
             "MaxPoolGradGrad",

@@ -22,6 +22,8 @@ _FAMILIES: Final = (
     "elementwise.sparse_updates",
     "fused",
     "gemm.matmul",
+    "images.crop",
+    "images.resize",
     "random.stateful_random",
     "random.stateless_random",
     "reduction.argmax",
