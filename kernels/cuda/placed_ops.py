@@ -32,13 +32,12 @@ HOST_COMPUTED: Final = frozenset(
         *("SparseTensorDenseMatMul", "FFT", "IFFT", "FFT2D", "IFFT2D", "RFFT", "IRFFT"),
         # layers and images
         *("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGrad"),
-        *("FusedBatchNormGradV2", "FusedBatchNormGradV3", "LRN", "LRNGrad", "Conv3D"),
+        *("FusedBatchNormGradV2", "FusedBatchNormGradV3", "Conv3D"),
         *("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MaxPool3D", "AvgPool3D"),
         *("AdjustContrastv2", "AdjustHue"),
         *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D"),
         *(
             "MaxPoolGradGrad",
-            "MaxPoolWithArgmax",
             "CTCLoss",
             "CheckNumerics",
             "QuantizeAndDequantize",

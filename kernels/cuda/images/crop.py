@@ -11,8 +11,7 @@ import numpy as np
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.conv.window import attr_text
-from tfjit.kernels.cpu.data_movement.strided_copy import View
-from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
+from tfjit.kernels.cuda.data_movement.strided_copy import fill_launch
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
 from tfjit.kernels.cuda.template.launches import grid_for
@@ -142,13 +141,7 @@ def _image_gradient(spec: NodeSpec) -> NativeCall:
                     text.line(f"atomic_add(x_p, {_pixel(row, column)}, {dx.dtype.name}({share}))")
     title = f"gradient of {'nearest' if nearest else 'bilinear'} crops of {dx.dtype.name}"
     launches = [text.launch(title, title, __name__, grid_for(grads.size))] if grads.size else []
-    fill = copy_launch(
-        dx.dtype.size,
-        View((dx.size,), (0,)),
-        View((dx.size,), (dx.dtype.size,)),
-        Pointer("const", 0),
-        Pointer("out", 0),
-    )
+    fill = fill_launch(dx.dtype, dx.size, Pointer("const", 0), Pointer("out", 0))
     zero = np.zeros(1, dx.dtype.as_numpy_dtype)
     made = (*([] if fill is None else [fill]), *launches)
     return NativeCall(made, constants=(zero,), bytes_moved=3 * grads.nbytes + dx.nbytes)

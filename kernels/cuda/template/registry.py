@@ -10,6 +10,7 @@ from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
 _FAMILIES: Final = (
+    "conv.argmax_pooling",
     "conv.conv",
     "conv.depthwise",
     "conv.pooling",
@@ -29,6 +30,7 @@ _FAMILIES: Final = (
     "reduction.argmax",
     "reduction.binary_search",
     "reduction.reduction",
+    "reduction.response_normalization",
     "reduction.row_reduction",
     "reduction.scan",
     "reduction.top_k",
