@@ -16,6 +16,7 @@ _FAMILIES: Final = (
     "conv.pooling",
     "data_movement.gather",
     "data_movement.movement",
+    "data_movement.padded_rows",
     "data_movement.scatter",
     "elementwise.assign",
     "elementwise.loop",
