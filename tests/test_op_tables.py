@@ -61,6 +61,7 @@ TABLES: Final = {
     "passes/legalize/custom_kernels.py": "_NOT_ASKED",
     "passes/legalize/inline_functions.py": "_MAY_GO",
     "passes/history/standard_ops.py": "_REPLACEMENTS _STAY",
+    "passes/offload/levels.py": "_JOINTS",
     "passes/offload/offloadable_loops.py": "ROW_OPS _NOTHING",
     "passes/offload/outline_offloaded.py": "_NEVER _PRODUCTS",
     "passes/loops/arrays_to_lists.py": "_UNDERSTOOD",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER, VARIABLE, WHILE
 from tfjit.framework.types.device_spec import DeviceSpec, parse
 from tfjit.passes.analysis.shape_inference import ArgumentInfo, copy_with_arguments
@@ -16,6 +15,7 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.offloaded_graph import OffloadedGraph
 from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.offload.levels import Group, levels_of
 from tfjit.passes.offload.offloadable_loops import LOOPS, nodes_of
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
         for node in map(graph.node, order)
         if _is_movable(node, devices)
     } | loops
-    groups = _levels(graph, order, movable)
-    for (device, level), members in sorted(groups.items()):
+    levels = levels_of(graph, order, movable)
+    for group, members in sorted(levels.groups.items()):
+        device = group[0]
         own = [graph.node(name) for name in members]
         why = _reason_against(graph, own, loops)
         if why:
@@ -73,7 +74,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         if not ctx.may_rewrite():
             break
-        _outline(graph, ctx, device, level, members)
+        _outline(graph, ctx, group, members, levels.joints.get(group, set()))
 
 
 def _is_movable(node: Node, devices: Mapping[str, Backend]) -> bool:
@@ -144,30 +145,6 @@ def _is_host_number(node: Node) -> bool:
     return bool(node.output_dtypes) and node.output_dtypes[0].base_dtype.name == "int32"
 
 
-def _levels(
-    graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, str]
-) -> dict[tuple[str, int], list[str]]:
-    """Return the nodes of each device by level.
-
-    movable: devices by name. A node's level is the largest number of changes from a device to another place, on the paths
-    that lead to the node. So no path between two nodes of a level leaves their device.
-    """
-    level: dict[str, int] = {}
-    groups: dict[tuple[str, int], list[str]] = {}
-    for name in yielding(order):
-        here = movable.get(name, "")
-        found = 0
-        for edge in graph.edges_into(name):
-            if edge.src == SOURCE:
-                continue
-            there = movable.get(edge.src, "")
-            found = max(found, level[edge.src] + (there != "" and there != here))
-        level[name] = found
-        if here:
-            groups.setdefault((here, found), []).append(name)
-    return groups
-
-
 def _reason_against(graph: DataflowGraph, nodes: Sequence[Node], loops: Collection[str]) -> str:
     """Return the reason against moving a group; "" for none."""
     if any(_uses_variable(graph, node) for node in nodes):
@@ -224,9 +201,13 @@ def _depth(node: Node) -> int:
 
 
 def _outline(
-    graph: DataflowGraph, ctx: PassContext, device: str, level: int, members: Sequence[str]
+    graph: DataflowGraph, ctx: PassContext, group: Group, members: Sequence[str], joints: Set[str]
 ) -> None:
-    """Replace nodes by one `_Offload` node."""
+    """Replace nodes by one `_Offload` node.
+
+    joints: constants and NoOps between the nodes; the function gets copies.
+    """
+    device, level = group
     inside = set(members)
     for name in members:
         graph.node(name).assigned_device = device
@@ -240,6 +221,12 @@ def _outline(
                 copies[src] = None
             else:
                 arguments[src, output] = None
+    waiting = [*members, *copies]
+    while waiting:
+        for src in graph.control_inputs(waiting.pop()):
+            if src in joints and src not in copies:
+                copies[src] = None
+                waiting.append(src)
     results = [
         (name, output)
         for name in members
