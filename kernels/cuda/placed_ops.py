@@ -22,14 +22,14 @@ HOST_COMPUTED: Final = frozenset(
         *("StatefulTruncatedNormal", "StatefulUniformInt"),
         # places and choices
         *("Where", "DynamicStitch", "ParallelDynamicStitch", "DynamicPartition"),
-        *("Unique", "UniqueV2", "SegmentSum", "SparseSegmentSum", "SparseSegmentMean"),
-        *("SparseSegmentSqrtN", "Bucketize", "ReverseSequence", "Bincount"),
+        *("Unique", "UniqueV2", "SparseSegmentSumGradV2", "SparseSegmentMeanGradV2"),
+        *("SparseSegmentSqrtNGradV2", "Bucketize", "ReverseSequence", "Bincount"),
         *("InplaceUpdate", "InplaceAdd", "InplaceSub"),
         # matrices
         *("MatrixBandPart", "MatrixDiag", "MatrixDiagPart", "MatrixDiagV3", "MatrixDiagPartV3"),
         *("MatrixSetDiag", "MatrixSetDiagV3", "MatrixInverse", "MatrixDeterminant", "Cholesky"),
         *("MatrixSolve", "MatrixTriangularSolve", "Qr", "Svd", "SelfAdjointEigV2", "Einsum"),
-        *("SparseTensorDenseMatMul", "FFT", "IFFT", "FFT2D", "IFFT2D", "RFFT", "IRFFT"),
+        *("FFT", "IFFT", "FFT2D", "IFFT2D", "RFFT", "IRFFT"),
         # layers and images
         *("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGrad"),
         *("FusedBatchNormGradV2", "FusedBatchNormGradV3", "Conv3D"),

@@ -129,7 +129,7 @@ def _by_places(spec: NodeSpec, gathers: bool) -> NativeCall:
     )
 
 
-@device_native("MaxPoolGradWithArgmax")
+@device_native("MaxPoolGradWithArgmax", without=("float16", "bfloat16"))
 def _gradient(spec: NodeSpec) -> NativeCall:
     return _by_places(spec, False)
 

@@ -118,7 +118,7 @@ def _crop_and_resize(spec: NodeSpec) -> NativeCall:
     return NativeCall((launch,), bytes_moved=2 * out.nbytes)
 
 
-@device_native("CropAndResizeGradImage")
+@device_native("CropAndResizeGradImage", without=("float16", "bfloat16"))
 def _image_gradient(spec: NodeSpec) -> NativeCall:
     """Return a fill with zeros and a launch that adds to each pixel, in any order."""
     grads, dx = spec.inputs[0], spec.outputs[0]

@@ -58,7 +58,7 @@ def _launch(text: KernelText, title: str, x: TensorSpec) -> CudaLaunch:
     return text.launch(title, title, __name__, grid_for(x.size))
 
 
-@device_native("LRN")
+@device_native("LRN", without=("float64",))
 def _normalized(spec: NodeSpec) -> NativeCall:
     x = spec.inputs[0]
     text = _text(spec)
@@ -75,7 +75,7 @@ def _normalized(spec: NodeSpec) -> NativeCall:
     return NativeCall((_launch(text, title, x),), bytes_moved=2 * x.nbytes)
 
 
-@device_native("LRNGrad")
+@device_native("LRNGrad", without=("float64",))
 def _gradient(spec: NodeSpec) -> NativeCall:
     """Return a launch for the norms and the shares of each channel, and one for the sums.
 

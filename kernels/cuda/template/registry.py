@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from tfjit.kernels.registry import Builder
 
 _BUILDERS: Final[dict[str, Builder]] = {}
+_WITHOUT: Final[dict[str, frozenset[str]]] = {}
 _FAMILIES: Final = (
     "conv.argmax_pooling",
     "conv.conv",
@@ -24,6 +25,7 @@ _FAMILIES: Final = (
     "elementwise.sparse_updates",
     "fused",
     "gemm.matmul",
+    "gemm.sparse_product",
     "images.crop",
     "images.resize",
     "random.stateful_random",
@@ -34,16 +36,21 @@ _FAMILIES: Final = (
     "reduction.response_normalization",
     "reduction.row_reduction",
     "reduction.scan",
+    "reduction.segment",
     "reduction.top_k",
 )
 """Modules of this package that register builders."""
 _loaded: list[str] = []
 
 
-def device_native(*op_types: str) -> Callable[[Builder], Builder]:
+def device_native(
+    *op_types: str, without: Collection[str] = ()
+) -> Callable[[Builder], Builder]:
     """Register the builder of launches for op types.
 
-    Raises ValueError for a second one.
+    without: names of dtypes that it has no form for; nodes with an input or output of these are the
+    host's, while a builder's Unsupported refuses the whole program. Raises ValueError for a second
+    one.
     """
 
     def register(builder: Builder) -> Builder:
@@ -51,6 +58,7 @@ def device_native(*op_types: str) -> Callable[[Builder], Builder]:
             if op_type in _BUILDERS:
                 raise ValueError(f"two CUDA builders for {op_type}")
             _BUILDERS[op_type] = builder
+            _WITHOUT[op_type] = frozenset(without)
         return builder
 
     return register
@@ -63,3 +71,8 @@ def find_builder(op_type: str) -> Builder | None:
             importlib.import_module(f"tfjit.kernels.cuda.{family}")
         _loaded.append("all")
     return _BUILDERS.get(op_type)
+
+
+def refused_types(op_type: str) -> frozenset[str]:
+    """Return the names of dtypes for which an op's builder has no form."""
+    return _WITHOUT.get(op_type, frozenset()) if find_builder(op_type) is not None else frozenset()

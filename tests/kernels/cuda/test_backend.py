@@ -70,3 +70,12 @@ def test_random_numbers_with_a_draw(backend: CudaBackend) -> None:
     for op in ("RandomUniform", "StatelessRandomUniform"):
         assert not backend.computes(op, (i32, f16))
         assert backend.has_kernel(op, (i32, f16))
+
+
+def test_types_without_a_form_are_the_hosts(backend: CudaBackend) -> None:
+    """A node of the host cuts a program; a refusal of a builder would leave all of it there."""
+    f16, f32, i32 = dtypes.float16, dtypes.float32, dtypes.int32
+    for op in ("UnsortedSegmentSum", "SparseTensorDenseMatMul"):
+        assert backend.computes(op, (f32, i32, i32, f32))
+        assert not backend.computes(op, (f16, i32, i32, f16))
+        assert backend.has_kernel(op, (f16, i32, i32, f16))
