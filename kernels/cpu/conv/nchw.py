@@ -107,9 +107,7 @@ def channels_last_call(
 
     launches: list[Launch] = []
     for k in images:
-        launches += _transpose_launches(
-            node.inputs[k], _TO_LAST, Pointer("in", k), places["in", k]
-        )
+        launches += _transpose_launches(node.inputs[k], _TO_LAST, Pointer("in", k), places["in", k])
     launches += [
         replace(launch, words=tuple(moved(word) for word in launch.words))
         for launch in inner.launches

@@ -86,7 +86,7 @@ def _filled(spec: NodeSpec, padding: int | None) -> tuple[list[CudaLaunch | None
 def _square(spec: NodeSpec) -> tuple[TensorSpec, TensorSpec]:
     """Return input and output of Diag or DiagPart as diagonal and matrix."""
     x, out = spec.inputs[0], spec.outputs[0]
-    small, large = (x, out) if spec.op == "Diag" else (out, x)
+    small = x if spec.op == "Diag" else out
     return TensorSpec(x.dtype, (small.size,)), TensorSpec(x.dtype, (small.size,) * 2)
 
 

@@ -58,7 +58,10 @@ def _write_pixels(text: KernelText, nearest: bool) -> None:
         text.line(f"{name} = ld_ro(box_p, crop * 4 + {k})")
     text.line("image = int64(ld_ro(index_p, crop))")
     text.line("inside = image >= 0 and image < batch")
-    for axis, size, own, out in (("y", "height", "row", "rows"), ("x", "width", "column", "columns")):
+    for axis, size, own, out in (
+        ("y", "height", "row", "rows"),
+        ("x", "width", "column", "columns"),
+    ):
         text.line(f"long_{axis} = float32({size} - 1)")
         text.line(f"{axis} = float32(0.5) * ({axis}1 + {axis}2) * long_{axis}")
         with text.block(f"if {out} > 1:"):

@@ -225,5 +225,3 @@ def _nearest_gradient(spec: NodeSpec) -> NativeCall:
         text.line(f"st(y_p, u, {expressions.stored(dx.dtype, 'total')})")
     title = f"gradient of nearest pixels of {dx.dtype.name}"
     return _finished(text, spec, title, tables, dx.size)
-
-

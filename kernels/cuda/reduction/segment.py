@@ -45,9 +45,7 @@ def _empty(kind: str, dtype: DType, keeps_ends: bool) -> str:
     return expressions.literal(value, dtype)
 
 
-def _reduction(
-    spec: NodeSpec, kind: str, ids_at: int, keeps_ends: bool = False
-) -> NativeCall:
+def _reduction(spec: NodeSpec, kind: str, ids_at: int, keeps_ends: bool = False) -> NativeCall:
     """Return the launch that reduces segments.
 
     ids_at: the input with the ids; rows are those of an index vector where it is the third one.

@@ -45,9 +45,7 @@ _FAMILIES: Final = (
 _loaded: list[str] = []
 
 
-def device_native(
-    *op_types: str, without: Collection[str] = ()
-) -> Callable[[Builder], Builder]:
+def device_native(*op_types: str, without: Collection[str] = ()) -> Callable[[Builder], Builder]:
     """Register the builder of launches for op types.
 
     without: names of dtypes that it has no form for; nodes with an input or output of these are the

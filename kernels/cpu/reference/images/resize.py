@@ -192,7 +192,10 @@ def bilinear(node: NodeSpec, images: Array, height: int, width: int) -> Array:
     """Resize images [batch, h, w, c] to float32 [batch, height, width, c]."""
     if images.shape[1:3] == (height, width):
         return images.astype(f32)
-    rows, cols = linear_places(node, images.shape[1], height), linear_places(node, images.shape[2], width)
+    rows, cols = (
+        linear_places(node, images.shape[1], height),
+        linear_places(node, images.shape[2], width),
+    )
     read, place = np.unique(np.concatenate([rows.lower, rows.upper]), return_inverse=True)
     wide = images.take(read, 1).astype(f32)
     left = wide.take(cols.lower, 2)
@@ -273,7 +276,10 @@ def _resize_nearest_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     total = grads if grads.dtype.kind in "iu" else _wide(grads, grads.dtype)
     for axis in (1, 2):
         total = sum_by_index(
-            total, axis, nearest_places(node, int(size[axis - 1]), grads.shape[axis]), int(size[axis - 1])
+            total,
+            axis,
+            nearest_places(node, int(size[axis - 1]), grads.shape[axis]),
+            int(size[axis - 1]),
         )
     return (total.astype(grads.dtype, copy=False),)
 

@@ -37,7 +37,9 @@ def check_in_planes(op: str, arrays: Sequence[np.ndarray], attrs: Mapping[str, A
     makes_filter = op.endswith("Filter")
     filters = () if makes_filter else (1,)
     planes = [
-        np.ascontiguousarray(np.transpose(a, (0, 3, 1, 2))) if a.ndim == 4 and k not in filters else a
+        np.ascontiguousarray(np.transpose(a, (0, 3, 1, 2)))
+        if a.ndim == 4 and k not in filters
+        else a
         for k, a in enumerate(arrays)
     ]
     order = (0, 3, 1, 2)

@@ -67,7 +67,9 @@ def test_gradient_of_nearest(dtype: str, attrs: dict[str, bool]) -> None:
 def test_special_values() -> None:
     x = np.float32([np.nan, 1, -0.0, np.inf, -np.inf, 2]).reshape(1, 2, 3, 1)
     attrs = {"align_corners": False, "half_pixel_centers": False}
-    for op, size in itertools.product(("ResizeBilinear", "ResizeNearestNeighbor"), ((2, 3), (4, 4))):
+    for op, size in itertools.product(
+        ("ResizeBilinear", "ResizeNearestNeighbor"), ((2, 3), (4, 4))
+    ):
         with np.errstate(invalid="ignore"):
             check(op, x, np.int32(size), **attrs)
 
