@@ -43,6 +43,10 @@ HOST_COMPUTED: Final = frozenset(
         ),
         *("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "ApplyPowerSign", "ApplyAddSign"),
         *("ResourceApplyPowerSign", "ResourceApplyAddSign", "ResourceApplyAdamWithAmsgrad"),
+        # control flow and feeds
+        *("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "FakeParam", "Assert"),
+        *("If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile"),
+        *("PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"),
         # lists, arrays and handles of control flow
         *("TensorArrayV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"),
         *("TensorArrayScatterV3", "TensorArraySizeV3", "TensorArrayConcatV3", "TensorArraySplitV3"),
@@ -50,6 +54,10 @@ HOST_COMPUTED: Final = frozenset(
         *("TensorListSetItem", "TensorListGetItem", "TensorListPushBack", "TensorListPopBack"),
         *("TensorListStack", "TensorListFromTensor", "TensorListLength", "TensorListElementShape"),
         *("TensorListGather", "TensorListScatter", "TensorListScatterV2", "TensorListConcatV2"),
+        *("TensorArrayGradWithShape", "TensorListConcat", "TensorListConcatLists"),
+        *("TensorListPushBackBatch", "TensorListResize", "TensorListSplit"),
+        *("TensorListScatterIntoExistingList", "Copy", "CopyHost", "ConcatOffset"),
+        *("DataFormatDimMap", "DataFormatVecPermute"),
         *("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "GetSessionHandle"),
         *("GetSessionHandleV2", "DeleteSessionTensor"),
         *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable"),

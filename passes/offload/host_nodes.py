@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tfjit.framework.op_defs.op_traits import TRANSFER, VARIABLE
+from tfjit.framework.op_defs.op_traits import SHAPE_QUERY, TRANSFER, VARIABLE
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NEVER: Final = frozenset({"Const", "_Arg", "_Retval", "NoOp", "ControlTrigger"})
 """Op types without work."""
+_SIZES: Final = "sizes and other int32 numbers are the host's"
 _BY_POSITION: Final = frozenset({"Slice", "StridedSlice", "StridedSliceGrad"})
 """Op types whose positions are checked: accelerators report nothing."""
 
@@ -26,14 +27,16 @@ def reason_for_host(node: Node, devices: Mapping[str, Backend]) -> str:
     if any(not d.base_dtype.is_numpy_compatible for d in node.output_dtypes):
         return "its values are no numbers"
     if node.op == "ReadVariableOp" or (node.is_view and node.op != "Reshape"):
-        return "sizes and other int32 numbers are the host's" if _is_host_number(node) else ""
+        return _SIZES if _is_host_number(node) else ""
+    if node.has_trait(SHAPE_QUERY):
+        return _SIZES
     types = (*node.input_dtypes, *node.output_dtypes)
     backend = devices[node.assigned_device]
     if not backend.compiles(node.op):
         return f"the device has no kernel of {node.op}"
     if not backend.computes(node.op, types):
         if _is_host_number(node):
-            return "sizes and other int32 numbers are the host's"
+            return _SIZES
         names = ", ".join(dict.fromkeys(d.base_dtype.name for d in types))
         return f"the device has no kernel of {node.op} for {names}"
     if node.op in _BY_POSITION:
