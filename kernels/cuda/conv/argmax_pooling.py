@@ -52,10 +52,10 @@ def _pool(spec: NodeSpec) -> NativeCall:
         text.split("u", "rest", "channel", "channels")
         text.split("rest", "rest", "column", "out_width")
         text.split("rest", "image", "row", "out_height")
-        for axis, size, length in (("row", "down", "height"), ("column", "across", "width")):
+        for axis, taps, length in (("row", "down", "height"), ("column", "across", "width")):
             text.line(f"start = {axis} * {axis}_stride - {axis}_before")
             text.line(f"{axis}_first = max(start, 0)")
-            text.line(f"{axis}_last = min(start + {size}, {length})")
+            text.line(f"{axis}_last = min(start + {taps}, {length})")
         text.line(f"best = {kind}({lowest(x.dtype)!r})")
         text.line("found = int64(-1)")
         text.line("start_of_image = image * height * width * channels")
