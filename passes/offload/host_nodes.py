@@ -19,7 +19,9 @@ _BY_POSITION: Final = frozenset({"Slice", "StridedSlice", "StridedSliceGrad"})
 
 
 def reason_for_host(node: Node, devices: Mapping[str, Backend]) -> str:
-    """Return the reason why the host computes a node; "" for a node of its device."""
+    """Return the reason why the host computes a node.
+
+    It is "" for a node that its device computes."""
     if node.assigned_device not in devices:
         return f"it is placed on {node.assigned_device}"
     if node.op in NEVER or node.has_trait(VARIABLE | TRANSFER):
@@ -59,7 +61,7 @@ def _is_host_number(node: Node) -> bool:
 def nodes_between(
     graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the nodes of the host on a path between two nodes of devices.
+    """Yield the nodes of the host between two nodes of devices.
 
     They cut an accelerator's program. order: nodes behind their inputs. movable: devices by node.
     """

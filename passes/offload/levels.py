@@ -1,4 +1,4 @@
-"""Group the nodes of accelerators by level: nodes that one `_Offload` may hold."""
+"""Group the nodes of accelerators by level, for one `_Offload` each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tfjit.framework.cooperative_yield import yielding
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
 
 _JOINTS: Final = frozenset({"Const", "NoOp"})
-"""Ops without an effect: nodes of both sides may have copies of them."""
+"""Ops without an effect, of which both sides may have copies."""
 Group = tuple[str, int]
 """A device and a level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Hold the nodes of each device by level, in the order of the graph.
+    """Hold the nodes of each device by level, in order.
 
     joints: constants and NoOps of these levels, which order nodes of the group among themselves; a
     group takes copies of those that it needs.
@@ -65,7 +65,9 @@ def _level(
 def _place_of_joint(
     inputs: Sequence[str], level: Mapping[str, int], place: Mapping[str, str]
 ) -> str:
-    """Return the place of a joint, the host's ("") where no device gives it a lower level."""
+    """Return the place that gives a joint the lowest level.
+
+    It is the host's ("") where no device's level is lower."""
     places = dict.fromkeys(["", *(place[src] for src in inputs)])
     return min(places, key=lambda here: _level(inputs, here, level, place))
 

@@ -135,9 +135,9 @@ def _convolution(node: NodeSpec) -> NativeCall:
 def gradient_in_planes(
     node: NodeSpec, builder: Builder, images: Sequence[int], makes_images: bool = True
 ) -> NativeCall | None:
-    """Return a gradient for NCHW by the launches for NHWC between transposes; None for NHWC.
+    """Return the launches of a gradient for NCHW; None for NHWC.
 
-    images: the inputs that are images. makes_images: whether the output is.
+    They are those for NHWC between transposes. images: the inputs that are images. makes_images: whether the output is.
     """
     if node_layout(node).channels_last:
         return None

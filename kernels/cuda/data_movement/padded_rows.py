@@ -1,4 +1,4 @@
-"""Build a search for distinct indices on a GPU, with padding behind them.
+"""Build a search for distinct indices, with padding behind them.
 
 The values are sorted with their places, so that each finds the first place of its value. The
 distinct values keep the order of their first places: counts of first places in front of each, by
@@ -24,7 +24,10 @@ _FIRST: Final = Pointer("temp", 2)
 _COUNT: Final = Pointer("temp", 3)
 """First places in front of each place of its tile."""
 _TILES: Final = Pointer("temp", 4)
-"""First places in each tile, then in front of it; the last number is that of all."""
+"""First places in each tile, later in front of it.
+
+The last number is that of all.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def _first_places(order: Sorted, count: int, wide: bool, what: str) -> CudaLaunc
 
 
 def _write_scan(text: KernelText) -> None:
-    """Replace `total` of each thread by the sum of the block's threads up to it."""
+    """Add the totals of a block's earlier threads to each `total`."""
     distance = 1
     text.line("st_shared(totals, lane, total)")
     while distance < _TILE:
@@ -111,7 +114,7 @@ def _write_scan(text: KernelText) -> None:
 
 
 def _counts(count: int, tiles: int) -> CudaLaunch:
-    """Return the launch that counts first places in front of each place of its tile."""
+    """Return the launch that counts first places within tiles."""
     text = KernelText()
     text.argument("count", count)
     text.argument("tiles", tiles)
@@ -138,7 +141,7 @@ def _counts(count: int, tiles: int) -> CudaLaunch:
 
 
 def _sums(tiles: int) -> CudaLaunch:
-    """Return the launch of one block that counts first places in front of each tile."""
+    """Return the launch of one block that adds up tiles' counts."""
     text = KernelText()
     text.argument("tiles", tiles)
     text.line(f"tile_p = ptr_i32({text.argument('tile_at', _TILES)})")
@@ -164,7 +167,7 @@ def _sums(tiles: int) -> CudaLaunch:
 
 
 def _numbers(x: TensorSpec, rows: TensorSpec, idx: TensorSpec, tiles: int) -> CudaLaunch:
-    """Return the launch that writes the distinct values, and their numbers at each place."""
+    """Return the launch that writes distinct values and their numbers."""
     kind, place = index_kind(x), index_kind(idx)
     text = KernelText(fits_32_bits([x.size]))
     text.argument("count", x.size)

@@ -1,4 +1,4 @@
-"""Build sequences for GPUs: reversed up to their lengths, and of equal steps.
+"""Build reversed sequences and numbers of equal steps for GPUs.
 
 A length beyond its row reverses the whole row, a negative one nothing: the device reports nothing.
 """
@@ -66,7 +66,9 @@ def _reverse_sequence(spec: NodeSpec) -> NativeCall:
 
 
 def _equal_steps(spec: NodeSpec, is_range: bool) -> NativeCall:
-    """Return the launch that computes start + i * step in the op's own type.
+    """Return the launch that computes start + i * step.
+
+    It computes in the op's own type.
 
     is_range: whether the third input is the step; else the second is the last number.
     """

@@ -1,4 +1,4 @@
-"""Build crops of images, resized to one size, and the gradient of their images.
+"""Build crops of images and the gradient of their images.
 
 Boxes are values of the device, so nothing is reported: a crop by an index out of range, or of a
 box that is not finite, is all `extrapolation_value`, and adds nothing to a gradient.
@@ -20,9 +20,9 @@ from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Un
 
 
 def _crops_text(spec: NodeSpec, images: TensorSpec, crops: TensorSpec) -> tuple[KernelText, bool]:
-    """Return a text with sizes, boxes and indices, and whether pixels are the nearest.
+    """Return a text with sizes, boxes and indices.
 
-    Raises Unsupported for shapes that do not fit.
+    The second result tells whether pixels are the nearest, not interpolated. Raises Unsupported for shapes that do not fit.
     """
     boxes, index = spec.inputs[1:3]
     shapes = (len(images.shape), len(crops.shape), len(boxes.shape), len(index.shape))
@@ -123,7 +123,9 @@ def _crop_and_resize(spec: NodeSpec) -> NativeCall:
 
 @device_native("CropAndResizeGradImage", without=("float16", "bfloat16"))
 def _image_gradient(spec: NodeSpec) -> NativeCall:
-    """Return a fill with zeros and a launch that adds to each pixel, in any order."""
+    """Return the fill and the launch that adds to pixels.
+
+    Sums have any order."""
     grads, dx = spec.inputs[0], spec.outputs[0]
     if grads.dtype is not d.float32 or dx.dtype not in (d.float32, d.float64):
         raise Unsupported(f"the gradient of images of {dx.dtype.name}")

@@ -35,7 +35,7 @@ def _require_images(spec: NodeSpec, *images: TensorSpec) -> None:
 
 
 def _text(tables: Tables, out: TensorSpec, *others: TensorSpec) -> KernelText:
-    """Return a text with the sizes of the result and the tables' pointers."""
+    """Return a text with the result's sizes and the tables' pointers."""
     text = KernelText(fits_32_bits([out.size, *(other.size for other in others)]))
     text.argument("count", out.size)
     for name, size in zip(("out_height", "out_width", "channels"), out.shape[1:]):

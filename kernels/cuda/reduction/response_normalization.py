@@ -77,7 +77,7 @@ def _normalized(spec: NodeSpec) -> NativeCall:
 
 @device_native("LRNGrad", without=("float64",))
 def _gradient(spec: NodeSpec) -> NativeCall:
-    """Return a launch for the norms and the shares of each channel, and one for the sums.
+    """Return the launches for each channel's share and for the sums.
 
     The share of a channel is dy * y / norm, which all channels around it need.
     """

@@ -98,7 +98,7 @@ def _reduction(spec: NodeSpec, kind: str, ids_at: int, keeps_ends: bool = False)
 
 
 def _write_first(text: KernelText, name: str, segment: str) -> None:
-    """Set a variable to the first place whose id is not below a segment's."""
+    """Set a variable to the first place of a segment."""
     text.line(f"{name} = int64(0)")
     text.line("hi = total")
     with text.block(f"while {name} < hi:"):
@@ -154,9 +154,9 @@ def _sparse_segment(spec: NodeSpec) -> NativeCall:
 
 @device_native(*(f"SparseSegment{kind}Grad" for kind in _SUMS), without=_NARROW)
 def _gradient(spec: NodeSpec) -> NativeCall:
-    """Return launches that add each segment's gradient, divided, to its rows, in any order.
+    """Return launches that add each segment's gradient to its rows.
 
-    The rows of each segment are counted first for a mean.
+    Sums have any order. The rows of each segment are counted first for a mean.
     """
     dy, indices, ids = spec.inputs[:3]
     out = spec.outputs[0]
@@ -200,7 +200,7 @@ def _counts_launch(ids: TensorSpec, segments: int) -> CudaLaunch:
 
 
 def _gradient_launch(spec: NodeSpec, kind: str) -> CudaLaunch:
-    """Return the launch that adds an element of a segment's gradient a thread."""
+    """Return the launch that adds one element a thread."""
     dy, indices, ids = spec.inputs[:3]
     out, dtype = spec.outputs[0], dy.dtype
     inner = prod(dy.shape[1:])

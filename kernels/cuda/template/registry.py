@@ -74,5 +74,5 @@ def find_builder(op_type: str) -> Builder | None:
 
 
 def refused_types(op_type: str) -> frozenset[str]:
-    """Return the names of dtypes for which an op's builder has no form."""
+    """Return the dtypes' names for which a builder has no form."""
     return _WITHOUT.get(op_type, frozenset()) if find_builder(op_type) is not None else frozenset()

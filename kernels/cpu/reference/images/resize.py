@@ -169,9 +169,9 @@ def _wide(grads: Array, out: np.dtype[Any]) -> Array:
 
 
 class LinearPlaces(NamedTuple):
-    """Hold the two inputs of each output along one axis, and the way from the lower.
+    """Hold each output's two inputs along one axis.
 
-    lower and upper never fall.
+    fraction: the way from the lower to the upper. lower and upper never fall.
     """
 
     lower: Array
