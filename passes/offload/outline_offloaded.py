@@ -290,14 +290,15 @@ def offloaded_body(
     return graph
 
 
-def hosted(function: Function, device: str) -> Function:
+def hosted(function: Function, device: str, names: Collection[str] | None = None) -> Function:
     """Return a copy of an offloaded graph on the host.
 
-    Variables keep their device, which is a part of their identity. device: the host's.
+    Variables keep their device, which is a part of their identity. device: the host's. names: of
+    the nodes that the host gets, all for None.
     """
     graph = function.graph.copy()
     for node in graph.op_nodes():
-        if not node.has_trait(VARIABLE):
+        if not node.has_trait(VARIABLE) and (names is None or node.name in names):
             node.assigned_device = device
     return replace(function, graph=graph)
 

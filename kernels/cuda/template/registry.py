@@ -48,9 +48,9 @@ _loaded: list[str] = []
 def device_native(*op_types: str, without: Collection[str] = ()) -> Callable[[Builder], Builder]:
     """Register the builder of launches for op types.
 
-    without: names of dtypes that it has no form for; nodes with an input or output of these are the
-    host's, while a builder's Unsupported refuses the whole program. Raises ValueError for a second
-    one.
+    without: names of dtypes that it has no form for. The passes then know that nodes with an input
+    or output of these are the host's; an Unsupported of the builder shows in a run only. Raises
+    ValueError for a second one.
     """
 
     def register(builder: Builder) -> Builder:

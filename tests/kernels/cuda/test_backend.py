@@ -73,7 +73,7 @@ def test_random_numbers_with_a_draw(backend: CudaBackend) -> None:
 
 
 def test_types_without_a_form_are_the_hosts(backend: CudaBackend) -> None:
-    """A node of the host cuts a program; a refusal of a builder would leave all of it there."""
+    """The passes know it, before a builder refuses the node in a run."""
     f16, f32, i32 = dtypes.float16, dtypes.float32, dtypes.int32
     for op in ("UnsortedSegmentSum", "SparseTensorDenseMatMul"):
         assert backend.computes(op, (f32, i32, i32, f32))
