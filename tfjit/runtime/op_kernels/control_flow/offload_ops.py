@@ -211,7 +211,10 @@ class OffloadKernel:
         values: Sequence[object],
         types: Types,
     ) -> Sequence[object]:
-        """Answer by programs of the device between nodes of the host. names: of these."""
+        """Answer by programs of the device between nodes of the host.
+
+        names: of the latter.
+        """
         with self._lock:
             plan = self._cut_plans.get(names)
             if plan is None:
