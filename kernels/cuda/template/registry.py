@@ -17,6 +17,7 @@ _FAMILIES: Final = (
     "conv.pooling",
     "data_movement.diagonal",
     "data_movement.gather",
+    "data_movement.mirrored",
     "data_movement.movement",
     "data_movement.padded_rows",
     "data_movement.scatter",
