@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-# Source: the kernels that TensorFlow 2.21 registers for GPUs, as far as its documentation and
-# device placement show them; a type that is missing here needs soft placement.
+# Source: the kernels that TensorFlow 2.21 registers for any device, which its registry lists, and
+# those for GPUs, as far as its documentation and device placement show them. A type that is missing
+# here (queues, iterators, stages) needs soft placement.
 HOST_COMPUTED: Final = frozenset(
     {
         # variables, shapes: values that both sides see

@@ -133,7 +133,9 @@ def specialized_body(
     for node in body.op_nodes():
         if not node.assigned_device:
             found = requested_device(node, accelerators, device)
-            node.assigned_device = found or ctx.options.client_device
+            node.assigned_device = found or (
+                ctx.options.client_device if device in accelerators else device
+            )
     for k, arg in function.args.items():
         if k in constants:
             _replace_argument(body, body.node(arg.name), constants[k])

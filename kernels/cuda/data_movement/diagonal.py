@@ -130,9 +130,7 @@ def _diagonals(spec: NodeSpec) -> NativeCall:
     return _finished(spec, launches, zero)
 
 
-@device_native(
-    "MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3"
-)  # fmt: skip
+@device_native("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
 def _with_diagonals(spec: NodeSpec) -> NativeCall:
     x, packed = spec.inputs[:2]
     low, high = _bounds(spec, 2) if len(spec.inputs) > 2 else (0, 0)

@@ -1,13 +1,13 @@
-"""Build the gradient of mirrored padding: sums over the places of each element.
+"""Build the gradient of mirrored padding for GPUs.
 
-The places along each axis are tables that NumPy makes while planning, so a thread adds up its
-element in one order.
+An element is the sum over its places in the padded array. The places along each axis are tables
+that NumPy makes while planning, so a thread adds up its element in one order.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from tfjit.kernels.cuda.template.registry import device_native
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, Unsupported
 
 _MOST: Final = 3
-"""Places of an element along an axis: its own, and one beyond each end."""
+"""Places of an element along an axis.
+
+These are its own, and one beyond each end.
+"""
 
 
 def _places(size: int, before: int, after: int, reflects: bool) -> np.ndarray:
@@ -30,7 +33,7 @@ def _places(size: int, before: int, after: int, reflects: bool) -> np.ndarray:
     """
     if max(before, after) > size - reflects or min(before, after) < 0:
         raise Unsupported("more padding than elements: the reference tells")
-    mode = "reflect" if reflects else "symmetric"
+    mode: Literal["reflect", "symmetric"] = "reflect" if reflects else "symmetric"
     sources = np.pad(np.arange(size), (before, after), mode) if size else np.zeros(0, int)
     found = np.full((size, _MOST), -1, np.int32)
     found[:, 0] = np.arange(before, before + size)
@@ -53,7 +56,7 @@ def _gradient(spec: NodeSpec) -> NativeCall:
     if not out.size:
         return NativeCall(())
     padded = [k for k, pair in enumerate(pairs) if any(pair)]
-    tables = [_places(out.shape[k], *pairs[k], reflects) for k in padded]
+    tables = [_places(out.shape[k], pairs[k][0], pairs[k][1], reflects) for k in padded]
     rank = len(pairs)
     text = KernelText(fits_32_bits([dy.size]))
     text.argument("count", out.size)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
-from tests.kernels.cuda.linked import resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cpu.reference.layers import pooling  # noqa: F401  (registers the references)
@@ -59,15 +58,3 @@ def test_forms_without_a_kernel() -> None:
     ints = x.astype(np.int32)
     with pytest.raises(Unsupported, match="int32"):
         call_of("MaxPoolWithArgmax", [ints], [tensor(ints), tensor(ints)], **attrs(b"SAME", False))
-
-
-def test_no_registers_are_spilled() -> None:
-    x, places = np.zeros((1, 2, 2, 1), np.float32), np.zeros((1, 1, 2, 1), np.int64)
-    grad = x[:, :1]
-    pool = call_of("MaxPoolWithArgmax", [x], [tensor(grad), tensor(places)], **attrs(b"SAME", True))
-    sources = [pool.launches[0].source]
-    for op, given, out in (
-        ("MaxPoolGradWithArgmax", grad, x), ("MaxPoolGradGradWithArgmax", x, grad),
-    ):  # fmt: skip
-        sources.append(call_of(op, [x, given, places], [tensor(out)]).launches[-1].source)
-    assert all(found.local_bytes == 0 for found in resources(sources))

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
-from tests.kernels.cuda.linked import resources
-from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import TensorSpec, Unsupported
 
@@ -34,9 +32,3 @@ def test_forms_without_a_kernel() -> None:
         call_of(OP, [dy, pads], [TensorSpec(d.float32, (2,))], mode=b"REFLECT")
     with pytest.raises(Unsupported, match="do not fit"):
         call_of(OP, [dy, pads], [TensorSpec(d.float32, (3,))], mode=b"REFLECT")
-
-
-def test_no_registers_are_spilled() -> None:
-    dy, dx = np.zeros((4, 5), np.float32), np.zeros((2, 3), np.float32)
-    call = call_of(OP, [dy, np.int32([[1, 1], [1, 1]])], [tensor(dx)], mode=b"SYMMETRIC")
-    assert all(found.local_bytes == 0 for found in resources(list(call.sources())))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
-from tests.kernels.cuda.linked import resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.data_movement import padded_rows
@@ -43,13 +42,3 @@ def test_forms_without_a_kernel() -> None:
     x = np.zeros((2, 2), np.int64)
     with pytest.raises(Unsupported, match="no vector"):
         call_of("_PaddedUnique", [x], [tensor(x), tensor(x)], out_idx=d.int64, limit=0)
-
-
-def test_no_registers_are_spilled() -> None:
-    sources = [
-        source
-        for dtype in ("int32", "int64")
-        for x in [np.zeros(5, dtype)]
-        for source in call_of("_PaddedUnique", [x], [tensor(x), tensor(x)]).sources()
-    ]
-    assert all(found.local_bytes == 0 for found in resources(list(dict.fromkeys(sources))))

@@ -7,7 +7,6 @@ import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
 from tests.kernels.cuda.harness import run_call
-from tests.kernels.cuda.linked import resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import TensorSpec, Unsupported
@@ -53,13 +52,3 @@ def test_forms_without_a_kernel() -> None:
     half = np.float16(1)
     with pytest.raises(Unsupported, match="float16"):
         call_of("Range", [half, half, half], [TensorSpec(d.float16, (1,))])
-
-
-def test_no_registers_are_spilled() -> None:
-    x, out = np.zeros((2, 3), np.float32), TensorSpec(d.float32, (4,))
-    one = np.float32(1)
-    sources = [
-        call_of("ReverseSequence", [x, np.int64([1, 2])], [tensor(x)], seq_dim=1).launches[0].source,
-        call_of("LinSpace", [one, one, np.int32(4)], [out]).launches[0].source,
-    ]  # fmt: skip
-    assert all(found.local_bytes == 0 for found in resources(sources))

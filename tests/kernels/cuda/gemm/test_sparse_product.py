@@ -7,7 +7,6 @@ import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
 from tests.kernels.cuda.harness import run_call
-from tests.kernels.cuda.linked import resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import TensorSpec, Unsupported
@@ -62,10 +61,3 @@ def test_forms_without_a_kernel() -> None:
     floats = np.ones((2, 2), np.float32)
     with pytest.raises(Unsupported, match="do not fit"):
         call_of(OP, [places, np.ones(2, np.float32), inputs[2], floats], [tensor(floats)])
-
-
-def test_no_registers_are_spilled() -> None:
-    dense = np.ones((2, 2), np.float32)
-    inputs = [np.int64([[0, 0]]), np.ones(1, np.float32), np.int64([2, 2]), dense]
-    call = call_of(OP, inputs, [tensor(dense)], adjoint_a=True)
-    assert all(found.local_bytes == 0 for found in resources(list(call.sources())))

@@ -7,8 +7,6 @@ import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
 from tests.kernels.cuda.harness import run_call
-from tests.kernels.cuda.linked import resources
-from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import TensorSpec, Unsupported
 
@@ -68,14 +66,3 @@ def test_forms_without_a_kernel() -> None:
     with pytest.raises(Unsupported, match="float16"):
         call_of("CropAndResizeGradImage", [grads, BOXES, INDEX, np.int32([2, 3, 3, 1])],
                 [TensorSpec(d.float16, (2, 3, 3, 1))], method=b"bilinear")  # fmt: skip
-
-
-def test_no_registers_are_spilled() -> None:
-    image, grads = np.ones((2, 3, 3, 1), np.float32), np.ones((5, 2, 2, 1), np.float32)
-    sources = [
-        call_of("CropAndResize", [image, BOXES, INDEX, np.int32([2, 2])], [tensor(grads)],
-                method=b"bilinear").launches[0].source,
-        call_of("CropAndResizeGradImage", [grads, BOXES, INDEX, np.int32(image.shape)],
-                [tensor(image)], method=b"bilinear").launches[1].source,
-    ]  # fmt: skip
-    assert all(found.local_bytes == 0 for found in resources(sources))

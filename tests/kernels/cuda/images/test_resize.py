@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
-from tests.kernels.cuda.linked import ALL, resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import TensorSpec, Unsupported
@@ -85,20 +84,3 @@ def test_forms_without_a_kernel() -> None:
         ints = np.zeros((1, 4, 4, 1), np.int8)
         call_of("ResizeNearestNeighborGrad", [ints, np.int32([4, 4])], [tensor(ints)],
                 align_corners=False, half_pixel_centers=False)  # fmt: skip
-
-
-def test_no_registers_are_spilled() -> None:
-    x, big = np.zeros((1, 3, 4, 8), np.float32), np.zeros((1, 6, 9, 8), np.float32)
-    attrs = {"align_corners": False, "half_pixel_centers": False}
-    size = np.int32([6, 9])
-    sources = [
-        call_of(op, arrays, [tensor(out)], **attrs).launches[0].source
-        for op, arrays, out in (
-            ("ResizeBilinear", [x, size], big),
-            ("ResizeBilinearGrad", [big, x], x),
-            ("ResizeBilinearGrad", [big, x.astype("f8")], x.astype("f8")),
-            ("ResizeNearestNeighbor", [x, size], big),
-            ("ResizeNearestNeighborGrad", [big, np.int32([3, 4])], x),
-        )
-    ]
-    assert all(found.local_bytes == 0 for found in resources(sources, *ALL))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
-from tests.kernels.cuda.linked import resources
 from tests.kernels.launching import tensor
 from tfjit.kernels.registry import Unsupported
 
@@ -38,10 +37,3 @@ def test_forms_without_a_kernel() -> None:
     x = np.ones((1, 1, 1, 3))
     with pytest.raises(Unsupported, match="float64"):
         call_of("LRN", [x], [tensor(x)])
-
-
-def test_no_registers_are_spilled() -> None:
-    x = np.ones((1, 2, 2, 8), np.float32)
-    calls = call_of("LRN", [x], [tensor(x)]), call_of("LRNGrad", [x, x, x], [tensor(x)])
-    sources = [launch.source for call in calls for launch in call.launches]
-    assert all(found.local_bytes == 0 for found in resources(sources))

@@ -7,7 +7,6 @@ import pytest
 
 from tests.kernels.cuda.against_reference import call_of, check
 from tests.kernels.cuda.harness import run_call
-from tests.kernels.cuda.linked import resources
 from tests.kernels.launching import tensor
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.registry import TensorSpec, Unsupported
@@ -87,14 +86,3 @@ def test_forms_without_a_kernel() -> None:
             call_of(op, [value, ids], [tensor(value)])
     with pytest.raises(Unsupported, match="do not fit"):
         call_of("SegmentSum", [x, ids[:1]], [tensor(x)])
-
-
-def test_no_registers_are_spilled() -> None:
-    x, ids = np.ones((3, 2), np.float32), np.int64([0, 1, 2])
-    calls = [
-        call_of("SegmentMax", [x, ids], [tensor(x)]),
-        call_of("SparseSegmentSqrtN", [x, ids, ids], [tensor(x)]),
-        call_of("SparseSegmentMeanGrad", [x, ids, ids, np.int32(3)], [tensor(x)]),
-    ]
-    sources = dict.fromkeys(source for call in calls for source in call.sources())
-    assert all(found.local_bytes == 0 for found in resources(list(sources)))
