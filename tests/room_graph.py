@@ -38,6 +38,7 @@ ROOMS = {
             "cuda.reduction",
             "cuda.gemm",
             "cuda.conv",
+            "cuda.images",
             "cuda.random",
             "cuda",
             "precompile",

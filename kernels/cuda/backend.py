@@ -104,6 +104,9 @@ class CudaBackend(Backend):
         """
         if registry.find_builder(op) is None:
             return False
+        refused = registry.refused_types(op)
+        if refused and any(d.base_dtype.name in refused for d in dtypes):
+            return False
         if op.removesuffix("V2") in DRAWN:
             return not dtypes or has_draw(op, dtypes[-1].base_dtype.name)
         if op in _COMPARISONS and dtypes and dtypes[0].base_dtype.name in _HOST_NUMBERS:

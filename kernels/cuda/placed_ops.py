@@ -7,45 +7,47 @@ from __future__ import annotations
 
 from typing import Final
 
-# Source: the kernels that TensorFlow 2.21 registers for GPUs, as far as its documentation and
-# device placement show them; a type that is missing here needs soft placement.
+# Source: the kernels that TensorFlow 2.21 registers for any device, which its registry lists, and
+# those for GPUs, as far as its documentation and device placement show them. A type that is missing
+# here (queues, iterators, stages) needs soft placement.
 HOST_COMPUTED: Final = frozenset(
     {
         # variables, shapes: values that both sides see
         *("VariableV2", "Variable", "VarHandleOp", "VarIsInitializedOp", "IsVariableInitialized"),
         *("DestroyResourceOp", "VariableShape", "ReadVariableOp", "Const", "NoOp"),
         *("Shape", "ShapeN", "Size", "Rank", "BroadcastArgs", "BroadcastGradientArgs"),
-        *("InvertPermutation", "Range", "LinSpace", "ResourceCountUpTo"),
+        *("InvertPermutation", "ResourceCountUpTo"),
         # random numbers
         *("Multinomial", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2"),
         *("StatelessRandomGetAlg", "StatefulUniform", "StatefulStandardNormalV2"),
         *("StatefulTruncatedNormal", "StatefulUniformInt"),
         # places and choices
         *("Where", "DynamicStitch", "ParallelDynamicStitch", "DynamicPartition"),
-        *("Unique", "UniqueV2", "SegmentSum", "SparseSegmentSum", "SparseSegmentMean"),
-        *("SparseSegmentSqrtN", "Bucketize", "ReverseSequence", "Bincount"),
+        *("Unique", "UniqueV2", "SparseSegmentSumGradV2", "SparseSegmentMeanGradV2"),
+        *("SparseSegmentSqrtNGradV2", "Bucketize", "Bincount"),
         *("InplaceUpdate", "InplaceAdd", "InplaceSub"),
         # matrices
-        *("MatrixBandPart", "MatrixDiag", "MatrixDiagPart", "MatrixDiagV3", "MatrixDiagPartV3"),
-        *("MatrixSetDiag", "MatrixSetDiagV3", "MatrixInverse", "MatrixDeterminant", "Cholesky"),
+        *("MatrixInverse", "MatrixDeterminant", "Cholesky"),
         *("MatrixSolve", "MatrixTriangularSolve", "Qr", "Svd", "SelfAdjointEigV2", "Einsum"),
-        *("SparseTensorDenseMatMul", "FFT", "IFFT", "FFT2D", "IFFT2D", "RFFT", "IRFFT"),
+        *("FFT", "IFFT", "FFT2D", "IFFT2D", "RFFT", "IRFFT"),
         # layers and images
         *("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGrad"),
-        *("FusedBatchNormGradV2", "FusedBatchNormGradV3", "LRN", "LRNGrad", "Conv3D"),
+        *("FusedBatchNormGradV2", "FusedBatchNormGradV3", "Conv3D"),
         *("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "MaxPool3D", "AvgPool3D"),
-        *("ResizeBilinear", "ResizeBilinearGrad", "ResizeNearestNeighbor"),
-        *("ResizeNearestNeighborGrad", "CropAndResize", "AdjustContrastv2", "AdjustHue"),
+        *("AdjustContrastv2", "AdjustHue"),
         *("AdjustSaturation", "RGBToHSV", "HSVToRGB", "Dilation2D"),
         *(
             "MaxPoolGradGrad",
-            "MaxPoolWithArgmax",
             "CTCLoss",
             "CheckNumerics",
             "QuantizeAndDequantize",
         ),
         *("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "ApplyPowerSign", "ApplyAddSign"),
         *("ResourceApplyPowerSign", "ResourceApplyAddSign", "ResourceApplyAdamWithAmsgrad"),
+        # control flow and feeds
+        *("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "FakeParam", "Assert"),
+        *("If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile"),
+        *("PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"),
         # lists, arrays and handles of control flow
         *("TensorArrayV3", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3"),
         *("TensorArrayScatterV3", "TensorArraySizeV3", "TensorArrayConcatV3", "TensorArraySplitV3"),
@@ -53,6 +55,10 @@ HOST_COMPUTED: Final = frozenset(
         *("TensorListSetItem", "TensorListGetItem", "TensorListPushBack", "TensorListPopBack"),
         *("TensorListStack", "TensorListFromTensor", "TensorListLength", "TensorListElementShape"),
         *("TensorListGather", "TensorListScatter", "TensorListScatterV2", "TensorListConcatV2"),
+        *("TensorArrayGradWithShape", "TensorListConcat", "TensorListConcatLists"),
+        *("TensorListPushBackBatch", "TensorListResize", "TensorListSplit"),
+        *("TensorListScatterIntoExistingList", "Copy", "CopyHost", "ConcatOffset"),
+        *("DataFormatDimMap", "DataFormatVecPermute"),
         *("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "GetSessionHandle"),
         *("GetSessionHandleV2", "DeleteSessionTensor"),
         *("GetSessionTensor", "TemporaryVariable", "DestroyTemporaryVariable"),

@@ -19,6 +19,7 @@ from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transpose
 from tfjit.passes.canonicalize.identities import IDENTITIES
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
 from tfjit.passes.canonicalize.sum_products import sum_products
+from tfjit.passes.canonicalize.widen_batch_norm import widen_batch_norm
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.manager.pass_context import PassContext
@@ -339,6 +340,10 @@ def _table() -> dict[str, tuple[NodeRule, ...]]:
     add(_reduce_nothing, "Mean", "Sum", "Prod", "Max", "Min", "All", "Any")
     add(lower_einsum, "Einsum")
     add(absorb_transposes, *PRODUCTS)
+    add(
+        widen_batch_norm,
+        *("FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGradV2", "FusedBatchNormGradV3"),
+    )
     for rule in (decompose_batch_norm, decompose_batch_norm_training):
         add(rule, "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
     add(

@@ -132,7 +132,10 @@ def specialized_body(
     accelerators = ctx.options.accelerators
     for node in body.op_nodes():
         if not node.assigned_device:
-            node.assigned_device = requested_device(node, accelerators) or device
+            found = requested_device(node, accelerators, device)
+            node.assigned_device = found or (
+                ctx.options.client_device if device in accelerators else device
+            )
     for k, arg in function.args.items():
         if k in constants:
             _replace_argument(body, body.node(arg.name), constants[k])
@@ -140,13 +143,16 @@ def specialized_body(
     return body
 
 
-def requested_device(node: Node, accelerators: Iterable[str]) -> str:
-    """Return the accelerator that a node of a function names, or ""."""
+def requested_device(node: Node, accelerators: Iterable[str], inherited: str = "") -> str:
+    """Return the accelerator that a node of a function names, or "".
+
+    inherited: the device of a node that names no type of device: that of the loop or branch.
+    """
     if not node.device or not accelerators:
-        return ""
+        return inherited
     wanted = parse(node.device)
     if wanted.device_type is None:
-        return ""
+        return inherited
     return next((name for name in accelerators if wanted.matches(parse(name))), "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from tfjit.framework.op_defs.op_traits import VARIABLE, WHILE
+from tfjit.framework.op_defs.op_traits import SHAPE_QUERY, VARIABLE, WHILE
 from tfjit.passes.control_flow.specialize_regions import requested_device
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
@@ -43,7 +43,8 @@ def offload_loops(graph: DataflowGraph, ctx: PassContext) -> None:
         node = graph.node(name)
         if not node.has_trait(WHILE):
             continue
-        device = next((d for n in nodes_of(node) if (d := _device_of(n, devices))), "")
+        own = node.assigned_device
+        device = next((d for n in nodes_of(node) if (d := _device_of(n, devices, own))), "")
         if not device:
             continue
         why = _reason_against(graph, node, device, devices)
@@ -84,9 +85,12 @@ def _bodies(loop: Node) -> tuple[Function, Function]:
     return library.body(loop.attrs["cond"]), library.body(loop.attrs["body"])
 
 
-def _device_of(node: Node, devices: Mapping[str, Backend]) -> str:
-    """Return the accelerator that computes a node of a body, or ""."""
-    device = node.assigned_device or requested_device(node, devices)
+def _device_of(node: Node, devices: Mapping[str, Backend], inherited: str) -> str:
+    """Return the accelerator that computes a node of a body, or "".
+
+    inherited: the loop's device.
+    """
+    device = node.assigned_device or requested_device(node, devices, inherited)
     if device not in devices or node.op in _NOTHING or node.is_view or _is_number(node):
         return ""
     types = (*node.input_dtypes, *node.output_dtypes)
@@ -121,7 +125,7 @@ def _reason_against(
         if graph.consumers(loop.name, k):
             return f"its output {k} is a variable"
     for node in nodes_of(loop):
-        why = _reason_against_node(node, device, devices)
+        why = _reason_against_node(node, device, devices, loop.assigned_device)
         if why:
             return why
     numbers = {
@@ -132,15 +136,18 @@ def _reason_against(
     return _unknown_number(loop, numbers)
 
 
-def _reason_against_node(node: Node, device: str, devices: Mapping[str, Backend]) -> str:
+def _reason_against_node(
+    node: Node, device: str, devices: Mapping[str, Backend], inherited: str
+) -> str:
     types = (*node.input_dtypes, *node.output_dtypes)
     if any(not d.base_dtype.is_numpy_compatible and d.name != "resource" for d in types):
         return f"'{node.name}' ({node.op}) is no numeric op"
     if node.op in _NOTHING or node.has_trait(WHILE) or node.op in ROW_OPS or _is_number(node):
         return ""
-    if node.is_view or node.op == "ReadVariableOp":
+    # a size is a number once the loop's shapes are known
+    if node.is_view or node.op == "ReadVariableOp" or node.has_trait(SHAPE_QUERY):
         return ""
-    found = _device_of(node, devices)
+    found = _device_of(node, devices, inherited)
     return "" if found == device else f"'{node.name}' ({node.op}) is not computed on {device}"
 
 

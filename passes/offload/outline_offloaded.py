@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from tfjit.framework.cooperative_yield import yielding
-from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, TRANSFER, VARIABLE, WHILE
+from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, VARIABLE, WHILE
 from tfjit.framework.types.device_spec import DeviceSpec, parse
 from tfjit.passes.analysis.shape_inference import ArgumentInfo, copy_with_arguments
 from tfjit.passes.control_flow.outline import BodyBuilder
@@ -16,6 +15,8 @@ from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.offloaded_graph import OffloadedGraph
 from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.offload.host_nodes import NEVER, nodes_between, reason_for_host
+from tfjit.passes.offload.levels import Group, levels_of
 from tfjit.passes.offload.offloadable_loops import LOOPS, nodes_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ SMALL_BYTES: Final = 1 << 18
 A launch with its copies takes some 15 us; the host moves as many bytes in that time.
 """
 SMALL_FLOPS: Final = 1 << 21
-_NEVER: Final = frozenset({"Const", "_Arg", "_Retval", "NoOp", "ControlTrigger"})
 _PRODUCTS: Final = frozenset(
     {
         *("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D"),
@@ -59,13 +59,15 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
     _read_on_devices(graph, devices)
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
     loops: dict[str, str] = graph.graph.pop(LOOPS, {})
-    movable = {
-        node.name: node.assigned_device
-        for node in map(graph.node, order)
-        if _is_movable(node, devices)
-    } | loops
-    groups = _levels(graph, order, movable)
-    for (device, level), members in sorted(groups.items()):
+    reasons = {name: reason_for_host(graph.node(name), devices) for name in order}
+    movable = {n: graph.node(n).assigned_device for n in order if not reasons[n]} | loops
+    levels = levels_of(graph, order, movable)
+    if len(levels.groups) > 1:
+        for name in nodes_between(graph, order, movable):
+            if graph.node(name).op not in NEVER:
+                ctx.log(name, f"stays on the host: it cuts the program, as {reasons[name]}")
+    for group, members in sorted(levels.groups.items()):
+        device = group[0]
         own = [graph.node(name) for name in members]
         why = _reason_against(graph, own, loops)
         if why:
@@ -73,24 +75,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
             continue
         if not ctx.may_rewrite():
             break
-        _outline(graph, ctx, device, level, members)
-
-
-def _is_movable(node: Node, devices: Mapping[str, Backend]) -> bool:
-    device = node.assigned_device
-    if device not in devices or node.op in _NEVER:
-        return False
-    if node.has_trait(VARIABLE | TRANSFER):
-        return False
-    if any(not d.base_dtype.is_numpy_compatible for d in node.output_dtypes):
-        return False
-    if node.op == "ReadVariableOp":
-        return not _is_host_number(node)
-    backend = devices[device]
-    types = (*node.input_dtypes, *node.output_dtypes)
-    if node.is_view and node.op != "Reshape":
-        return not _is_host_number(node)
-    return backend.computes(node.op, types)
+        _outline(graph, ctx, group, members, levels.joints.get(group, set()))
 
 
 def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> None:
@@ -136,45 +121,13 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
             graph.replace_input(name, index, read[key], 0)
 
 
-def _is_host_number(node: Node) -> bool:
-    """Return whether a node holds shape arithmetic.
-
-    TensorFlow's GPU kernels do that on the host.
-    """
-    return bool(node.output_dtypes) and node.output_dtypes[0].base_dtype.name == "int32"
-
-
-def _levels(
-    graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, str]
-) -> dict[tuple[str, int], list[str]]:
-    """Return the nodes of each device by level.
-
-    movable: devices by name. A node's level is the largest number of changes from a device to another place, on the paths
-    that lead to the node. So no path between two nodes of a level leaves their device.
-    """
-    level: dict[str, int] = {}
-    groups: dict[tuple[str, int], list[str]] = {}
-    for name in yielding(order):
-        here = movable.get(name, "")
-        found = 0
-        for edge in graph.edges_into(name):
-            if edge.src == SOURCE:
-                continue
-            there = movable.get(edge.src, "")
-            found = max(found, level[edge.src] + (there != "" and there != here))
-        level[name] = found
-        if here:
-            groups.setdefault((here, found), []).append(name)
-    return groups
-
-
 def _reason_against(graph: DataflowGraph, nodes: Sequence[Node], loops: Collection[str]) -> str:
     """Return the reason against moving a group; "" for none."""
     if any(_uses_variable(graph, node) for node in nodes):
         return ""
     nodes = [
         *(node for node in nodes if node.name not in loops),
-        *(n for node in nodes if node.name in loops for n in nodes_of(node) if n.op not in _NEVER),
+        *(n for node in nodes if node.name in loops for n in nodes_of(node) if n.op not in NEVER),
     ]
     if all(node.is_view for node in nodes):
         return "they only pass values on"
@@ -224,9 +177,13 @@ def _depth(node: Node) -> int:
 
 
 def _outline(
-    graph: DataflowGraph, ctx: PassContext, device: str, level: int, members: Sequence[str]
+    graph: DataflowGraph, ctx: PassContext, group: Group, members: Sequence[str], joints: Set[str]
 ) -> None:
-    """Replace nodes by one `_Offload` node."""
+    """Replace nodes by one `_Offload` node.
+
+    joints: constants and NoOps between the nodes; the function gets copies.
+    """
+    device, level = group
     inside = set(members)
     for name in members:
         graph.node(name).assigned_device = device
@@ -240,6 +197,12 @@ def _outline(
                 copies[src] = None
             else:
                 arguments[src, output] = None
+    waiting = [*members, *copies]
+    while waiting:
+        for src in graph.control_inputs(waiting.pop()):
+            if src in joints and src not in copies:
+                copies[src] = None
+                waiting.append(src)
     results = [
         (name, output)
         for name in members
@@ -327,14 +290,15 @@ def offloaded_body(
     return graph
 
 
-def hosted(function: Function, device: str) -> Function:
+def hosted(function: Function, device: str, names: Collection[str] | None = None) -> Function:
     """Return a copy of an offloaded graph on the host.
 
-    Variables keep their device, which is a part of their identity. device: the host's.
+    Variables keep their device, which is a part of their identity. device: the host's. names: of
+    the nodes that the host gets, all for None.
     """
     graph = function.graph.copy()
     for node in graph.op_nodes():
-        if not node.has_trait(VARIABLE):
+        if not node.has_trait(VARIABLE) and (names is None or node.name in names):
             node.assigned_device = device
     return replace(function, graph=graph)
 

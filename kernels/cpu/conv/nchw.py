@@ -6,7 +6,7 @@ Images are transposed on the way in and on the way out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ def either_layout(builder: Builder) -> Builder:
     def build(node: NodeSpec) -> NativeCall:
         if attr_text(node.attrs, "data_format", "NHWC") != "NCHW" or len(node.inputs[0].shape) != 4:
             return builder(node)
-        return _transposed_call(node, builder)
+        return channels_last_call(node, builder)
 
     return build
 
@@ -70,8 +70,16 @@ def _transpose_launches(
     return [] if launch is None else [launch]
 
 
-def _transposed_call(node: NodeSpec, builder: Builder) -> NativeCall:
-    x, y = _moved(node.inputs[0]), _moved(node.outputs[0])
+def channels_last_call(
+    node: NodeSpec, builder: Builder, images: Sequence[int] = (0,), makes_images: bool = True
+) -> NativeCall:
+    """Return the launches for NHWC, with transposes around them.
+
+    images: the inputs that are images. makes_images: whether the output is. Raises Unsupported
+    where the builder does.
+    """
+    given = {k: _moved(node.inputs[k]) for k in images}
+    y = _moved(node.outputs[0]) if makes_images else node.outputs[0]
     sizes = {
         k: np.asarray(v)[list(_TO_LAST)] if k and np.shape(v) == (4,) else v
         for k, v in node.constants.items()
@@ -80,15 +88,14 @@ def _transposed_call(node: NodeSpec, builder: Builder) -> NativeCall:
         replace(
             node,
             attrs=_attrs(node.attrs),
-            inputs=(x, *node.inputs[1:]),
+            inputs=tuple(given.get(k, spec) for k, spec in enumerate(node.inputs)),
             outputs=(y,),
             constants=sizes,
         )
     )
-    places = {
-        ("in", 0): Pointer("temp", len(inner.temp_bytes)),
-        ("out", 0): Pointer("temp", len(inner.temp_bytes) + 1),
-    }
+    ends = [("in", k) for k in images] + ([("out", 0)] if makes_images else [])
+    moved_specs = [*given.values(), *([y] if makes_images else [])]
+    places = {end: Pointer("temp", len(inner.temp_bytes) + k) for k, end in enumerate(ends)}
 
     def moved(word: Word) -> Word:
         place = places.get((word.kind, word.index)) if isinstance(word, Pointer) else None
@@ -98,17 +105,19 @@ def _transposed_call(node: NodeSpec, builder: Builder) -> NativeCall:
             else replace(place, offset=word.offset)
         )
 
+    launches: list[Launch] = []
+    for k in images:
+        launches += _transpose_launches(node.inputs[k], _TO_LAST, Pointer("in", k), places["in", k])
+    launches += [
+        replace(launch, words=tuple(moved(word) for word in launch.words))
+        for launch in inner.launches
+    ]
+    if makes_images:
+        launches += _transpose_launches(y, _TO_FIRST, places["out", 0], Pointer("out", 0))
     return replace(
         inner,
-        launches=(
-            *_transpose_launches(node.inputs[0], _TO_LAST, Pointer("in", 0), places["in", 0]),
-            *(
-                replace(launch, words=tuple(moved(word) for word in launch.words))
-                for launch in inner.launches
-            ),
-            *_transpose_launches(y, _TO_FIRST, places["out", 0], Pointer("out", 0)),
-        ),
+        launches=tuple(launches),
         in_place=(),
-        temp_bytes=(*inner.temp_bytes, max(64, x.nbytes), max(64, y.nbytes)),
-        bytes_moved=inner.bytes_moved + 2 * (x.nbytes + y.nbytes),
+        temp_bytes=(*inner.temp_bytes, *(max(64, spec.nbytes) for spec in moved_specs)),
+        bytes_moved=inner.bytes_moved + 2 * sum(spec.nbytes for spec in moved_specs),
     )

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tfjit.kernels.cpu.conv.window import Layout, Window, channels_last, node_layout
+from tfjit.kernels.cpu.conv.nchw import channels_last_call
+from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
+from tfjit.kernels.cpu.data_movement.strided_copy import copies_by
 from tfjit.kernels.cpu.fused import remap_inputs
 from tfjit.kernels.cpu.gemm.operands import operand_pointers
-from tfjit.kernels.cuda.conv.channels_first import by_channels_last
 from tfjit.kernels.cuda.conv.library_forms import (
     filter_gradient_forms,
     forward_forms,
@@ -30,13 +31,14 @@ from tfjit.kernels.cuda.conv.patches import (
     image_layout,
     window_words,
 )
+from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
 from tfjit.kernels.cuda.gemm.finish_text import finish_of
 from tfjit.kernels.cuda.gemm.matmul import matmul_call, traffic
 from tfjit.kernels.cuda.gemm.product_text import Product, product_call
 from tfjit.kernels.cuda.gemm.slabs import MatrixOperand, widest
 from tfjit.kernels.cuda.gemm.tiles import Plan, accumulator, choose
 from tfjit.kernels.cuda.template.registry import device_native
-from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
+from tfjit.kernels.registry import Builder, NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported
 
 if TYPE_CHECKING:
     from tfjit.kernels.cpu.template.epilogue import Epilogue
@@ -145,11 +147,28 @@ def _convolution(node: NodeSpec) -> NativeCall:
     return replace(call, library_forms=forward_forms(problem, w, node.constants.get(1)))
 
 
+def gradient_in_planes(
+    node: NodeSpec, builder: Builder, images: Sequence[int], makes_images: bool = True
+) -> NativeCall | None:
+    """Return the launches of a gradient for NCHW; None for NHWC.
+
+    They are those for NHWC between transposes. images: the inputs that are images. makes_images:
+    whether the output is.
+    """
+    if node_layout(node).channels_last:
+        return None
+    with copies_by(copy_launch):
+        return channels_last_call(node, builder, images, makes_images)
+
+
 def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     """Return the filter gradient: transposed patches times out_backprop.
 
     The sum runs over the pixels of all images, and is split among blocks. Raises Unsupported.
     """
+    moved = gradient_in_planes(node, lambda own: filter_gradient_call(own, plan), (0, 2), False)
+    if moved is not None:
+        return moved
     x, _, dy = node.inputs
     dw = node.outputs[0]
     require_one_dtype(x, dy)
@@ -157,7 +176,7 @@ def filter_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall
     k_h, k_w, in_c, out_c = dw.shape
     if in_c != channels:
         raise Unsupported(f"groups of {in_c} of {channels} channels")
-    rows, columns = channels_last(node_layout(node)).windows(height, width, (k_h, k_w))
+    rows, columns = node_layout(node).windows(height, width, (k_h, k_w))
     if dw.size == 0:
         return NativeCall(())
     m, n, depth = k_h * k_w * in_c, out_c, batch * rows.out * columns.out
@@ -185,10 +204,7 @@ def _filter_gradient(node: NodeSpec) -> NativeCall:
         # x^T dy, over all pixels
         matrices = _as_matrix(x), _as_matrix(dy)
         return remap_inputs(matmul_call(matrices, transpose_a=True), (0, 2))
-    if layout.channels_last:
-        call = filter_gradient_call(node)
-    else:
-        call = by_channels_last(node, filter_gradient_call, (0, 2), gives_images=False)
+    call = filter_gradient_call(node)
     problem = problem_of("filter gradient", x, dw, layout, windows)
     return replace(call, library_forms=filter_gradient_forms(problem, dw))
 
@@ -208,6 +224,9 @@ def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     With strides, input pixels of equal rest by the strides read the same taps: each class of pixels
     is a separate product. Raises Unsupported.
     """
+    moved = gradient_in_planes(node, lambda own: input_gradient_call(own, plan), (2,))
+    if moved is not None:
+        return moved
     _, w, dy = node.inputs
     dx = node.outputs[0]
     require_one_dtype(dy, w)
@@ -215,7 +234,7 @@ def input_gradient_call(node: NodeSpec, plan: Plan | None = None) -> NativeCall:
     k_h, k_w, in_c, _ = w.shape
     if in_c != channels:
         raise Unsupported(f"groups of {in_c} of {channels} channels")
-    rows, columns = channels_last(node_layout(node)).windows(height, width, (k_h, k_w))
+    rows, columns = node_layout(node).windows(height, width, (k_h, k_w))
     if dx.size == 0:
         return NativeCall(())
     calls = [
@@ -314,10 +333,7 @@ def _input_gradient(node: NodeSpec) -> NativeCall:
         # dy w^T, pixel by pixel
         matrices = _as_matrix(dy), _as_matrix(w)
         return remap_inputs(matmul_call(matrices, transpose_b=True), (2, 1))
-    if layout.channels_last:
-        call = input_gradient_call(node)
-    else:
-        call = by_channels_last(node, input_gradient_call, (2,), gives_images=True)
+    call = input_gradient_call(node)
     problem = problem_of("input gradient", dx, w, layout, windows)
     forms = input_gradient_forms(problem, w, node.constants.get(1))
     return replace(call, library_forms=forms)

@@ -10,7 +10,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.conv.window import Layout, Window, node_layout
 from tfjit.kernels.cpu.gemm.operands import operand_pointers
-from tfjit.kernels.cuda.conv.conv import require_one_dtype, sizes_of
+from tfjit.kernels.cuda.conv.conv import gradient_in_planes, require_one_dtype, sizes_of
 from tfjit.kernels.cuda.conv.windows import Images, windows_call
 from tfjit.kernels.cuda.gemm.finish_text import Finish, finish_of, finish_words
 from tfjit.kernels.cuda.gemm.product_text import sum_launch, write_header
@@ -18,7 +18,7 @@ from tfjit.kernels.cuda.gemm.tiles import PROCESSORS, accumulator
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.launches import CudaLaunch, source
 from tfjit.kernels.cuda.template.registry import device_native
-from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Unsupported, Word
+from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer, TensorSpec, Word
 from tfjit.kernels.source import KernelSource, Source
 
 if TYPE_CHECKING:
@@ -131,12 +131,13 @@ def filter_gradient_source(dtype: DType, finish: Finish) -> KernelSource:
 
 @device_native("DepthwiseConv2dNativeBackpropFilter")
 def _filter_gradient(node: NodeSpec) -> NativeCall:
+    moved = gradient_in_planes(node, _filter_gradient, (0, 2), False)
+    if moved is not None:
+        return moved
     x, _, dy = node.inputs
     dw = node.outputs[0]
     require_one_dtype(x, dy)
     layout = node_layout(node)
-    if not layout.channels_last:
-        raise Unsupported("gradients of depthwise filters in NCHW")
     k_h, k_w, channels, multiplier = dw.shape
     if dw.size == 0:
         return NativeCall(())

@@ -199,7 +199,7 @@ def _scatter_nd(spec: NodeSpec) -> NativeCall:
     return _into_copy(spec, scatter_into_copy(spec))
 
 
-@device_native(*SEGMENT_OPS)
+@device_native(*SEGMENT_OPS, without=("float16", "bfloat16"))
 def _unsorted_segment(spec: NodeSpec) -> NativeCall:
     if not spec.outputs[0].size:
         return NativeCall(())

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
+from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.cpu.data_movement.strided_copy import View
 from tfjit.kernels.cpu.template.iteration_space import collapse
 from tfjit.kernels.cuda.template.launches import MAX_BLOCKS, THREADS, CudaLaunch, grid_for, source
@@ -51,6 +52,12 @@ def copy_launch(
     if transposed is not None:
         return _transpose(size, dims, reads, writes, transposed, src, dst)
     return _strided(size, dims, reads, writes, src, dst)
+
+
+def fill_launch(dtype: DType, count: int, value: Pointer, target: Pointer) -> CudaLaunch | None:
+    """Return the launch that stores one value everywhere; None for no elements."""
+    size = dtype.size
+    return copy_launch(size, View((count,), (0,)), View((count,), (size,)), value, target)
 
 
 def _widened(
@@ -250,4 +257,4 @@ def _source(s: Source, words: Sequence[Word], title: str) -> KernelSource:
     return source(s.text(), len(words), title, __name__)
 
 
-__all__ = ["copy_launch"]
+__all__ = ["copy_launch", "fill_launch"]

@@ -81,3 +81,12 @@ def test_members_of_a_group_keep_their_grids(backend: CudaBackend) -> None:
     first, second = backend.member_call(group, {}, backend.native_call).launches
     assert isinstance(first, CudaLaunch) and isinstance(second, CudaLaunch)
     assert min(first.grid[0], second.grid[0]) > 1
+
+
+def test_types_without_a_form_are_the_hosts(backend: CudaBackend) -> None:
+    """The passes know it, before a builder refuses the node in a run."""
+    f16, f32, i32 = dtypes.float16, dtypes.float32, dtypes.int32
+    for op in ("UnsortedSegmentSum", "SparseTensorDenseMatMul"):
+        assert backend.computes(op, (f32, i32, i32, f32))
+        assert not backend.computes(op, (f16, i32, i32, f16))
+        assert backend.has_kernel(op, (f16, i32, i32, f16))

@@ -99,3 +99,46 @@ def test_branches_are_the_hosts() -> None:
 
 def test_a_loop_over_little_work_is_one_kernel_of_the_host() -> None:
     assert remark(lambda i, _: i < 3, lambda i, x: (i + 1, tf.tanh(x))) == ""
+
+
+def sizes_and_devices(named: str) -> str:
+    """Return the remark on a loop of version 2 whose body asks for a size.
+
+    named: the device that the body's product names, "" for none.
+    """
+
+    def body(i: Any, x: Any) -> Any:
+        with tf.device(named or None):
+            product = tf.matmul(x, x)
+        return i + 1, product * tf.cast(tf.shape(x)[0], tf.float32)
+
+    tf.enable_control_flow_v2()
+    try:
+        return remark(lambda i, x: i < 2, body)
+    finally:
+        tf.disable_control_flow_v2()
+
+
+def test_nodes_of_a_body_are_on_the_loops_device() -> None:
+    """A size in the body is a number once the loop's shapes are known."""
+    assert re.match("runs whole on .*GPU:0", sizes_and_devices(""))
+
+
+def test_a_node_of_a_body_that_names_the_host() -> None:
+    found = sizes_and_devices("/device:CPU:0")
+    assert found.startswith("stays a StatelessWhile of the host") and "MatMul" in found
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_control_flow_is_placed_without_soft_placement(second: bool) -> None:
+    (tf.enable_control_flow_v2 if second else tf.disable_control_flow_v2)()
+    try:
+        with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
+            x = tf.placeholder(tf.float32, [2, 3])
+            y = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.map_fn(tf.tanh, x), lambda: x)
+            z = tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, 2 * v), (0, y))[1]
+        with tf.Session(graph=graph) as session:
+            found = session.run(z, {x: np.ones((2, 3))})
+    finally:
+        tf.disable_control_flow_v2()
+    np.testing.assert_allclose(found, 8 * np.tanh(np.ones((2, 3))), rtol=1e-6)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tfjit.framework.op_defs.op_traits import ASSIGN
+from tfjit.framework.op_defs.op_traits import ASSIGN, IDENTITY, RESHAPE
 from tfjit.kernels.registry import Pointer, Unsupported
 from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.offload.library_forms import ProgramCall, chosen_form
@@ -17,14 +18,38 @@ if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 
+class RefusedNodes(Unsupported):
+    """Nodes that an accelerator has no kernels for.
+
+    names: of the nodes, members of groups included.
+    """
+
+    def __init__(self, reasons: Sequence[str], names: Collection[str]) -> None:
+        more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        super().__init__(f"{reasons[0]}{more}")
+        self.names = frozenset(names)
+
+
 def program_steps(
     lowered: Lowered, accelerator: Accelerator
 ) -> list[tuple[Instruction, ProgramCall | None]]:
     """Return the instructions with their calls, None for a copy.
 
-    Calls are in the form that the accelerator takes. Raises Unsupported.
+    Calls are in the form that the accelerator takes. Raises RefusedNodes for nodes without a
+    kernel, Unsupported for loops and branches.
     """
     memo = CallMemo(lowered.backend)
+    refused: list[str] = []
+    names: set[str] = set()
+
+    def refuse(instruction: Instruction, reason: str) -> None:
+        node, group = instruction.node, group_of(instruction.spec)
+        refused.append(f"{node.name} ({node.op}){reason}")
+        specs = [member.spec for member in group.members] if group is not None else []
+        views = IDENTITY | RESHAPE  # they have no kernel of their own
+        alone = [s for s in specs if not s.has_trait(views) and memo.call(s, None)[0] is None]
+        names.update([spec.name for spec in alone or specs] or [node.name])
+
     compiled = {id(instruction) for instruction in compilable(lowered)}
     calls: dict[int, ProgramCall] = {}  # iterations of a loop share their specs
     found: list[tuple[Instruction, ProgramCall | None]] = []
@@ -36,7 +61,8 @@ def program_steps(
             found.append((instruction, None))
             continue
         if id(instruction) not in compiled and not node.has_trait(ASSIGN):
-            raise Unsupported(f"{node.name} ({node.op}) needs the host")
+            refuse(instruction, " needs the host")
+            continue
         known = calls.get(id(instruction.spec))
         if known is not None:
             found.append((instruction, known))
@@ -44,15 +70,19 @@ def program_steps(
         group = group_of(instruction.spec)
         call, reason = memo.call(instruction.spec, group)
         if call is None and group is not None:
-            call = memo.members(group, instruction.spec)
+            with suppress(Unsupported):
+                call = memo.members(group, instruction.spec)
         if call is None:
-            raise Unsupported(f"{node.name} ({node.op}): {reason}")
+            refuse(instruction, f": {reason}")
+            continue
         made = calls[id(instruction.spec)] = chosen_form(call, accelerator)
         for launch in made.launches:
             for item in launch.words:
                 if isinstance(item, Pointer) and item.kind in ("code", "cancel"):
-                    raise Unsupported(f"{node.name} ({node.op}) needs its {item.kind}")
+                    refuse(instruction, f" needs its {item.kind}")
         found.append((instruction, made))
+    if refused:
+        raise RefusedNodes(refused, names)
     return found
 
 
@@ -86,4 +116,4 @@ def used_variables(
     return list(written.values()), list(used.values())
 
 
-__all__ = ["program_steps", "used_variables"]
+__all__ = ["RefusedNodes", "program_steps", "used_variables"]

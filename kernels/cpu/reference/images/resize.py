@@ -168,25 +168,34 @@ def _wide(grads: Array, out: np.dtype[Any]) -> Array:
     return grads.astype(np.float64 if out == np.float64 else f32, copy=False)
 
 
-class _Linear(NamedTuple):
+class LinearPlaces(NamedTuple):
+    """Hold each output's two inputs along one axis.
+
+    fraction: the way from the lower to the upper. lower and upper never fall.
+    """
+
     lower: Array
     upper: Array
     fraction: Array
 
 
-def _linear(node: NodeSpec, size: int, out: int) -> _Linear:
+def linear_places(node: NodeSpec, size: int, out: int) -> LinearPlaces:
+    """Return the inputs that bilinear resizing reads along one axis, [out] each."""
     place = _positions(node, size, out)
     floor = np.floor(place)
     lower = np.maximum(floor, 0).astype(np.int64)
     upper = np.minimum(np.ceil(place).astype(np.int64), size - 1)
-    return _Linear(np.minimum(lower, size - 1), np.maximum(upper, 0), place - floor)
+    return LinearPlaces(np.minimum(lower, size - 1), np.maximum(upper, 0), place - floor)
 
 
 def bilinear(node: NodeSpec, images: Array, height: int, width: int) -> Array:
     """Resize images [batch, h, w, c] to float32 [batch, height, width, c]."""
     if images.shape[1:3] == (height, width):
         return images.astype(f32)
-    rows, cols = _linear(node, images.shape[1], height), _linear(node, images.shape[2], width)
+    rows, cols = (
+        linear_places(node, images.shape[1], height),
+        linear_places(node, images.shape[2], width),
+    )
     read, place = np.unique(np.concatenate([rows.lower, rows.upper]), return_inverse=True)
     wide = images.take(read, 1).astype(f32)
     left = wide.take(cols.lower, 2)
@@ -214,7 +223,7 @@ def _resize_bilinear_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     grads, original = inputs
     taps = []
     for axis, size in zip((1, 2), _original(node, grads, original)):
-        lower, upper, fraction = _linear(node, size, grads.shape[axis])
+        lower, upper, fraction = linear_places(node, size, grads.shape[axis])
         all_used = np.ones((2, len(lower)), bool)
         taps.append(Taps(np.stack([lower, upper]), np.stack([1 - fraction, fraction]), all_used))
     return (_spread_both(grads, original, taps),)
@@ -226,7 +235,7 @@ def round_away(values: Array) -> Array:
     return np.where(np.abs(values - whole) >= 0.5, whole + np.sign(values), whole)
 
 
-def _nearest(node: NodeSpec, size: int, out: int) -> Array:
+def nearest_places(node: NodeSpec, size: int, out: int) -> Array:
     """Return the input position of each output position."""
     scale = _scale(size, out, bool(node.attrs["align_corners"]))
     half = bool(node.attrs["half_pixel_centers"])
@@ -245,8 +254,8 @@ def _resize_nearest(node: NodeSpec, inputs: Arrays) -> Arrays:
     images, size = inputs
     height, width = sized(node, images, size)
     return (
-        images.take(_nearest(node, images.shape[1], height), 1).take(
-            _nearest(node, images.shape[2], width), 2
+        images.take(nearest_places(node, images.shape[1], height), 1).take(
+            nearest_places(node, images.shape[2], width), 2
         ),
     )
 
@@ -267,7 +276,10 @@ def _resize_nearest_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     total = grads if grads.dtype.kind in "iu" else _wide(grads, grads.dtype)
     for axis in (1, 2):
         total = sum_by_index(
-            total, axis, _nearest(node, int(size[axis - 1]), grads.shape[axis]), int(size[axis - 1])
+            total,
+            axis,
+            nearest_places(node, int(size[axis - 1]), grads.shape[axis]),
+            int(size[axis - 1]),
         )
     return (total.astype(grads.dtype, copy=False),)
 

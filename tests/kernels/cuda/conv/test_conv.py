@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import nn_cases
-from tests.kernels.cuda.conv.oracle import check
+from tests.kernels.cuda.conv.oracle import check, check_in_planes
 from tests.kernels.cuda.harness import VECTOR_LOAD, call_ptx, run_call
 from tests.kernels.cuda.linked import resources
 from tests.kernels.cuda.tiny_tiles import TINY, floats
@@ -110,6 +110,34 @@ def test_channels_first(
     call = find_builder("Conv2D")(spec)  # type: ignore[misc]
     (found,), _ = run_call(call, [images, filters], [tensor(np.ascontiguousarray(wanted))])
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("strides", "padding", "pads", "channels"),
+    [
+        ((1, 1), "SAME", (), 4), ((2, 1), "VALID", (), 3), ((2, 2), "SAME", (), 1),
+        ((1, 2), "EXPLICIT", (3, 0, 1, 4), 5),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("op", ["Conv2DBackpropInput", "Conv2DBackpropFilter"])
+def test_gradients_in_planes(
+    op: str, strides: tuple[int, int], padding: str, pads: tuple[int, ...], channels: int
+) -> None:
+    x, w = floats(2, 7, 6, channels), floats(3, 2, channels, 6, seed=1)
+    attrs = conv_attrs(strides, padding, (1, 1), *([pads] if pads else []))
+    (y,) = find_reference("Conv2D")(node_spec("Conv2D", [x, w], attrs, x), [x, w])  # type: ignore[misc]
+    dy = floats(*np.shape(y), seed=2)
+    makes_filter = op.endswith("Filter")
+    arrays = [x, np.array(w.shape, np.int32)] if makes_filter else [np.array(x.shape, np.int32), w]
+    check_in_planes(op, [*arrays, dy], attrs)
+
+
+def test_no_gradient_in_planes() -> None:
+    x, w = floats(0, 5, 5, 3), floats(2, 2, 3, 4)
+    sizes = np.array(x.shape, np.int32)
+    attrs = conv_attrs((1, 1), "SAME")
+    call = check_in_planes("Conv2DBackpropInput", [sizes, w, floats(0, 5, 5, 4)], attrs)
+    assert call.launches == ()
 
 
 @pytest.mark.parametrize("dtype", [np.float16])

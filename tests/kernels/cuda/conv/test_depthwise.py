@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import nn_cases
-from tests.kernels.cuda.conv.oracle import check
+from tests.kernels.cuda.conv.oracle import check, check_in_planes
 from tests.kernels.cuda.harness import VECTOR_LOAD, call_ptx, run_call
 from tests.kernels.cuda.tiny_tiles import floats
 from tests.kernels.launching import tensor
@@ -66,6 +66,14 @@ def test_channels_first() -> None:
         find_builder(name)(node_spec(name, [x, w], attrs, y)), [x, w], [tensor(y)]
     )  # type: ignore[misc]
     np.testing.assert_allclose(found, y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("multiplier", [1, 2])
+def test_filter_gradient_in_planes(multiplier: int) -> None:
+    x, dy = floats(2, 7, 6, 3), floats(2, 4, 3, 3 * multiplier, seed=1)
+    sizes = np.array((3, 2, 3, multiplier), np.int32)
+    op = "DepthwiseConv2dNativeBackpropFilter"
+    check_in_planes(op, [x, sizes, dy], conv_attrs((2, 2), "SAME"))
 
 
 def test_compiled_code() -> None:

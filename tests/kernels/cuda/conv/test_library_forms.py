@@ -11,13 +11,15 @@ import pytest
 
 import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests import hardware
+from tests.kernels.cuda.harness import run_call
 from tests.kernels.cuda.libraries.fake_cudnn import Engine, FakeCudnn
 from tests.kernels.cuda.libraries.form_runs import DeviceWithCudnn, kinds_of, run_form
+from tests.kernels.cuda.tiny_tiles import TINY, floats
 from tests.kernels.groups import GroupBuilder
 from tests.kernels.launching import tensor
 from tests.kernels.nn_cases import conv_attrs, node_spec
 from tfjit.framework.types import dtypes as d
-from tfjit.kernels.cuda.conv import library_forms
+from tfjit.kernels.cuda.conv import conv, library_forms
 from tfjit.kernels.cuda.fused import group_call
 from tfjit.kernels.cuda.libraries.convolution_problem import ConvolutionProblem
 from tfjit.kernels.cuda.template.registry import find_builder
@@ -279,3 +281,50 @@ def test_a_library_without_a_plan_leaves_the_text() -> None:
     assert chosen_form(call, device) is not call
     fake.rankings = {3: [Engine(plans=False)], 2: []}
     assert chosen_form(call, device) is call
+
+
+IN_PLANES = (
+    ((1, 1), "SAME", (1, 1), ()),
+    ((2, 3), "SAME", (1, 1), ()),
+    ((1, 2), "EXPLICIT", (1, 1), (2, 0, 1, 3)),
+    ((1, 1), "VALID", (2, 1), ()),
+)
+
+
+def in_planes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2))
+
+
+def reference(op: str, arrays: list[np.ndarray], attrs: dict[str, Any]) -> np.ndarray:
+    kernel = find_reference(op)
+    assert kernel is not None
+    return np.asarray(kernel(node_spec(op, arrays, attrs, arrays[-1]), arrays)[0])
+
+
+@pytest.mark.parametrize("form", IN_PLANES, ids=str)
+@pytest.mark.parametrize("op", ["Conv2DBackpropInput", "Conv2DBackpropFilter"])
+def test_gradients_in_planes(
+    op: str, form: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv, "choose", lambda *sizes: TINY)
+    x, w = floats(2, 7, 6, 4), floats(3, 2, 4, 6, seed=1)
+    attrs = conv_attrs(*form)
+    dy = floats(*reference("Conv2D", [x, w], attrs).shape, seed=2)
+    if op == "Conv2DBackpropInput":
+        last = [np.array(x.shape, np.int32), w, dy]
+        given = [np.array(in_planes(x).shape, np.int32), w, in_planes(dy)]
+        wanted = in_planes(reference(op, last, attrs))
+    else:
+        last = [x, np.array(w.shape, np.int32), dy]
+        given = [in_planes(x), last[1], in_planes(dy)]
+        wanted = reference(op, last, attrs)
+    spec = node_spec(op, given, first(attrs), wanted)
+    call = find_builder(op)(spec)  # type: ignore[misc]
+    (found,), _ = run_call(call, given, [tensor(wanted)])
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+    (library,) = call.library_forms
+    # the images stay as they are; the filter alone is in another order
+    assert sorted(kinds_of(library)).index("routine") == 1 and len(library.launches) == 2
+    (found,) = run_form(library, given, [tensor(wanted)])
+    near = 1e-2 if hardware.is_chosen() else 2e-5
+    np.testing.assert_allclose(found, wanted, rtol=near, atol=near)

@@ -12,6 +12,7 @@ import tfjit as tf
 from tests.simulated_gpu import CPU, GPU, simulated_gpu
 from tfjit.framework import errors
 from tfjit.protos import ConfigProto
+from tfjit.runtime.offload.device_program import DeviceProgram
 
 X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
 
@@ -209,3 +210,36 @@ def test_a_program_too_large_for_the_device() -> None:
                 assert session.wait_until_compiled(60)
             pytest.fail(str(offloaded(session, y, {x: big})))
         np.testing.assert_array_equal(session.run(y, {x: X.reshape(-1)}), X.reshape(2, 10).T)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_a_refused_node_cuts_the_program(resource: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of channels have no kernel; all around them stays on the device."""
+    ran = []
+    run = DeviceProgram.run
+    monkeypatch.setattr(
+        DeviceProgram, "run", lambda self, *given: ran.append(self.launches) or run(self, *given)
+    )
+    rng = np.random.default_rng(3)
+    image, taps = (rng.normal(size=s).astype("f4") for s in ((1, 3, 3, 4), (1, 1, 2, 6)))
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, image.shape)
+        with tf.device("/device:GPU:0"):
+            v = tf.get_variable("v", initializer=np.float32(2), use_resource=resource)
+            y = tf.nn.conv2d(tf.tanh(x) * v, tf.constant(taps), [1, 1, 1, 1], "SAME")
+            z = tf.reduce_sum(tf.sigmoid(y))
+            update = tf.assign_add(v, 0.01 * z)
+    halves = [np.tanh(image)[..., k : k + 2] @ taps[0, 0][:, 3 * k // 2 :][:, :3] for k in (0, 2)]
+    product = np.concatenate(halves, -1)
+    value = np.float32(2)
+    with tf.Session(graph=graph) as session:
+        session.run(v.initializer)
+        for found in runs(session, [z, update], {x: image}):
+            wanted = (1 / (1 + np.exp(-product * value))).sum()
+            value += 0.01 * wanted
+            np.testing.assert_allclose(found[0], wanted, rtol=1e-5)
+        (text,) = offloaded(session, [z, update], {x: image})
+        np.testing.assert_allclose(session.run(v), value, rtol=1e-5)
+    assert "1 node by the host, between programs: " in text and "groups of 2 of 4" in text
+    # the initial value; then a program before the convolution and one behind it
+    assert len(ran) >= 5

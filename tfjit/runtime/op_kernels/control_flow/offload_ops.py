@@ -19,6 +19,7 @@ from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.graph_form import GraphForm
+from tfjit.runtime.offload.program_steps import RefusedNodes
 from tfjit.runtime.plan.function_plan import (
     ArgumentType,
     BodyPlan,
@@ -43,6 +44,15 @@ MAX_FORMS: Final = 64
 Types = tuple[ArgumentType, ...]
 
 
+class _Cut(str):
+    """A reason for having no program of all nodes.
+
+    names: of the nodes that the host computes between programs of the others.
+    """
+
+    names: frozenset[str] = frozenset()
+
+
 class _PlanWithout(BodyPlan):
     """A plan of offloaded nodes that leaves some passes out."""
 
@@ -63,9 +73,10 @@ class _PlanWithout(BodyPlan):
 class OffloadKernel:
     """The programs of one `_Offload` node.
 
-    A run for new shapes makes a program and requests its kernels. Until they are loaded, and where
-    the device has none, the host's plan of the same nodes answers. A loop that the device cannot
-    run whole is the host's, with programs of the nodes in its body.
+    A run for new shapes makes a program and requests its kernels. Until they are loaded, the host's
+    plan of the same nodes answers. Nodes that the device has no kernels for are the host's, with
+    programs of the others. A loop that the device cannot run whole is the host's, with programs of
+    the nodes in its body.
     """
 
     def __init__(self, node: Node) -> None:
@@ -75,6 +86,7 @@ class OffloadKernel:
         self._lock = threading.Lock()
         self._host_plan: BodyPlan | None = None
         self._loop_plan: BodyPlan | None = None
+        self._cut_plans: dict[frozenset[str], BodyPlan] = {}
 
     def __call__(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         values = [edge_value(value) for value in inputs]
@@ -103,12 +115,14 @@ class OffloadKernel:
             reason = next((text for text in refused if text), "")
             if reason:
                 form.refuse(values, reason)
+        elif isinstance(form, _Cut) and form.names:
+            return self._run_cut(form.names, ctx, session, values, types)
         elif self._has_loops and session.jit != "off":
             return self._run_loops_on_host(ctx, session, values, types)
         return self._run_on_host(ctx, session, values, types)
 
     def __del__(self) -> None:
-        for plan in (self._host_plan, self._loop_plan):
+        for plan in (self._host_plan, self._loop_plan, *self._cut_plans.values()):
             if plan is not None:
                 plan.release()
 
@@ -130,6 +144,9 @@ class OffloadKernel:
             given = f"({given}), {numbers}" if numbers else f"({given})"
             if isinstance(program, str):
                 place = "with loops of the host" if self._has_loops else "by the host"
+                if isinstance(program, _Cut) and program.names:
+                    count = len(program.names)
+                    place = f"{count} node{'s' * (count > 1)} by the host, between programs"
                 lines.append(f"  for {given}: {place}: {program}")
                 continue
             lines.append(
@@ -177,8 +194,33 @@ class OffloadKernel:
                     self.offloaded.taken,
                     self.offloaded.kept,
                 )
+        except RefusedNodes as why:
+            cut = _Cut(why)
+            body = self.offloaded.function.graph
+            if not self._has_loops:
+                cut.names = frozenset(name for name in why.names if name in body)
+            return cut
         except (Unsupported, NotStatic, OpError) as why:
             return str(why)
+
+    def _run_cut(
+        self,
+        names: frozenset[str],
+        ctx: OpContext,
+        session: PlanHost,
+        values: Sequence[object],
+        types: Types,
+    ) -> Sequence[object]:
+        """Answer by programs of the device between nodes of the host.
+
+        names: of the latter.
+        """
+        with self._lock:
+            plan = self._cut_plans.get(names)
+            if plan is None:
+                function = hosted(self.offloaded.function, session.devices.default.name, names)
+                plan = self._cut_plans[names] = _PlanWithout(session, function)
+        return self._by_plan(plan, ctx, session, values, types)
 
     def _run_loops_on_host(
         self, ctx: OpContext, session: PlanHost, values: Sequence[object], types: Types

@@ -1,0 +1,71 @@
+"""Levels of the nodes of accelerators, and the nodes that only order others."""
+
+from __future__ import annotations
+
+from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
+from tfjit.passes.offload.levels import Levels, levels_of
+from tfjit.passes.text.text_format import parse_graph
+
+GPU, OTHER = "GPU:0", "GPU:1"
+
+
+def levels(text: str, **movable: str) -> Levels:
+    graph = parse_graph(text)
+    order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
+    return levels_of(graph, order, movable)
+
+
+def test_a_node_of_the_host_between_starts_a_level() -> None:
+    found = levels(
+        """
+        x = Placeholder() -> float32<2>
+        a = Tanh(x)
+        b = Exp(a)
+        c = Neg(b)
+        d = Neg(a)
+        """,
+        a=GPU, c=GPU, d=GPU,
+    )  # fmt: skip
+    assert found.groups == {(GPU, 0): ["a", "d"], (GPU, 1): ["c"]}
+
+
+def test_nodes_that_only_order_are_in_the_place_of_their_inputs() -> None:
+    """An optimizer's own variables are updated behind a group of its updates."""
+    found = levels(
+        """
+        x     = Placeholder() -> float32<2>
+        a     = Tanh(x)
+        b     = Neg(x)
+        done  = NoOp(^a, ^b)
+        later = NoOp(^done)
+        one   = Const(^later, value=float32<>[1.0])
+        c     = Mul(x, one)
+        host  = Exp(c, ^done)
+        """,
+        a=GPU, b=GPU, c=GPU,
+    )  # fmt: skip
+    assert found.groups == {(GPU, 0): ["a", "b", "c"]}
+    assert found.joints == {(GPU, 0): {"done", "later", "one"}}
+
+
+def test_a_joint_behind_two_places_waits_for_both() -> None:
+    found = levels(
+        """
+        x    = Placeholder() -> float32<2>
+        a    = Tanh(x)
+        b    = Exp(a)
+        done = NoOp(^a, ^b)
+        c    = Neg(x, ^done)
+        e    = Neg(x)
+        both = NoOp(^a, ^e)
+        f    = Neg(x, ^both)
+        """,
+        a=GPU, c=GPU, e=OTHER, f=OTHER,
+    )  # fmt: skip
+    assert found.groups == {(GPU, 0): ["a"], (OTHER, 0): ["e"], (GPU, 1): ["c"], (OTHER, 1): ["f"]}
+    assert "done" not in found.joints.get((GPU, 0), ())
+
+
+def test_without_nodes_of_devices() -> None:
+    found = levels("a = NoOp()\nb = NoOp(^a)")
+    assert found == Levels()
