@@ -57,6 +57,19 @@ class Fill:
 Command = KernelLaunch | Copy | Fill
 
 
+@dataclass(frozen=True, slots=True)
+class CommandOrder:
+    """The order that the commands of a program need, and their predicted work.
+
+    follows: for each command, the numbers of earlier ones that it waits for; the others may run at
+    the same time. moved_bytes, flops: of each command.
+    """
+
+    follows: tuple[tuple[int, ...], ...]
+    moved_bytes: tuple[int, ...]
+    flops: tuple[int, ...]
+
+
 class CommandProgram(ABC):
     """A list of commands that is run again and again, in order.
 
@@ -144,8 +157,14 @@ class Accelerator(ABC):
         """Queue a copy within the device."""
 
     @abstractmethod
-    def program(self, commands: Sequence[Command]) -> CommandProgram:
-        """Return a program of commands. Its addresses stay valid while it lives."""
+    def program(
+        self, commands: Sequence[Command], order: CommandOrder | None = None
+    ) -> CommandProgram:
+        """Return a program of commands. Its addresses stay valid while it lives.
+
+        order: of the commands; each one follows the one before without it. Starts of programs
+        never overlap.
+        """
 
     @abstractmethod
     def wait_for(self, stream: int) -> None:
@@ -163,6 +182,7 @@ class Accelerator(ABC):
 __all__ = [
     "Accelerator",
     "Command",
+    "CommandOrder",
     "CommandProgram",
     "Copy",
     "Fill",

@@ -17,7 +17,7 @@ from tfjit.runtime.offload.binding import COPIED, Binding
 from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
 from tfjit.runtime.offload.program_commands import CommandWriter
-from tfjit.runtime.offload.program_steps import program_steps, used_variables
+from tfjit.runtime.offload.program_steps import first_uses, program_steps, used_variables
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.step.memory_planner import align
 
@@ -81,6 +81,7 @@ class DeviceProgram:
         ]
         self._written, self._variables = used_variables(lowered, self._steps)
         self._feeds = sorted(lowered.feeds.items())
+        self._first_use = first_uses(lowered, self._steps)
         self._staged = [value for index, value in self._feeds if index not in taken]
         self._read_back = [v for i, v in enumerate(lowered.fetches) if i not in kept]
         self._lock = threading.Lock()
@@ -290,7 +291,7 @@ class DeviceProgram:
             self._write_commands(writer, binding)
             if size:
                 device.write(tables, writer.table)
-            return device.program(writer.commands), tables
+            return device.program(writer.commands, writer.order()), tables
         except BaseException:
             if tables:
                 device.free(tables)
@@ -366,15 +367,20 @@ class DeviceProgram:
     def _write_commands(self, writer: CommandWriter, binding: Binding) -> None:
         assert self._staging is not None
         host = self._staging.ctypes.data
-        commands, layout = writer.commands, self._layout
-        staged = self._staging_places()
-        for (_, value), place in zip(self._feeds, binding.feeds):
-            if not place and value.spec.nbytes:
-                start, nbytes = staged[value.index]
-                commands.append(Copy("in", writer.address(value), host + start, nbytes))
+        layout = self._layout
         if layout.stream_bytes:
             start = self._arena + layout.stream_start
-            commands.append(Copy("in", start, host + self._stream_place(), layout.stream_bytes))
+            writer.move(Copy("in", start, host + self._stream_place(), layout.stream_bytes))
+        staged = self._staging_places()
+        given = [
+            value
+            for (_, value), place in zip(self._feeds, binding.feeds)
+            if not place and value.spec.nbytes
+        ]
+        # the feed that is needed first comes first, so that kernels may start
+        for value in sorted(given, key=lambda value: self._first_use[value.root.index]):
+            start, nbytes = staged[value.index]
+            writer.move(Copy("in", writer.address(value), host + start, nbytes))
         position = 0
         for steps in self._groups:
             numbered = [(position + k, *step) for k, step in enumerate(steps)]
@@ -388,12 +394,11 @@ class DeviceProgram:
             else:
                 writer.launches(number, instruction, call)
         for value, (start, nbytes) in zip(self._read_back, self._places_out()):
-            if nbytes:
-                commands.append(Copy("out", host + start, writer.address(value), nbytes))
+            writer.move(Copy("out", host + start, writer.address(value), nbytes))
         for value, place in zip(self._lowered.fetches, binding.fetches):
             address = writer.address(value)
-            if place > 0 and address != place and value.spec.nbytes:
-                commands.append(Copy("within", place, address, value.spec.nbytes))
+            if place > 0 and address != place:
+                writer.move(Copy("within", place, address, value.spec.nbytes))
 
 
 def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:

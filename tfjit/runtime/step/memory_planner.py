@@ -30,13 +30,17 @@ def align(n: int) -> int:
 class Interval:
     """Hold a buffer's size and live interval.
 
-    first and last: positions of the defining instruction and of the last use (inclusive).
+    first and last: positions of the defining instruction and of the last use (inclusive). depth,
+    last_depth: the same in another order, for instructions that may run at the same time: memory
+    goes on only to a buffer that is defined at a greater depth.
     """
 
     nbytes: int
     first: int
     last: int
     offset: int = -1
+    depth: int = 0
+    last_depth: int = -1
 
 
 def lay_out(intervals: Sequence[Interval]) -> int:
@@ -49,34 +53,35 @@ def lay_out(intervals: Sequence[Interval]) -> int:
         range(len(intervals)), key=lambda i: (intervals[i].first, -intervals[i].nbytes, i)
     )
     ends = sorted(range(len(intervals)), key=lambda i: intervals[i].last)
-    free: list[tuple[int, int]] = []  # (offset, size), by offset, never adjacent
+    # (offset, size, depth of the last use), by offset, never adjacent
+    free: list[tuple[int, int, int]] = []
     top = 0
     done = 0
     for i in starts:
         interval = intervals[i]
         while done < len(ends) and intervals[ends[done]].last < interval.first:
             ended = intervals[ends[done]]
-            _give_back(free, ended.offset, align(ended.nbytes))
+            _give_back(free, ended.offset, align(ended.nbytes), ended.last_depth)
             done += 1
         size = align(interval.nbytes)
         if size == 0:
             interval.offset = 0
             continue
         best = -1
-        for j, (_, gap) in enumerate(free):
-            if gap >= size and (best < 0 or gap < free[best][1]):
+        for j, (_, gap, depth) in enumerate(free):
+            if gap >= size and (best < 0 or gap < free[best][1]) and depth < interval.depth:
                 best = j
         if best >= 0:
-            offset, gap = free[best]
+            offset, gap, depth = free[best]
             interval.offset = offset
             if gap == size:
                 del free[best]
             else:
-                free[best] = (offset + size, gap - size)
+                free[best] = (offset + size, gap - size, depth)
         else:
             # Grow the block at the end instead of leaving it behind.
-            if free and free[-1][0] + free[-1][1] == top:
-                offset, _ = free.pop()
+            if free and free[-1][0] + free[-1][1] == top and free[-1][2] < interval.depth:
+                offset = free.pop()[0]
                 interval.offset = offset
                 top = offset + size
             else:
@@ -85,7 +90,7 @@ def lay_out(intervals: Sequence[Interval]) -> int:
     return top
 
 
-def _give_back(free: list[tuple[int, int]], offset: int, size: int) -> None:
+def _give_back(free: list[tuple[int, int, int]], offset: int, size: int, depth: int) -> None:
     if size == 0:
         return
     lo, hi = 0, len(free)
@@ -95,12 +100,13 @@ def _give_back(free: list[tuple[int, int]], offset: int, size: int) -> None:
             lo = mid + 1
         else:
             hi = mid
-    free.insert(lo, (offset, size))
+    free.insert(lo, (offset, size, depth))
     if lo + 1 < len(free) and offset + size == free[lo + 1][0]:
-        free[lo] = (offset, size + free[lo + 1][1])
+        free[lo] = (offset, size + free[lo + 1][1], max(depth, free[lo + 1][2]))
         del free[lo + 1]
     if lo > 0 and free[lo - 1][0] + free[lo - 1][1] == free[lo][0]:
-        free[lo - 1] = (free[lo - 1][0], free[lo - 1][1] + free[lo][1])
+        before, after = free[lo - 1], free[lo]
+        free[lo - 1] = (before[0], before[1] + after[1], max(before[2], after[2]))
         del free[lo]
 
 

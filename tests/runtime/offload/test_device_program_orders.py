@@ -1,0 +1,147 @@
+"""Programs whose commands run in other orders, as their hazards allow, have the same values."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import tfjit as tf
+from tests.simulated_gpu import simulated_gpu
+from tfjit.runtime.offload import program_commands
+
+Order = int | Literal["late"] | None
+ORDERS: tuple[Order, ...] = (None, "late", 1, 2)
+pytestmark = pytest.mark.simulator
+
+
+@pytest.fixture(autouse=True)
+def programs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFJIT_JIT", "eager")
+
+
+def drawn_graph(seed: int, device: str) -> tuple[tf.Graph, list[Any], list[Any], Any]:
+    """Return a drawn graph, its two placeholders, fetches and initializer.
+
+    Values branch and meet again; variables are read before, between and behind their updates.
+    """
+    rng = np.random.default_rng(seed)
+    with tf.Graph().as_default() as graph:
+        feeds = [tf.placeholder(tf.float32, [4, 4], name=name) for name in ("a", "b")]
+        with tf.device(device):
+            variables = [
+                tf.get_variable(
+                    f"v{k}",
+                    initializer=rng.normal(size=(4, 4)).astype(np.float32),
+                    use_resource=True,
+                )
+                for k in range(2)
+            ]
+            values: list[Any] = [*feeds, tf.random_uniform([4, 4], seed=seed)]
+            updates: list[Any] = []
+            for _ in range(12):
+                x, y = (values[k] for k in rng.integers(0, len(values), 2))
+                kind = rng.integers(0, 7)
+                before = [*updates, *(v.op for v in values)] if kind == 6 else updates[-1:]
+                with tf.control_dependencies(before):
+                    if kind == 0:
+                        made = tf.matmul(x, y) * 0.25
+                    elif kind == 1:
+                        made = tf.transpose(x) - y
+                    elif kind == 2:
+                        made = tf.concat([x[:, 2:], tf.tanh(y[:, :2])], 1)
+                    elif kind == 3:
+                        made = tf.reverse(x, [0]) + tf.reduce_sum(y, 1, keepdims=True) * 0.1
+                    elif kind == 4:
+                        made = tf.nn.softmax(x)
+                    else:
+                        variable = variables[rng.integers(0, 2)]
+                        if kind == 5:
+                            made = variable + 0.5 * x
+                        else:
+                            updates.append(tf.assign_add(variable, 0.1 * tf.tanh(x)))
+                            continue
+                values.append(made)
+            fetches = [*values[-3:], *updates]
+            with tf.control_dependencies([value.op for value in fetches]):
+                fetches += [tf.identity(variable) + 0.0 for variable in variables]
+        init = tf.global_variables_initializer()
+    return graph, feeds, fetches, init
+
+
+def values_of(seed: int, device: str, order: Order) -> list[list[np.ndarray]]:
+    """Return the fetched values of two runs."""
+    rng = np.random.default_rng(seed)
+    with simulated_gpu(order):
+        graph, feeds, fetches, init = drawn_graph(seed, device)
+        with tf.Session(graph=graph) as session:
+            session.run(init)
+            found = []
+            for _ in range(2):
+                given = {x: rng.normal(size=(4, 4)).astype(np.float32) for x in feeds}
+                found.append(session.run(fetches, given))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_drawn_graphs(seed: int) -> None:
+    expected = values_of(seed, "/device:CPU:0", None)
+    in_order, *others = (values_of(seed, "/device:GPU:0", order) for order in ORDERS)
+    for run, host in zip(in_order, expected, strict=True):
+        for found, value in zip(run, host, strict=True):
+            np.testing.assert_allclose(found, value, rtol=2e-4, atol=2e-5)
+    for other in others:
+        for run, host in zip(other, in_order, strict=True):
+            for found, value in zip(run, host, strict=True):
+                np.testing.assert_array_equal(found, value)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_layers_of_a_loop(order: Order) -> None:
+    """Two recurrent layers: the second one of an iteration may run beside the next first one."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(5, 2, 3)).astype(np.float32)
+    weights = [rng.normal(size=(6, 3)).astype(np.float32) for _ in range(2)]
+    expected = []
+    states = [np.zeros((2, 3), np.float32) for _ in range(2)]
+    for row in x:
+        below = row
+        for k, w in enumerate(weights):
+            states[k] = below = np.tanh(np.concatenate([below, states[k]], 1) @ w)
+        expected.append(below)
+    with simulated_gpu(order):
+        with tf.Graph().as_default() as graph:
+            fed = tf.placeholder(tf.float32, [5, 2, 3])
+            with tf.device("/device:GPU:0"):
+                cells = [
+                    lambda below, state, w=w: tf.tanh(tf.matmul(tf.concat([below, state], 1), w))
+                    for w in weights
+                ]
+
+                def body(t: Any, first: Any, second: Any, rows: Any) -> list[Any]:
+                    first = cells[0](tf.gather(fed, t), first)
+                    second = cells[1](first, second)
+                    return [t + 1, first, second, rows.write(t, second)]
+
+                zeros = tf.zeros([2, 3])
+                rows = tf.TensorArray(tf.float32, 5, element_shape=[2, 3])
+                *_, rows = tf.while_loop(
+                    lambda t, *_: t < 5, body, [tf.constant(0), zeros, zeros, rows]
+                )
+                y = rows.stack()
+        with tf.Session(graph=graph) as session:
+            for _ in range(2):
+                np.testing.assert_allclose(session.run(y, {fed: x}), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_missing_wait_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without hazards, an order that starts with the last command has other values."""
+    in_order = values_of(0, "/device:GPU:0", "late")
+    monkeypatch.setattr(program_commands, "find_hazards", lambda uses: ((),) * len(uses))
+    without = values_of(0, "/device:GPU:0", "late")
+    assert any(
+        not np.array_equal(found, value)
+        for run, other in zip(without, in_order, strict=True)
+        for found, value in zip(run, other, strict=True)
+    )
