@@ -59,7 +59,7 @@ Command = KernelLaunch | Copy | Fill
 
 @dataclass(frozen=True, slots=True)
 class CommandOrder:
-    """The order that the commands of a program need, and their predicted work.
+    """The order and the predicted work of a program's commands.
 
     follows: for each command, the numbers of earlier ones that it waits for; the others may run at
     the same time. moved_bytes, flops: of each command.

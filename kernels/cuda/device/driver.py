@@ -328,14 +328,17 @@ class _Current:
 
 
 def new_stream() -> c_void_p:
-    """Return a stream of the current context that does not wait for the default stream."""
+    """Return a stream that does not wait for the default stream.
+
+    It is one of the current context, as is an event.
+    """
     stream = c_void_p()
     call("cuStreamCreate", byref(stream), _NON_BLOCKING)
     return stream
 
 
 def new_event() -> c_void_p:
-    """Return an event of the current context that takes no times."""
+    """Return an event that takes no times."""
     event = c_void_p()
     call("cuEventCreate", byref(event), _NO_TIMING)
     return event

@@ -1,7 +1,7 @@
 """Capture the commands of a program as a CUDA graph.
 
-The graph's edges come from streams that fork and join by events, since a vendor's routine, which
-queues kernels of its own, can be captured from a stream alone.
+The graph's edges come from streams that fork and join by events, since a vendor's routine,
+which queues its kernels itself, can be captured from a stream alone.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class GraphCapture:
     ) -> list[Call]:
         """Return the calls that queue commands in the streams of a plan.
 
-        events: gets those of commands that other streams wait for.
+        events: gets those of places that other streams wait for.
         """
         device = self._device
         if plan is None or plan.streams == 1:
@@ -80,10 +80,10 @@ class GraphCapture:
             if earlier not in events:
                 events[earlier] = driver.new_event()
         calls = _record(events, START, streams[0])
-        for number, (command, place) in enumerate(zip(commands, plan.places, strict=True)):
+        for number, (command, place) in enumerate(zip(plan.sequence, plan.places, strict=True)):
             stream = streams[place.stream]
             calls += _wait(events, place.waits, stream)
-            calls += device.calls((command,), stream)
+            calls += device.calls((commands[command],), stream)
             calls += _record(events, number, stream)
         return calls + _wait(events, plan.joins, streams[0])
 
@@ -93,15 +93,15 @@ class GraphCapture:
         return self._streams[number]
 
 
-def _record(events: dict[int, c_void_p], command: int, stream: c_void_p) -> list[Call]:
-    if command not in events:
+def _record(events: dict[int, c_void_p], place: int, stream: c_void_p) -> list[Call]:
+    if place not in events:
         return []
-    return [("cuEventRecord", driver.functions().cuEventRecord, (events[command], stream))]
+    return [("cuEventRecord", driver.functions().cuEventRecord, (events[place], stream))]
 
 
-def _wait(events: dict[int, c_void_p], commands: Iterable[int], stream: c_void_p) -> list[Call]:
+def _wait(events: dict[int, c_void_p], places: Iterable[int], stream: c_void_p) -> list[Call]:
     function = driver.functions().cuStreamWaitEvent
-    return [("cuStreamWaitEvent", function, (stream, events[earlier], 0)) for earlier in commands]
+    return [("cuStreamWaitEvent", function, (stream, events[earlier], 0)) for earlier in places]
 
 
 __all__ = ["Call", "GraphCapture"]

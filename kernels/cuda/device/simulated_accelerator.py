@@ -217,7 +217,10 @@ class SimulatedAccelerator(Accelerator):
 
 
 def _allowed(follows: Sequence[Sequence[int]], priorities: Sequence[float]) -> list[int]:
-    """Return the commands in an order that they allow; of those ready, the lowest comes first."""
+    """Return the commands in an order that they allow.
+
+    Of those that are ready, the one of lowest priority comes first.
+    """
     waiting = [len(before) for before in follows]
     behind: list[list[int]] = [[] for _ in follows]
     for command, before in enumerate(follows):

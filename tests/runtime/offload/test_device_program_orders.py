@@ -135,6 +135,15 @@ def test_layers_of_a_loop(order: Order) -> None:
                 np.testing.assert_allclose(session.run(y, {fed: x}), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_commands_may_be_kept_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_commands, "find_hazards", lambda uses: ((),) * len(uses))
+    monkeypatch.setenv("TFJIT_DISABLE", "overlap")
+    for found, value in zip(
+        values_of(0, "/device:GPU:0", "late"), values_of(0, "/device:GPU:0", None), strict=True
+    ):
+        np.testing.assert_array_equal(found, value)
+
+
 def test_a_missing_wait_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without hazards, an order that starts with the last command has other values."""
     in_order = values_of(0, "/device:GPU:0", "late")

@@ -43,7 +43,10 @@ class _Segment:
 
 
 class _Memory:
-    """All addresses, as segments. visits: the segments and readers looked at so far."""
+    """All addresses, as segments.
+
+    visits: the segments and readers looked at so far.
+    """
 
     def __init__(self) -> None:
         self._starts = [0]
@@ -63,7 +66,7 @@ class _Memory:
         """Note a reader. before: the commands that come before it, as bits."""
         for segment in self._within(span):
             readers = segment.readers
-            # in a chain of readers the last one stands for all
+            # the last one of a chain of readers is enough
             if readers and before >> readers[-1] & 1:
                 readers[-1] = command
             elif not readers or readers[-1] != command:
@@ -81,7 +84,7 @@ class _Memory:
         return self._segments[first:end]
 
     def _cut(self, address: int) -> int:
-        """Return the number of the segment that starts at an address; make it so."""
+        """Let a segment start at an address; return its number."""
         at = bisect_left(self._starts, address)
         if at == len(self._starts) or self._starts[at] != address:
             before = self._segments[at - 1]
@@ -123,7 +126,7 @@ def _filled(spans: Sequence[Range]) -> list[Range]:
 
 
 def _reduced(found: Iterable[int], reach: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Return the commands that no other one follows, and all that come before."""
+    """Return the commands that no other one follows, and all before."""
     kept: list[int] = []
     before = 0
     for command in sorted(found, reverse=True):

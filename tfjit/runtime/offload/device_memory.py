@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.kernels.random_stream import POSITION_BYTES
 from tfjit.runtime.offload.array_rows import byte_offset
+from tfjit.runtime.offload.branch_memory import DeepInterval, lay_out_branches
 from tfjit.runtime.offload.command_hazards import MemoryUse, Range, depths, find_hazards
-from tfjit.runtime.step.memory_planner import Interval, align, lay_out
+from tfjit.runtime.step.memory_planner import align
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
 Constant = int | tuple[int, int]
 """A constant's index, or its call's position and its number."""
-
-SMALL_ARENA: Final = 16 << 20
-"""Bytes up to which an arena may be as large as independent instructions want it."""
-MOST_GROWTH: Final = 1.25
-"""The size of a larger arena, as a multiple of the smallest."""
 
 
 @dataclass(slots=True)
@@ -55,16 +51,13 @@ def lay_out_program(
     """Return the memory of a program.
 
     steps: instructions in order with their calls, None for copies. Buffers of values that are not
-    alive at the same time share memory; feeds and fetched values live throughout. A buffer that is
-    used again makes its new owner wait for the users of the old one. So that this delays no
-    independent branch, memory goes on only to instructions that are deeper in the chains of values
-    than all users of the old value, as long as the arena stays within `MOST_GROWTH` or
-    `SMALL_ARENA`.
+    alive at the same time share memory (`branch_memory.py`); feeds and fetched values live
+    throughout.
     """
     layout = DeviceLayout()
     count = len(steps)
     depth = depths(find_hazards(_uses_apart(steps)))
-    intervals: dict[int, Interval] = {}
+    intervals: dict[int, DeepInterval] = {}
 
     def meet(value: Value, first: int, last: int) -> None:
         root = value.root
@@ -72,7 +65,7 @@ def lay_out_program(
             return
         found = intervals.get(root.index)
         if found is None:
-            found = intervals[root.index] = Interval(max(root.spec.nbytes, 1), first, last)
+            found = intervals[root.index] = DeepInterval(max(root.spec.nbytes, 1), first, last)
             found.depth = depth[first] if 0 <= first < count else 0
         else:
             found.first, found.last = min(found.first, first), max(found.last, last)
@@ -83,14 +76,14 @@ def lay_out_program(
 
     for value in lowered.feeds.values():
         meet(value, -1, count)
-    temps: list[list[Interval]] = []
+    temps: list[list[DeepInterval]] = []
     for position, (instruction, call) in enumerate(steps):
         for value in (*instruction.inputs, *instruction.outputs):
             meet(value, position, position)
         sizes = call.temp_bytes if call is not None else ()
         temps.append(
             [
-                Interval(max(size, 1), position, position, -1, depth[position], depth[position])
+                DeepInterval(max(size, 1), position, position, -1, depth[position], depth[position])
                 for size in sizes
             ]
         )
@@ -100,26 +93,14 @@ def lay_out_program(
         if call is not None and call.stream_blocks:
             layout.streams[position] = layout.stream_bytes
             layout.stream_bytes += POSITION_BYTES
-    streams = Interval(max(layout.stream_bytes, 1), -1, count)
+    streams = DeepInterval(max(layout.stream_bytes, 1), -1, count)
     every = [streams, *intervals.values(), *(one for some in temps for one in some)]
-    layout.arena_bytes = _lay_out_apart(every)
+    layout.arena_bytes = lay_out_branches(every)
     layout.offsets = {index: interval.offset for index, interval in intervals.items()}
     layout.stream_start = streams.offset
     layout.temps = [tuple(one.offset for one in some) for some in temps]
     _place_constants(layout, lowered, steps)
     return layout
-
-
-def _lay_out_apart(intervals: Sequence[Interval]) -> int:
-    """Place buffers apart by their depths, or where that takes too much, as tightly as can be."""
-    size = lay_out(intervals)
-    tight = [replace(interval, depth=0, last_depth=-1) for interval in intervals]
-    smallest = lay_out(tight)
-    if size <= max(MOST_GROWTH * smallest, SMALL_ARENA):
-        return size
-    for interval, found in zip(intervals, tight, strict=True):
-        interval.offset = found.offset
-    return smallest
 
 
 def _uses_apart(steps: Sequence[tuple[Instruction, NativeCall | None]]) -> list[MemoryUse]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.framework import settings
 from tfjit.kernels.ir.accelerator import Copy
 from tfjit.kernels.random_stream import advance
 from tfjit.kernels.registry import find_initial_state
@@ -291,7 +292,7 @@ class DeviceProgram:
             self._write_commands(writer, binding)
             if size:
                 device.write(tables, writer.table)
-            return device.program(writer.commands, writer.order()), tables
+            return device.program(writer.commands, writer.order() if overlaps() else None), tables
         except BaseException:
             if tables:
                 device.free(tables)
@@ -401,6 +402,14 @@ class DeviceProgram:
                 writer.move(Copy("within", place, address, value.spec.nbytes))
 
 
+def overlaps() -> bool:
+    """Return whether independent commands may run at the same time.
+
+    TFJIT_DISABLE=overlap runs them one after the other.
+    """
+    return "overlap" not in settings.names("TFJIT_DISABLE")
+
+
 def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
     """Return (start, bytes) of values one after the other."""
     found = []
@@ -432,4 +441,4 @@ def _stream(instruction: Instruction, node_state: NodeState) -> np.ndarray:
     return node_state(instruction.node.name, lambda: make(instruction.spec))
 
 
-__all__ = ["DeviceProgram"]
+__all__ = ["DeviceProgram", "overlaps"]

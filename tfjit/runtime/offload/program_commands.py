@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CommandWriter:
-    """Collects commands with the memory that they use, and the tables of bundles.
+    """Collects commands with their memory, and the tables of bundles.
 
     arena, constants: addresses of the two blocks that `layout` describes. tables: that of the
     tables. address_of: gives the address of a root value. lookup: gives the addresses of loaded
@@ -166,7 +166,10 @@ class CommandWriter:
         return MemoryUse(tuple(reads), tuple(writes))
 
     def _span(self, value: Value) -> Range:
-        """Return the bytes of a value; all of a variable's, which may be written by rows."""
+        """Return the bytes of a value.
+
+        Those of a variable are all, since kernels may write rows of it.
+        """
         root = value.root
         if root.variable is not None:
             start = self.address(root)

@@ -85,9 +85,9 @@ def used_variables(
 def first_uses(
     lowered: Lowered, steps: Sequence[tuple[Instruction, NativeCall | None]]
 ) -> dict[int, int]:
-    """Return the first step that uses each feed, by index of the root value.
+    """Return the first step that uses each feed.
 
-    A feed without users has the number of the steps.
+    Feeds have the index of the root value. A feed without users has the number of the steps.
     """
     found = {value.root.index: len(steps) for value in lowered.feeds.values()}
     for position, (instruction, _) in enumerate(steps):

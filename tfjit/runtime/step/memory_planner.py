@@ -30,17 +30,13 @@ def align(n: int) -> int:
 class Interval:
     """Hold a buffer's size and live interval.
 
-    first and last: positions of the defining instruction and of the last use (inclusive). depth,
-    last_depth: the same in another order, for instructions that may run at the same time: memory
-    goes on only to a buffer that is defined at a greater depth.
+    first and last: positions of the defining instruction and of the last use (inclusive).
     """
 
     nbytes: int
     first: int
     last: int
     offset: int = -1
-    depth: int = 0
-    last_depth: int = -1
 
 
 def lay_out(intervals: Sequence[Interval]) -> int:
@@ -53,35 +49,34 @@ def lay_out(intervals: Sequence[Interval]) -> int:
         range(len(intervals)), key=lambda i: (intervals[i].first, -intervals[i].nbytes, i)
     )
     ends = sorted(range(len(intervals)), key=lambda i: intervals[i].last)
-    # (offset, size, depth of the last use), by offset, never adjacent
-    free: list[tuple[int, int, int]] = []
+    free: list[tuple[int, int]] = []  # (offset, size), by offset, never adjacent
     top = 0
     done = 0
     for i in starts:
         interval = intervals[i]
         while done < len(ends) and intervals[ends[done]].last < interval.first:
             ended = intervals[ends[done]]
-            _give_back(free, ended.offset, align(ended.nbytes), ended.last_depth)
+            _give_back(free, ended.offset, align(ended.nbytes))
             done += 1
         size = align(interval.nbytes)
         if size == 0:
             interval.offset = 0
             continue
         best = -1
-        for j, (_, gap, depth) in enumerate(free):
-            if gap >= size and (best < 0 or gap < free[best][1]) and depth < interval.depth:
+        for j, (_, gap) in enumerate(free):
+            if gap >= size and (best < 0 or gap < free[best][1]):
                 best = j
         if best >= 0:
-            offset, gap, depth = free[best]
+            offset, gap = free[best]
             interval.offset = offset
             if gap == size:
                 del free[best]
             else:
-                free[best] = (offset + size, gap - size, depth)
+                free[best] = (offset + size, gap - size)
         else:
             # Grow the block at the end instead of leaving it behind.
-            if free and free[-1][0] + free[-1][1] == top and free[-1][2] < interval.depth:
-                offset = free.pop()[0]
+            if free and free[-1][0] + free[-1][1] == top:
+                offset, _ = free.pop()
                 interval.offset = offset
                 top = offset + size
             else:
@@ -90,7 +85,7 @@ def lay_out(intervals: Sequence[Interval]) -> int:
     return top
 
 
-def _give_back(free: list[tuple[int, int, int]], offset: int, size: int, depth: int) -> None:
+def _give_back(free: list[tuple[int, int]], offset: int, size: int) -> None:
     if size == 0:
         return
     lo, hi = 0, len(free)
@@ -100,13 +95,12 @@ def _give_back(free: list[tuple[int, int, int]], offset: int, size: int, depth: 
             lo = mid + 1
         else:
             hi = mid
-    free.insert(lo, (offset, size, depth))
+    free.insert(lo, (offset, size))
     if lo + 1 < len(free) and offset + size == free[lo + 1][0]:
-        free[lo] = (offset, size + free[lo + 1][1], max(depth, free[lo + 1][2]))
+        free[lo] = (offset, size + free[lo + 1][1])
         del free[lo + 1]
     if lo > 0 and free[lo - 1][0] + free[lo - 1][1] == free[lo][0]:
-        before, after = free[lo - 1], free[lo]
-        free[lo - 1] = (before[0], before[1] + after[1], max(before[2], after[2]))
+        free[lo - 1] = (free[lo - 1][0], free[lo - 1][1] + free[lo][1])
         del free[lo]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.cuda.fake_driver import FakeDriver, install
+from tests.kernels.cuda.fake_driver import Capture, FakeDriver, install
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
@@ -31,8 +31,22 @@ def device(fake: FakeDriver) -> CudaAccelerator:
     return made
 
 
-def small(word: int = 0) -> KernelLaunch:
-    return KernelLaunch(0xBEEF, (word,), (1, 1, 1), (64, 1, 1))
+def small(number: int) -> KernelLaunch:
+    """Return a launch whose grid tells its number."""
+    return KernelLaunch(0xBEEF, (), (number + 1, 1, 1), (64, 1, 1))
+
+
+def before(capture: Capture) -> dict[int, set[int]]:
+    """Return the commands before each one.
+
+    Their numbers follow from grids and targets.
+    """
+    numbers = [call[2 if call[0] == "cuLaunchKernel" else 1] - 1 for call in capture.nodes]
+    assert len(set(numbers)) == len(numbers)
+    return {
+        number: {numbers[node] for node in nodes}
+        for number, nodes in zip(numbers, capture.before, strict=True)
+    }
 
 
 def start(device: CudaAccelerator, commands: list[Command], follows: list[tuple[int, ...]]) -> None:
@@ -47,7 +61,7 @@ def test_a_chain_is_captured_in_one_stream(device: CudaAccelerator, fake: FakeDr
     commands = [small(k) for k in range(5)]
     device.program(commands).start()
     plain = fake.names()
-    start(device, list(commands), [(k - 1,) if k else () for k in range(5)])
+    start(device, commands, [(k - 1,) if k else () for k in range(5)])
     (first, second) = fake.captured
     assert plain[0] == "cuStreamCreate"
     assert fake.names() == [name for name in plain[1:] if name != "cuKernelGetFunction"]
@@ -59,34 +73,29 @@ def test_a_fork_and_a_join(device: CudaAccelerator, fake: FakeDriver) -> None:
     follows = [(), (0,), (), (2,), (1, 3)]
     start(device, [small(k) for k in range(5)], follows)
     (capture,) = fake.captured
-    assert capture.before == [
-        *(frozenset(), frozenset({0}), frozenset(), frozenset({2}), frozenset(range(4)))
-    ]
+    assert before(capture) == {0: set(), 1: {0}, 2: set(), 3: {2}, 4: set(range(4))}
     assert len(capture.done) == 2
     names = fake.names()
     assert names.count("cuEventRecord") == names.count("cuStreamWaitEvent") + 1  # the program's
     assert names.count("cuEventCreate") == names.count("cuEventDestroy_v2") + 1
     device.captures.capture(
-        [small()] * 3, StreamPlan((Place(0), Place(1, (START,)), Place(0)), (1,))
+        [small(0)] * 3, StreamPlan((0, 1, 2), (Place(0), Place(1, (START,)), Place(0)), (1,))
     )
     assert "cuStreamCreate" not in fake.names()
 
 
 def test_large_copies_run_beside_kernels(device: CudaAccelerator, fake: FakeDriver) -> None:
     commands = [
-        Copy("in", 0x100, 0x9000, MB),
-        Copy("in", 0x100 + MB, 0x9000 + MB, 4 * MB),
-        small(1),
+        Copy("in", 1, 0x9000, MB),
+        Copy("in", 2, 0x9000, 40 * MB),
         small(2),
-        Copy("out", 0x9000 + 8 * MB, 0x100, MB),
+        small(3),
+        Copy("out", 5, 0x9000, MB),
     ]
-    start(device, list(commands), [(), (), (0,), (1, 2), (2,)])
+    start(device, commands, [(), (), (0,), (1, 2), (2,)])
     (capture,) = fake.captured
-    assert (
-        capture.before[2] == {0}
-        and capture.before[4] <= {0, 1, 2}
-        and 3 in capture.done[capture.first]
-    )
+    found = before(capture)
+    assert 1 not in found[2] and 2 not in found[1] and 3 not in found[4] and capture.is_joined
 
 
 @settings(
@@ -102,23 +111,21 @@ def test_captures_keep_the_order_of_any_program(fake: FakeDriver, data: st.DataO
         commands.append(
             {
                 "kernel": small(number),
-                "in": Copy("in", 1, 2, 3 * MB),
-                "out": Copy("out", 1, 2, MB),
-                "fill": Fill(1, number, MB),
-                "nothing": Fill(1, number, 0),
+                "in": Copy("in", number + 1, 2, 3 * MB),
+                "out": Copy("out", number + 1, 2, MB),
+                "fill": Fill(number + 1, 0, MB),
+                "nothing": Fill(number + 1, 0, 0),
             }[kind]
         )
-        before = data.draw(st.sets(st.integers(0, number - 1), max_size=2)) if number else set()
-        follows.append(tuple(sorted(before)))
+        some = data.draw(st.sets(st.integers(0, number - 1), max_size=2)) if number else set()
+        follows.append(tuple(sorted(some)))
     start(device, commands, follows)
     capture = fake.captured[-1]
-    numbers = [k for k, c in enumerate(commands) if isinstance(c, KernelLaunch) or c.nbytes]
-    node = {number: k for k, number in enumerate(numbers)}
-    assert len(capture.nodes) == len(numbers) and capture.is_joined
-    for number in numbers:
-        for earlier in follows[number]:
-            if earlier in node:
-                assert node[earlier] in capture.before[node[number]]
+    found = before(capture)
+    assert capture.is_joined
+    for number, command in enumerate(commands):
+        assert (number in found) == (isinstance(command, KernelLaunch) or command.nbytes > 0)
+        assert set(follows[number]) & set(found) <= found.get(number, set(found))
 
 
 def test_a_failed_fork_leaves_no_event_behind(device: CudaAccelerator, fake: FakeDriver) -> None:
