@@ -157,6 +157,10 @@ class Accelerator(ABC):
         """Queue a copy within the device."""
 
     @abstractmethod
+    def copy_in(self, target: int, source: int, nbytes: int) -> None:
+        """Queue a copy of page-locked host memory to the device."""
+
+    @abstractmethod
     def program(
         self, commands: Sequence[Command], order: CommandOrder | None = None
     ) -> CommandProgram:

@@ -190,8 +190,14 @@ class CudaAccelerator(Accelerator):
             driver.call("cuStreamSynchronize", self.stream)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
+        self._queue(Copy("within", target, source, nbytes))
+
+    def copy_in(self, target: int, source: int, nbytes: int) -> None:
+        self._queue(Copy("in", target, source, nbytes))
+
+    def _queue(self, command: Command) -> None:
         with self.lock, self.context.current():
-            self.issue(self.calls((Copy("within", target, source, nbytes),), self.stream))
+            self.issue(self.calls((command,), self.stream))
 
     def wait_for(self, stream: int) -> None:
         self._order(c_void_p(stream), self.stream)

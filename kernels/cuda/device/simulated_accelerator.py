@@ -138,6 +138,10 @@ class SimulatedAccelerator(Accelerator):
         with self._lock:
             self._run(Copy("within", target, source, nbytes))
 
+    def copy_in(self, target: int, source: int, nbytes: int) -> None:
+        with self._lock:
+            self._run(Copy("in", target, source, nbytes))
+
     def program(
         self, commands: Sequence[Command], order: CommandOrder | None = None
     ) -> CommandProgram:

@@ -21,7 +21,7 @@ STREAMS: Final = 4
 EDGE_US: Final = 3.0
 """The delay of a command that waits for one of another stream."""
 BRANCH_US: Final = 6.0
-"""The work of a new branch, and the time it saves, at least.
+"""The least work of a new branch, and time it saves.
 
 A fork and its join cost two edges.
 """

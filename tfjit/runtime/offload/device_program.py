@@ -19,8 +19,8 @@ from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
 from tfjit.runtime.offload.program_commands import CommandWriter
 from tfjit.runtime.offload.program_steps import first_uses, program_steps, used_variables
+from tfjit.runtime.offload.staging import Staging, is_large
 from tfjit.runtime.resources.device_tensor import DeviceTensor
-from tfjit.runtime.step.memory_planner import align
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,11 +83,11 @@ class DeviceProgram:
         self._written, self._variables = used_variables(lowered, self._steps)
         self._feeds = sorted(lowered.feeds.items())
         self._first_use = first_uses(lowered, self._steps)
-        self._staged = [value for index, value in self._feeds if index not in taken]
+        staged = [value for index, value in self._feeds if index not in taken]
         self._read_back = [v for i, v in enumerate(lowered.fetches) if i not in kept]
+        self._staging = Staging(staged, self._read_back, self._layout.stream_bytes)
         self._lock = threading.Lock()
         self._arena = self._constants = 0
-        self._staging: np.ndarray | None = None
         # with the addresses of the tables of bundles, 0 without any
         self._programs: dict[Binding, tuple[CommandProgram, int]] = {}
         self._met: dict[Binding, None] = {}  # bindings that were served by copies
@@ -131,7 +131,7 @@ class DeviceProgram:
         """
         values = [self._reachable(value) for value in values]
         with self._lock:
-            if self._staging is None:
+            if not self._staging.is_allocated:
                 self._allocate()
             kept = [
                 DeviceTensor(self._accelerator, value.dtype, value.shape)
@@ -178,26 +178,27 @@ class DeviceProgram:
                 self._newest.start()
 
     def _bring_in(self, values: Sequence[object], binding: Binding) -> None:
-        """Write host arrays to the staging memory; copy tensors of the device."""
-        staging = self._staging
-        assert staging is not None
-        places = self._staging_places()
+        """Bring host arrays to the device, or to the staging memory; copy tensors of the device."""
         for (index, value), place in zip(self._feeds, binding.feeds):
             given = values[index]
             if place == COPIED:
                 assert isinstance(given, DeviceTensor)
                 self._copy(self._address(value, binding), given.address, given.nbytes)
-            elif not place:
-                _view(staging, places[value.index][0], value)[...] = given
+            elif place:
+                continue
+            elif is_large(value):
+                array = np.asarray(given)
+                address = self._address(value, binding)
+                self._staging.send(self._accelerator, value, array, address)
+            else:
+                self._staging.write(value, np.asarray(given))
 
     def _draw(self) -> None:
         """Give the program the positions of its streams, and move these on."""
-        assert self._staging is not None
-        first = self._stream_place()
         with _POSITIONS:
             for stream, call, start in self._streams:
                 assert call is not None
-                self._staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
+                self._staging.write_position(start, stream)
                 advance(stream, call.stream_blocks)
 
     def _copy(self, target: int, source: int, nbytes: int) -> None:
@@ -205,13 +206,8 @@ class DeviceProgram:
             self._accelerator.copy(target, source, nbytes)
 
     def _results(self, kept: Sequence[DeviceTensor | None]) -> list[np.ndarray | DeviceTensor]:
-        staging = self._staging
-        assert staging is not None
-        starts = iter(self._places_out())
-        return [
-            tensor if tensor is not None else _view(staging, next(starts)[0], value).copy()
-            for value, tensor in zip(self._lowered.fetches, kept)
-        ]
+        read_back = iter(self._staging.results())
+        return [tensor if tensor is not None else next(read_back) for tensor in kept]
 
     def close(self) -> None:
         """Free the program's memory."""
@@ -223,7 +219,7 @@ class DeviceProgram:
                 if address:
                     self._accelerator.free(address)
             self._arena = self._constants = 0
-            self._staging = None
+            self._staging.release()
 
     def _drop(self, binding: Binding) -> None:
         program, tables = self._programs.pop(binding)
@@ -307,20 +303,7 @@ class DeviceProgram:
                 id(a): (s, a) for s, a in self._layout.constants.values()
             }.values():
                 device.write(self._constants + start, np.ascontiguousarray(array))
-        self._staging = device.pinned(self._stream_place() + max(self._layout.stream_bytes, 1))
-
-    def _places_in(self) -> list[tuple[int, int]]:
-        return _places(self._staged, 0)
-
-    def _staging_places(self) -> dict[int, tuple[int, int]]:
-        """Return (start, bytes) of the host's arguments by index of the value."""
-        places = zip(self._staged, self._places_in(), strict=True)
-        return {value.index: place for value, place in places}
-
-    def _places_out(self) -> list[tuple[int, int]]:
-        inputs = self._places_in()
-        start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
-        return _places(self._read_back, start)
+        self._staging.allocate(device)
 
     def _address(self, value: Value, binding: Binding) -> int:
         """Return the address of a value."""
@@ -360,28 +343,20 @@ class DeviceProgram:
             )
         )
 
-    def _stream_place(self) -> int:
-        """Return the place of the streams' positions in the staging memory."""
-        places = [*self._places_in(), *self._places_out()]
-        return align(max([start + nbytes for start, nbytes in places], default=0))
-
     def _write_commands(self, writer: CommandWriter, binding: Binding) -> None:
-        assert self._staging is not None
-        host = self._staging.ctypes.data
-        layout = self._layout
+        staging, layout = self._staging, self._layout
         if layout.stream_bytes:
             start = self._arena + layout.stream_start
-            writer.move(Copy("in", start, host + self._stream_place(), layout.stream_bytes))
-        staged = self._staging_places()
+            writer.move(Copy("in", start, staging.stream_address, layout.stream_bytes))
         given = [
             value
             for (_, value), place in zip(self._feeds, binding.feeds)
-            if not place and value.spec.nbytes
+            if not place and not is_large(value)
         ]
         # the feed that is needed first comes first, so that kernels may start
         for value in sorted(given, key=lambda value: self._first_use[value.root.index]):
-            start, nbytes = staged[value.index]
-            writer.move(Copy("in", writer.address(value), host + start, nbytes))
+            source = staging.feed_address(value)
+            writer.move(Copy("in", writer.address(value), source, value.spec.nbytes))
         position = 0
         for steps in self._groups:
             numbered = [(position + k, *step) for k, step in enumerate(steps)]
@@ -394,8 +369,8 @@ class DeviceProgram:
                 writer.copy(instruction.inputs[-1], instruction.outputs[0])
             else:
                 writer.launches(number, instruction, call)
-        for value, (start, nbytes) in zip(self._read_back, self._places_out()):
-            writer.move(Copy("out", host + start, writer.address(value), nbytes))
+        for value, target in zip(self._read_back, staging.result_addresses(), strict=True):
+            writer.move(Copy("out", target, writer.address(value), value.spec.nbytes))
         for value, place in zip(self._lowered.fetches, binding.fetches):
             address = writer.address(value)
             if place > 0 and address != place:
@@ -408,22 +383,6 @@ def overlaps() -> bool:
     TFJIT_DISABLE=overlap runs them one after the other.
     """
     return "overlap" not in settings.names("TFJIT_DISABLE")
-
-
-def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
-    """Return (start, bytes) of values one after the other."""
-    found = []
-    for value in values:
-        nbytes = value.spec.nbytes
-        found.append((start, nbytes))
-        start = align(start + nbytes)
-    return found
-
-
-def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
-    spec = value.spec
-    dtype = spec.dtype.as_numpy_dtype
-    return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
 
 
 def _kernels(call: NativeCall | None, others: int) -> str:
