@@ -121,12 +121,18 @@ class DeviceProgram:
             for (node, kernels), times in found.items()
         ]
 
-    def run(self, values: Sequence[object], lookup: Lookup) -> list[np.ndarray | DeviceTensor]:
+    def run(
+        self,
+        values: Sequence[object],
+        lookup: Lookup,
+        unfinished: list[Callable[[], None]] | None = None,
+    ) -> list[np.ndarray | DeviceTensor]:
         """Return the results for arguments, as new arrays and device tensors.
 
         values: arrays of the shapes that the program was made for, device tensors, and variables.
-        lookup: gives the addresses of the program's kernels, which are loaded. Waits for the device
-        unless it has results, and all of them stay there. Raises FailedPreconditionError for an
+        lookup: gives the addresses of the program's kernels, which are loaded. unfinished: gets the
+        wait of a program without results. Waits for the device only where a result is in host
+        memory, or an argument is borrowed. Raises FailedPreconditionError for an
         uninitialised variable, InternalError where a kernel failed.
         """
         values = [self._reachable(value) for value in values]
@@ -140,9 +146,7 @@ class DeviceProgram:
                 for index, value in enumerate(self._lowered.fetches)
             ]
             binding, program = self._ready(values, kept, lookup)
-            if self._unfinished is not None:
-                self._unfinished.wait()
-                self._unfinished = None
+            self._finish()
             self._bring_in(values, binding)
             self._draw()
             program.start()
@@ -155,11 +159,22 @@ class DeviceProgram:
                 variable.written_on_device()
             # the owner of borrowed memory may use it again when the run is over
             borrowed = any(isinstance(v, DeviceTensor) and v.is_borrowed for v in values)
-            if self._read_back or borrowed or not self._kept:
-                program.wait()
-            else:
-                self._unfinished = program
+            self._unfinished = program
+            if self._read_back or borrowed or not (self._kept or unfinished is not None):
+                self._finish()
+            elif unfinished is not None and not self._kept:
+                unfinished.append(self.finish)
             return self._results(kept)
+
+    def finish(self) -> None:
+        """Wait for the newest run. Raises InternalError where a kernel failed."""
+        with self._lock:
+            self._finish()
+
+    def _finish(self) -> None:
+        program, self._unfinished = self._unfinished, None
+        if program is not None:
+            program.wait()
 
     def _reachable(self, value: object) -> object:
         """Return a tensor of another device as an array of the host."""
@@ -178,7 +193,7 @@ class DeviceProgram:
                 self._newest.start()
 
     def _bring_in(self, values: Sequence[object], binding: Binding) -> None:
-        """Bring host arrays to the device, or to the staging memory; copy tensors of the device."""
+        """Bring feeds to the staging memory, or to the device."""
         for (index, value), place in zip(self._feeds, binding.feeds):
             given = values[index]
             if place == COPIED:

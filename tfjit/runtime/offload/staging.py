@@ -20,7 +20,10 @@ The device copies one piece while the host writes the next, which takes longer t
 could save by copies of its own.
 """
 PIECE: Final = 2 << 20
-"""Bytes of a piece; a call of the driver takes a few microseconds."""
+"""Bytes of a piece.
+
+A call of the driver takes a few microseconds.
+"""
 
 
 def is_large(value: Value) -> bool:
@@ -81,7 +84,7 @@ class Staging:
         self._view(self._feeds[value.index], value)[...] = array
 
     def send(self, accelerator: Accelerator, value: Value, array: np.ndarray, target: int) -> None:
-        """Write a feed to its place, and queue copies of its pieces to the device."""
+        """Write a feed, and queue copies of its pieces to the device."""
         dtype, nbytes = value.dtype.as_numpy_dtype, value.spec.nbytes
         source = self.feed_address(value)
         if array.dtype != dtype or array.shape != value.shape or not array.flags.c_contiguous:
