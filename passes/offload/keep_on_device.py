@@ -33,9 +33,8 @@ def keep_on_device(graph: DataflowGraph, ctx: PassContext) -> None:
 
     For the feeds and fetches of `spec.ends`. A value that nodes of the host make or use passes an
     `_Offload` node that copies it. The tensor of a GetSessionHandle stays on the device that
-    computes it; a GetSessionTensor gives it to users on a device. A value that one program makes
-    and another takes stays there too, unless it is a small one of a program that the host waits
-    for.
+    computes it; a GetSessionTensor gives it to users on a device. Floats that one program makes
+    and another takes stay there too, unless they are few and the host waits for the program anyway.
     """
     devices = ctx.options.accelerators
     ends = ctx.spec.ends

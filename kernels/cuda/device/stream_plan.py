@@ -1,6 +1,6 @@
 """Divide the commands of a program among streams.
 
-This file only decides; `accelerator.py` captures. The rates, costs and limits here are estimates
+This file only decides; `graph_capture.py` captures. The rates, costs and limits here are estimates
 for an H100: whether and how much a fork pays has to be measured on the card.
 """
 

@@ -100,3 +100,10 @@ def test_ranges_in_pieces_end_in_sequence(monkeypatch) -> None:  # type: ignore[
     assert find_hazards(uses)[-1] == tuple(range(40))
     monkeypatch.setattr(command_hazards, "MOST_VISITS", 200)
     assert find_hazards(uses) == in_sequence(80)
+
+
+def test_a_command_of_unknown_memory_is_in_order_with_all_others() -> None:
+    uses = [MemoryUse(writes=((64 * k, 64 * k + 64),)) for k in range(4)]
+    unknown = MemoryUse(writes=(command_hazards.EVERYTHING,))
+    follows = find_hazards([*uses[:2], unknown, *uses[2:]])
+    assert follows == ((), (), (0, 1), (2,), (2,))

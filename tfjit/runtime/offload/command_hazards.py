@@ -15,6 +15,9 @@ from typing import Final
 Range = tuple[int, int]
 """The first address, and the one behind the last."""
 
+EVERYTHING: Final[Range] = (0, 1 << 64)
+"""All addresses, for a command of unknown memory."""
+
 MOST_VISITS: Final = 1 << 20
 """Visits of ranges from which on commands simply follow each other.
 
@@ -149,4 +152,13 @@ def depths(follows: Follows) -> list[int]:
     return found
 
 
-__all__ = ["MOST_VISITS", "Follows", "MemoryUse", "Range", "depths", "find_hazards", "in_sequence"]
+__all__ = [
+    "EVERYTHING",
+    "MOST_VISITS",
+    "Follows",
+    "MemoryUse",
+    "Range",
+    "depths",
+    "find_hazards",
+    "in_sequence",
+]

@@ -172,9 +172,9 @@ class DeviceProgram:
             self._finish()
 
     def _finish(self) -> None:
-        program, self._unfinished = self._unfinished, None
-        if program is not None:
-            program.wait()
+        if self._unfinished is not None:
+            self._unfinished.wait()
+            self._unfinished = None
 
     def _reachable(self, value: object) -> object:
         """Return a tensor of another device as an array of the host."""

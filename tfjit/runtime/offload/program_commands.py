@@ -12,7 +12,7 @@ from tfjit.kernels.ir.accelerator import Command, CommandOrder, Copy, KernelLaun
 from tfjit.kernels.random_stream import POSITION_BYTES
 from tfjit.kernels.registry import Pointer, Word
 from tfjit.runtime.offload.array_rows import byte_offset
-from tfjit.runtime.offload.command_hazards import MemoryUse, Range, find_hazards
+from tfjit.runtime.offload.command_hazards import EVERYTHING, MemoryUse, Range, find_hazards
 from tfjit.runtime.offload.launch_batching import DeviceLaunch
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ class CommandWriter:
             elif item.kind == "state":
                 start = self._arena + layout.stream_start + layout.streams[position]
                 reads[start, start + POSITION_BYTES] = None
+            elif item.kind != "const":
+                writes[EVERYTHING] = None
         return MemoryUse(tuple(reads), tuple(writes))
 
     def _span(self, value: Value) -> Range:
