@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import numba.cuda  # noqa: F401  (reads the variable once: compilers stay usable in this process)
 
 from tests import hardware
 from tfjit.kernels.cuda.device import architecture
+from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
 from tfjit.kernels.ir import backend as backends
 from tfjit.kernels.jit.targets import find_target
 
@@ -18,10 +20,11 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 @contextmanager
-def simulated_gpu() -> Iterator[None]:
+def simulated_gpu(disorder: int | Literal["late"] | None = None) -> Iterator[None]:
     """Simulate a GPU for sessions made in the block.
 
-    With `pytest -m gpu` they have the machine's own, opened anew.
+    disorder: the order of its commands, as `SimulatedAccelerator` has it. With `pytest -m gpu` they
+    have the machine's own, opened anew.
     """
     if hardware.is_chosen():
         backends._LOADED.pop("GPU", None)
@@ -33,9 +36,11 @@ def simulated_gpu() -> Iterator[None]:
     before = os.environ.get("NUMBA_ENABLE_CUDASIM")
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
     _forget()
+    SimulatedAccelerator.disorder = disorder
     try:
         yield
     finally:
+        SimulatedAccelerator.disorder = None
         if before is None:
             del os.environ["NUMBA_ENABLE_CUDASIM"]
         else:

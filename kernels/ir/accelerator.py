@@ -87,6 +87,19 @@ class LibraryCall:
 Command = KernelLaunch | LibraryCall | Copy | Fill
 
 
+@dataclass(frozen=True, slots=True)
+class CommandOrder:
+    """The order and the predicted work of a program's commands.
+
+    follows: for each command, the numbers of earlier ones that it waits for; the others may run at
+    the same time. moved_bytes, flops: of each command.
+    """
+
+    follows: tuple[tuple[int, ...], ...]
+    moved_bytes: tuple[int, ...]
+    flops: tuple[int, ...]
+
+
 class CommandProgram(ABC):
     """A list of commands that is run again and again, in order.
 
@@ -174,8 +187,18 @@ class Accelerator(ABC):
         """Queue a copy within the device."""
 
     @abstractmethod
-    def program(self, commands: Sequence[Command]) -> CommandProgram:
-        """Return a program of commands. Its addresses stay valid while it lives."""
+    def copy_in(self, target: int, source: int, nbytes: int) -> None:
+        """Queue a copy of page-locked host memory to the device."""
+
+    @abstractmethod
+    def program(
+        self, commands: Sequence[Command], order: CommandOrder | None = None
+    ) -> CommandProgram:
+        """Return a program of commands. Its addresses stay valid while it lives.
+
+        order: of the commands; each one follows the one before without it. Starts of programs
+        never overlap.
+        """
 
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         """Return a vendor's routine for a problem, or None."""
@@ -204,6 +227,7 @@ class Accelerator(ABC):
 __all__ = [
     "Accelerator",
     "Command",
+    "CommandOrder",
     "CommandProgram",
     "Copy",
     "Fill",

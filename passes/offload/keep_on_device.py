@@ -1,9 +1,10 @@
-"""Leave fed, fetched and stored values in an accelerator's memory."""
+"""Leave values between runs and between programs in an accelerator's memory."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.types.dtypes import DType, variant
 from tfjit.passes.control_flow.outline import BodyBuilder
@@ -15,17 +16,25 @@ if TYPE_CHECKING:
     from tfjit.passes.manager.pass_context import PassContext
 
 
+SMALL_BYTES: Final = 1 << 16
+"""Bytes below which a value passes through host memory.
+
+Its program has results there anyway: else its size does not matter.
+"""
+
+
 def keep_on_device(graph: DataflowGraph, ctx: PassContext) -> None:
     """Let values of an accelerator enter and leave as device tensors.
 
-    Before: _Arg(float) -> _Offload -> _Retval(float)
-    After: _Arg(variant) -> _Offload -> _Retval(variant)
+    Before: _Arg(float) -> _Offload -> _Offload(float) -> _Retval(float)
+    After: _Arg(variant) -> _Offload -> _Offload(variant) -> _Retval(variant)
     Keeps: values, names and order. An edge with a device tensor has dtype variant.
     Needs: `offload`; it runs last, since no pass knows such edges.
 
     For the feeds and fetches of `spec.ends`. A value that nodes of the host make or use passes an
     `_Offload` node that copies it. The tensor of a GetSessionHandle stays on the device that
-    computes it; a GetSessionTensor gives it to users on a device.
+    computes it; a GetSessionTensor gives it to users on a device. Floats that one program makes
+    and another takes stay there too, unless they are few and the host waits for the program anyway.
     """
     devices = ctx.options.accelerators
     ends = ctx.spec.ends
@@ -48,6 +57,9 @@ def keep_on_device(graph: DataflowGraph, ctx: PassContext) -> None:
             users = graph.consumers(node.name, 0)
             if users and all(graph.node(user).op == "_Offload" for user, _ in users):
                 node.attrs["on_device"] = True
+    for node in list(graph.op_nodes()):
+        if node.op == "_Offload":
+            _keep_between(graph, ctx, node)
 
 
 def _name_of(names: tuple[str, ...], node: Node) -> str:
@@ -94,6 +106,45 @@ def _keep(graph: DataflowGraph, ctx: PassContext, user: Node, device: str) -> No
     graph.change_op(user.name, user.op, [(source, kept)], attrs)
 
 
+def _keep_between(graph: DataflowGraph, ctx: PassContext, node: Node) -> None:
+    """Let results be device tensors for other programs of the device."""
+    device = _device_of(node)
+    edges: dict[int, list[tuple[str, int]]] = {}
+    has_host_users: dict[int, bool] = {}
+    for output, dtype in enumerate(node.output_dtypes):
+        users = graph.consumers(node.name, output)
+        edges[output] = [
+            (user, index)
+            for user, index in users
+            if graph.node(user).op == "_Offload"
+            and _device_of(graph.node(user)) == device
+            and dtype.is_floating
+        ]
+        has_host_users[output] = len(edges[output]) < len(users) and dtype is not variant
+    waits = any(has_host_users.values())
+    for output, users in edges.items():
+        dtype, shape = node.output_dtypes[output], node.output_shapes[output]
+        if not users or (waits and _is_small(dtype, shape)):
+            continue
+        if has_host_users[output]:
+            kept = _add_kept(graph, node.name, output)
+        else:
+            kept = output
+            _mark(graph, node.name, kept=output)
+        for user, index in users:
+            graph.replace_input(user, index, node.name, kept)
+            _mark(graph, user, taken=index)
+        ctx.rewrote(node.name, f"keeps result {output} on {device}")
+
+
+def _is_small(dtype: DType, shape: Shape) -> bool:
+    """Return whether a value certainly has few bytes."""
+    if shape is None:
+        return False
+    sizes = [size for size in shape if size is not None]
+    return len(sizes) == len(shape) and prod(sizes) * dtype.size < SMALL_BYTES
+
+
 def _kept_output(graph: DataflowGraph, name: str, output: int, user: Node) -> int:
     """Return the output of an `_Offload` node that is a device tensor."""
     node = graph.node(name)
@@ -104,6 +155,13 @@ def _kept_output(graph: DataflowGraph, name: str, output: int, user: Node) -> in
     if users == [user.name]:
         _mark(graph, name, kept=output)
         return output
+    return _add_kept(graph, name, output)
+
+
+def _add_kept(graph: DataflowGraph, name: str, output: int) -> int:
+    """Add a result that is an existing one as a device tensor."""
+    node = graph.node(name)
+    offloaded: OffloadedGraph = node.attrs["offloaded"]
     function = offloaded.function
     body = function.graph
     results = function.results

@@ -35,6 +35,7 @@ WAYS: Final = (
     "fed_sizes",
     "generic",
     "local_channel",
+    "overlap",
     "split_rows",
     "stages",
     "straight_line",

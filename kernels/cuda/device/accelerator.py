@@ -7,7 +7,7 @@ import struct
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +15,14 @@ import numpy as np
 
 from tfjit.framework import errors, settings
 from tfjit.kernels.cuda.device import driver
+from tfjit.kernels.cuda.device.graph_capture import Call, GraphCapture
 from tfjit.kernels.cuda.device.memory_limit import ALIGNMENT, MemoryLimit
+from tfjit.kernels.cuda.device.stream_plan import StreamPlan, plan_streams, predict
 from tfjit.kernels.cuda.libraries.device_libraries import DeviceLibraries
 from tfjit.kernels.ir.accelerator import (
     Accelerator,
     Command,
+    CommandOrder,
     CommandProgram,
     Copy,
     Fill,
@@ -39,21 +42,15 @@ MOST_DIRECT: Final = 2
 Measured through ctypes: a graph's launch takes 2.9 us, a kernel's 4.8 us. A library's call takes
 more, and always makes a graph.
 """
-_NON_BLOCKING: Final = 1  # streams that do not wait for the default stream
-_NO_TIMING: Final = 2
-_RELAXED: Final = 2  # captures: this thread's and other threads' allocations stay allowed
 _PORTABLE: Final = 1
 _ORDINAL_OF_POINTER: Final = 9  # an error for memory that is not CUDA's
 _RELEASE_THRESHOLD: Final = 4
 _MOST_DYNAMIC_SHARED: Final = 8
 _PLAIN_SHARED_BYTES: Final = 48 << 10  # without an attribute of the function
 
-Call = tuple[str, Callable[..., int], tuple[object, ...]]
-"""A function of the driver with its arguments."""
-
 
 class CudaAccelerator(Accelerator):
-    """One GPU with one stream.
+    """One GPU with one stream; programs fork within their graphs.
 
     memory: counts allocations. The pool of the driver orders them like commands, and keeps freed
     memory for later ones.
@@ -74,10 +71,10 @@ class CudaAccelerator(Accelerator):
         self._pool: c_void_p | None = None
         self._accepted: weakref.WeakSet[LibraryRoutine] = weakref.WeakSet()
         self._libraries = DeviceLibraries(self, driver.driver_version())
-        self.stream, self.capture_stream = c_void_p(), c_void_p()
+        self._multiprocessors = facts.multiprocessors
+        self.captures = GraphCapture(self)
         with self.context.current():
-            driver.call("cuStreamCreate", ctypes.byref(self.stream), _NON_BLOCKING)
-            driver.call("cuStreamCreate", ctypes.byref(self.capture_stream), _NON_BLOCKING)
+            self.stream = driver.new_stream()
             if facts.has_pools:
                 self._pool = self._make_pool()
 
@@ -202,8 +199,14 @@ class CudaAccelerator(Accelerator):
             driver.call("cuStreamSynchronize", self.stream)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
+        self._queue(Copy("within", target, source, nbytes))
+
+    def copy_in(self, target: int, source: int, nbytes: int) -> None:
+        self._queue(Copy("in", target, source, nbytes))
+
+    def _queue(self, command: Command) -> None:
         with self.lock, self.context.current():
-            self.issue(self.calls((Copy("within", target, source, nbytes),), self.stream))
+            self.issue(self.calls((command,), self.stream))
 
     def wait_for(self, stream: int) -> None:
         self._order(c_void_p(stream), self.stream)
@@ -213,9 +216,8 @@ class CudaAccelerator(Accelerator):
 
     def _order(self, first: c_void_p, then: c_void_p) -> None:
         """Let one stream wait for what is queued in another."""
-        event = c_void_p()
         with self.lock, self.context.current():
-            driver.call("cuEventCreate", ctypes.byref(event), _NO_TIMING)
+            event = driver.new_event()
             try:
                 driver.call("cuEventRecord", event, first)
                 driver.call("cuStreamWaitEvent", then, event, 0)
@@ -249,7 +251,7 @@ class CudaAccelerator(Accelerator):
                 except errors.ResourceExhaustedError:
                     return False
                 try:
-                    graph = self.capture([LibraryCall(routine, (address,) * words)])
+                    graph = self.captures.capture([LibraryCall(routine, (address,) * words)])
                 except errors.InternalError as error:
                     settings.tell("kernels", "kernels of tfjit serve instead: %s", error.message)
                     return False
@@ -259,8 +261,14 @@ class CudaAccelerator(Accelerator):
                 self._accepted.add(routine)
             return True
 
-    def program(self, commands: Sequence[Command]) -> CommandProgram:
-        return CudaProgram(self, commands)
+    def program(
+        self, commands: Sequence[Command], order: CommandOrder | None = None
+    ) -> CommandProgram:
+        plan = None
+        if order is not None and len(commands) > MOST_DIRECT:
+            works = predict(commands, order, self._multiprocessors)
+            plan = plan_streams(works, order.follows)
+        return CudaProgram(self, commands, plan)
 
     def calls(self, commands: Sequence[Command], stream: c_void_p) -> list[Call]:
         """Return the calls that queue commands. The context is current."""
@@ -317,26 +325,6 @@ class CudaAccelerator(Accelerator):
             if result:
                 driver.check(name, result)
 
-    def capture(self, commands: Sequence[Command]) -> c_void_p:
-        """Return commands as an executable CUDA graph. The context is current."""
-        calls = self.calls(commands, self.capture_stream)
-        graph, executable = c_void_p(), c_void_p()
-        driver.call("cuStreamBeginCapture_v2", self.capture_stream, _RELAXED)
-        try:
-            self.issue(calls)
-        except BaseException:
-            # a failed capture gives no graph, and the stream leaves capture mode by this call
-            driver.functions().cuStreamEndCapture(self.capture_stream, ctypes.byref(graph))
-            if graph.value is not None:
-                driver.call("cuGraphDestroy", graph)
-            raise
-        driver.call("cuStreamEndCapture", self.capture_stream, ctypes.byref(graph))
-        try:
-            driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, 0)
-        finally:
-            driver.call("cuGraphDestroy", graph)
-        return executable
-
 
 class CudaProgram(CommandProgram):
     """A list of commands, as a CUDA graph where it is long.
@@ -344,9 +332,14 @@ class CudaProgram(CommandProgram):
     The first start makes the graph.
     """
 
-    def __init__(self, device: CudaAccelerator, commands: Sequence[Command]) -> None:
-        """Check the commands; nothing is queued."""
-        self._device = device
+    def __init__(
+        self,
+        device: CudaAccelerator,
+        commands: Sequence[Command],
+        plan: StreamPlan | None = None,
+    ) -> None:
+        """Note the commands and their streams; nothing is queued."""
+        self._device, self._plan = device, plan
         self._commands: tuple[Command, ...] | None = tuple(commands)
         self._graph: c_void_p | None = None
         self._calls: list[Call] = []
@@ -371,10 +364,10 @@ class CudaProgram(CommandProgram):
         if self._is_direct:
             calls = device.calls(self._commands, device.stream)
         else:
-            self._graph = device.capture(self._commands)
+            self._graph = device.captures.capture(self._commands, self._plan)
             calls = [("cuGraphLaunch", functions.cuGraphLaunch, (self._graph, device.stream))]
         if self._event.value is None:
-            driver.call("cuEventCreate", ctypes.byref(self._event), _NO_TIMING)
+            self._event = driver.new_event()
         calls.append(("cuEventRecord", functions.cuEventRecord, (self._event, device.stream)))
         self._calls = calls
         return calls

@@ -75,6 +75,8 @@ _SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {
     "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
 }
 OUT_OF_MEMORY: Final = 2
+_NON_BLOCKING: Final = 1
+_NO_TIMING: Final = 2
 _DEINITIALIZED: Final = 4
 _NO_DEVICE: Final = 100
 _IMAGE_ERRORS: Final = frozenset((200, 209, 218, 222, 300))
@@ -325,6 +327,23 @@ class _Current:
             call("cuCtxPopCurrent_v2", byref(c_void_p()))
 
 
+def new_stream() -> c_void_p:
+    """Return a stream that does not wait for the default stream.
+
+    It is one of the current context, as is an event.
+    """
+    stream = c_void_p()
+    call("cuStreamCreate", byref(stream), _NON_BLOCKING)
+    return stream
+
+
+def new_event() -> c_void_p:
+    """Return an event that takes no times."""
+    event = c_void_p()
+    call("cuEventCreate", byref(event), _NO_TIMING)
+    return event
+
+
 def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
     """Load a cubin; return the handle (CUkernel) of each entry.
 
@@ -370,6 +389,6 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "OUT_OF_MEMORY", "BadImage", "Context", "Properties", "Unavailable", "call", "check",
-    "device_count", "driver_version", "functions", "is_forked", "load_kernels", "properties",
-    "release", "version_text",
+    "device_count", "driver_version", "functions", "is_forked", "load_kernels", "new_event",
+    "new_stream", "properties", "release", "version_text",
 ]  # fmt: skip

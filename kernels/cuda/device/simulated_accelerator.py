@@ -1,18 +1,22 @@
 """Simulate a GPU in host memory, for NUMBA_ENABLE_CUDASIM=1.
 
 Memory is surrounded by guard bytes, and copies are checked against the allocations: a kernel that
-writes beyond an array, or a copy from memory that is not page-locked, is an error here.
+writes beyond an array, or a copy from memory that is not page-locked, is an error here. Commands
+run in the order of the program, or in another one that its `CommandOrder` allows: a test that
+changes the order finds a wait that is missing.
 """
 
 from __future__ import annotations
 
 import bisect
 import ctypes
+import heapq
+import random
 import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -22,6 +26,7 @@ from tfjit.kernels.cuda.device.memory_limit import ALIGNMENT, MemoryLimit
 from tfjit.kernels.ir.accelerator import (
     Accelerator,
     Command,
+    CommandOrder,
     CommandProgram,
     Copy,
     Fill,
@@ -51,12 +56,17 @@ class _Allocation:
 
 
 class SimulatedAccelerator(Accelerator):
-    """One GPU. Commands run at once, on the thread that queues them."""
+    """One GPU. Commands run at once, on the thread that queues them.
+
+    disorder: "late" lets the last command that may run do so first, a number is the seed of drawn
+    orders, None keeps the order of the program.
+    """
 
     number = 0
     name = "simulated GPU"
     memory_kind = (1, 0)  # of the host
     stream_handle = 0
+    disorder: int | Literal["late"] | None = None
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         """Make a device that has `memory_bytes`."""
@@ -129,8 +139,21 @@ class SimulatedAccelerator(Accelerator):
         with self._lock:
             self._run(Copy("within", target, source, nbytes))
 
-    def program(self, commands: Sequence[Command]) -> CommandProgram:
-        return _Program(self, tuple(commands))
+    def copy_in(self, target: int, source: int, nbytes: int) -> None:
+        with self._lock:
+            self._run(Copy("in", target, source, nbytes))
+
+    def program(
+        self, commands: Sequence[Command], order: CommandOrder | None = None
+    ) -> CommandProgram:
+        if order is None or self.disorder is None:
+            return _Program(self, tuple(commands))
+        priorities: list[float] = [-float(number) for number in range(len(commands))]
+        if self.disorder != "late":
+            random.Random(self.disorder).shuffle(priorities)
+        return _Program(
+            self, tuple([commands[number] for number in _allowed(order.follows, priorities)])
+        )
 
     def wait_for(self, stream: int) -> None:
         """Do nothing: all that was queued is done."""
@@ -200,6 +223,29 @@ class SimulatedAccelerator(Accelerator):
                 None, None, f"{nbytes} bytes at {address:#x} are not page-locked host memory"
             )
         return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+
+
+def _allowed(follows: Sequence[Sequence[int]], priorities: Sequence[float]) -> list[int]:
+    """Return the commands in an order that they allow.
+
+    Of those that are ready, the one of lowest priority comes first.
+    """
+    waiting = [len(before) for before in follows]
+    behind: list[list[int]] = [[] for _ in follows]
+    for command, before in enumerate(follows):
+        for earlier in before:
+            behind[earlier].append(command)
+    ready = [(priorities[command], command) for command, count in enumerate(waiting) if not count]
+    heapq.heapify(ready)
+    found: list[int] = []
+    while ready:
+        _, command = heapq.heappop(ready)
+        found.append(command)
+        for later in behind[command]:
+            waiting[later] -= 1
+            if not waiting[later]:
+                heapq.heappush(ready, (priorities[later], later))
+    return found
 
 
 def _flat(array: HostArray) -> HostBytes:

@@ -1,7 +1,8 @@
 """A driver without a GPU: it records the calls, and gives handles and error codes.
 
-It runs no kernel and moves no byte. What the driver promises about order, captures and memory is
-not checked by it; the order of the calls is.
+It runs no kernel and moves no byte. Captures are followed as the driver describes them: a stream
+joins by a wait for an event that was recorded within, and the first stream has to have waited for
+all others when the capture ends. What the driver promises beyond is not checked.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pytest
 from tfjit.kernels.cuda.device import driver
 
 GIB = 1 << 30
+UNJOINED = 904
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 97: 232448, 115: 1}
 
 
@@ -24,11 +26,54 @@ def _value(argument: Any) -> Any:
     return argument.value if hasattr(argument, "value") else argument
 
 
+QUEUED = frozenset({"cuLaunchKernel", "cuMemsetD8Async"}) | {
+    f"cuMemcpy{way}Async_v2" for way in ("HtoD", "DtoH", "DtoD")
+}
+
+
+class Capture:
+    """A capture under way, or the graph that it gave.
+
+    nodes: the calls that became nodes. before: for each one, the nodes that it waits for, directly
+    or through others. done: for each stream, the nodes that its next one waits for.
+    """
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.nodes: list[tuple[Any, ...]] = []
+        self.before: list[frozenset[int]] = []
+        self.done: dict[int, frozenset[int]] = {first: frozenset()}
+        self._recorded: dict[int, frozenset[int]] = {}
+
+    def follow(self, name: str, plain: list[Any]) -> None:
+        """Follow a call within the capture."""
+        if name in QUEUED:
+            stream = plain[8] if name == "cuLaunchKernel" else plain[-1]
+            assert stream in self.done, f"{name} in a stream outside of the capture"
+            self.nodes.append((name, *plain))
+            self.before.append(self.done[stream])
+            self.done[stream] |= {len(self.nodes) - 1}
+        elif name == "cuEventRecord":
+            assert plain[1] in self.done, "an event of a stream outside of the capture"
+            self._recorded[plain[0]] = self.done[plain[1]]
+        elif name == "cuStreamWaitEvent":
+            stream, event, _ = plain
+            assert event in self._recorded, "a wait for an event that is not recorded"
+            self.done[stream] = self.done.get(stream, frozenset()) | self._recorded[event]
+        elif name == "cuEventDestroy_v2":
+            assert plain[0] not in self._recorded, "an event of a capture under way is destroyed"
+
+    @property
+    def is_joined(self) -> bool:
+        """Return whether the first stream has waited for all nodes."""
+        return self.done[self.first] == frozenset(range(len(self.nodes)))
+
+
 class FakeDriver:
     """The functions of libcuda that tfjit calls.
 
     calls: their names with the arguments that are no pointers to results. failing: function -> the
-    code that it returns. free: bytes that the device still has.
+    code that it returns. free: bytes that the device still has. captured: ended captures.
     """
 
     def __init__(self, devices: int = 1, version: int = 13000) -> None:
@@ -39,6 +84,8 @@ class FakeDriver:
         self.current: int | None = None
         self.attributes = dict(ATTRIBUTES)
         self.host: dict[int, Any] = {}
+        self.captured: list[Capture] = []
+        self._capture: Capture | None = None
         self._handles = itertools.count(0x1000, 0x100)
 
     def names(self) -> list[str]:
@@ -68,7 +115,19 @@ class FakeDriver:
         return function
 
     def _answer(self, name: str, outputs: list[Any], plain: list[Any]) -> int:
-        if name == "cuGetErrorName":
+        if self._capture is not None:
+            self._capture.follow(name, plain)
+        if name == "cuStreamBeginCapture_v2":
+            assert self._capture is None
+            self._capture = Capture(plain[0])
+        elif name == "cuStreamEndCapture":
+            capture, self._capture = self._capture, None
+            assert capture is not None and capture.first == plain[0]
+            self.captured.append(capture)
+            if not capture.is_joined:
+                return UNJOINED
+            outputs[0].value = next(self._handles)
+        elif name == "cuGetErrorName":
             outputs[0].value = {
                 2: b"CUDA_ERROR_OUT_OF_MEMORY",
                 100: b"CUDA_ERROR_NO_DEVICE",

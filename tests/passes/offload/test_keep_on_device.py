@@ -55,6 +55,24 @@ def edges(graph: DataflowGraph) -> dict[str, list[str]]:
     }
 
 
+def between(rows: int | None) -> dict[str, list[str]]:
+    """Return the edges of y = tanh(x) and w = y + z, with z of the host between both."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [rows, 128], name="x")
+        with tf.device("/device:GPU:0"):
+            y = tf.tanh(x, name="y")
+        with tf.device("/device:CPU:0"):
+            z = tf.py_func(lambda v: v, [y], tf.float32, name="z")
+        with tf.device("/device:GPU:0"):
+            tf.add(y, z, name="w")
+    with tf.Session(graph=graph) as session:
+        session._extend()
+        runtime: Any = session._runtime_session
+        ((partition,), _) = runtime.build_partitions(RunSpec(("x:0",), ("w:0",)))
+        partition.graph.verify()
+        return edges(partition.graph)
+
+
 ARG, Y, Z = "_arg_x_0_0", "_retval_y_0_0", "_retval_z_0_1"
 
 
@@ -101,3 +119,18 @@ def test_a_stored_tensor() -> None:
     found = marked((), (), handle=True)
     assert found["GetSessionHandle"] == ["variant", "string"]
     assert found["y/offload"] == ["float32", "float32", "variant"]
+
+
+@pytest.mark.parametrize("rows", [128, None])
+def test_a_value_of_two_programs(rows: int | None) -> None:
+    """The host's copy is a result of its own."""
+    found = between(rows)
+    assert found["y/offload"] == ["float32", "float32", "variant"]
+    assert found["w/offload"] == ["variant", "float32", "float32"]
+
+
+def test_a_small_value_of_two_programs() -> None:
+    """It passes through the host where the host waits for the first program anyway."""
+    found = between(4)
+    assert found["y/offload"] == ["float32", "float32"]
+    assert found["w/offload"] == ["float32", "float32", "float32"]

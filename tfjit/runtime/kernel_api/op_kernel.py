@@ -59,7 +59,8 @@ class StepContext:
 
     host: the session, for kernels that run bodies of functions. as_arrays: fetched values stay as
     they are on edges, scalars and handles too: the run is one of a body. watch: asked before each
-    iteration of a loop that Python runs; it may raise to leave the step.
+    iteration of a loop that Python runs; it may raise to leave the step. unfinished: waits for work
+    of devices, which the end of the run makes; None has kernels wait themselves.
     """
 
     step_id: int
@@ -71,6 +72,7 @@ class StepContext:
     host: Any = None
     as_arrays: bool = False
     watch: Callable[[], None] | None = None
+    unfinished: list[Callable[[], None]] | None = None
 
 
 @dataclass(slots=True)

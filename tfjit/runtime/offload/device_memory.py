@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,10 @@ import numpy as np
 
 from tfjit.kernels.random_stream import POSITION_BYTES
 from tfjit.kernels.registry import Pointer
-from tfjit.runtime.step.memory_planner import Interval, align, lay_out
+from tfjit.runtime.offload.array_rows import byte_offset
+from tfjit.runtime.offload.branch_memory import DeepInterval, lay_out_branches
+from tfjit.runtime.offload.command_hazards import MemoryUse, Range, depths, find_hazards
+from tfjit.runtime.step.memory_planner import align
 
 if TYPE_CHECKING:
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
@@ -47,11 +52,13 @@ def lay_out_program(
     """Return the memory of a program.
 
     steps: instructions in order with their calls, None for copies. Buffers of values that are not
-    alive at the same time share memory; feeds and fetched values live throughout.
+    alive at the same time share memory (`branch_memory.py`); feeds and fetched values live
+    throughout.
     """
     layout = DeviceLayout()
     count = len(steps)
-    intervals: dict[int, Interval] = {}
+    depth = depths(find_hazards(_uses_apart(steps)))
+    intervals: dict[int, DeepInterval] = {}
 
     def meet(value: Value, first: int, last: int) -> None:
         root = value.root
@@ -59,32 +66,77 @@ def lay_out_program(
             return
         found = intervals.get(root.index)
         if found is None:
-            intervals[root.index] = Interval(max(root.spec.nbytes, 1), first, last)
+            found = intervals[root.index] = DeepInterval(max(root.spec.nbytes, 1), first, last)
+            found.depth = depth[first] if 0 <= first < count else 0
         else:
             found.first, found.last = min(found.first, first), max(found.last, last)
+        if 0 <= first < count:
+            found.depth = min(found.depth, depth[first])
+        if last < count:
+            found.last_depth = max(found.last_depth, depth[last])
 
     for value in lowered.feeds.values():
         meet(value, -1, count)
-    temps: list[list[Interval]] = []
+    temps: list[list[DeepInterval]] = []
     for position, (instruction, call) in enumerate(steps):
         for value in (*instruction.inputs, *instruction.outputs):
             meet(value, position, position)
         sizes = call.temp_bytes if call is not None else ()
-        temps.append([Interval(max(size, 1), position, position) for size in sizes])
+        temps.append(
+            [
+                DeepInterval(max(size, 1), position, position, -1, depth[position], depth[position])
+                for size in sizes
+            ]
+        )
     for value in lowered.fetches:
         meet(value, count, count)
     for position, (_, call) in enumerate(steps):
         if call is not None and call.stream_blocks:
             layout.streams[position] = layout.stream_bytes
             layout.stream_bytes += POSITION_BYTES
-    streams = Interval(max(layout.stream_bytes, 1), -1, count)
+    streams = DeepInterval(max(layout.stream_bytes, 1), -1, count)
     every = [streams, *intervals.values(), *(one for some in temps for one in some)]
-    layout.arena_bytes = lay_out(every)
+    layout.arena_bytes = lay_out_branches(every)
     layout.offsets = {index: interval.offset for index, interval in intervals.items()}
     layout.stream_start = streams.offset
     layout.temps = [tuple(one.offset for one in some) for some in temps]
     _place_constants(layout, lowered, steps)
     return layout
+
+
+def _uses_apart(steps: Sequence[tuple[Instruction, ProgramCall | None]]) -> list[MemoryUse]:
+    """Return the memory that instructions use if each value had its own."""
+    starts: dict[int, int] = {}
+    end = 0
+
+    def spans(values: Iterable[Value]) -> tuple[Range, ...]:
+        nonlocal end
+        found = []
+        for value in values:
+            root, variable = value.root, value.root.variable
+            if root.storage == "const":
+                continue
+            key = id(root) if variable is None else id(variable)
+            if key not in starts:
+                starts[key] = end
+                end += root.spec.nbytes if variable is None else math.prod(root.shape)
+            start = starts[key]
+            if variable is None:
+                start += byte_offset(value)
+                found.append((start, start + value.spec.nbytes))
+            else:
+                found.append((start, start + math.prod(root.shape)))
+        return tuple(found)
+
+    return [
+        MemoryUse(
+            spans(instruction.inputs),
+            spans(
+                [*instruction.outputs, *(v for v in instruction.inputs if v.storage == "handle")]
+            ),
+        )
+        for instruction, _ in steps
+    ]
 
 
 def _place_constants(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.framework import settings
 from tfjit.kernels.ir.accelerator import Copy
 from tfjit.kernels.random_stream import advance
 from tfjit.kernels.registry import find_initial_state
@@ -18,9 +19,9 @@ from tfjit.runtime.offload.device_memory import DeviceLayout, lay_out_program
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of, table_words
 from tfjit.runtime.offload.library_forms import RoutineLaunch, title_of
 from tfjit.runtime.offload.program_commands import CommandWriter
-from tfjit.runtime.offload.program_steps import program_steps, used_variables
+from tfjit.runtime.offload.program_steps import first_uses, program_steps, used_variables
+from tfjit.runtime.offload.staging import Staging, is_large
 from tfjit.runtime.resources.device_tensor import DeviceTensor
-from tfjit.runtime.step.memory_planner import align
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,11 +83,12 @@ class DeviceProgram:
         ]
         self._written, self._variables = used_variables(lowered, self._steps)
         self._feeds = sorted(lowered.feeds.items())
-        self._staged = [value for index, value in self._feeds if index not in taken]
+        self._first_use = first_uses(lowered, self._steps)
+        staged = [value for index, value in self._feeds if index not in taken]
         self._read_back = [v for i, v in enumerate(lowered.fetches) if i not in kept]
+        self._staging = Staging(staged, self._read_back, self._layout.stream_bytes)
         self._lock = threading.Lock()
         self._arena = self._constants = 0
-        self._staging: np.ndarray | None = None
         # with the addresses of the tables of bundles, 0 without any
         self._programs: dict[Binding, tuple[CommandProgram, int]] = {}
         self._met: dict[Binding, None] = {}  # bindings that were served by copies
@@ -130,17 +132,23 @@ class DeviceProgram:
             for (node, kernels), times in found.items()
         ]
 
-    def run(self, values: Sequence[object], lookup: Lookup) -> list[np.ndarray | DeviceTensor]:
+    def run(
+        self,
+        values: Sequence[object],
+        lookup: Lookup,
+        unfinished: list[Callable[[], None]] | None = None,
+    ) -> list[np.ndarray | DeviceTensor]:
         """Return the results for arguments, as new arrays and device tensors.
 
         values: arrays of the shapes that the program was made for, device tensors, and variables.
-        lookup: gives the addresses of the program's kernels, which are loaded. Waits for the device
-        unless it has results, and all of them stay there. Raises FailedPreconditionError for an
+        lookup: gives the addresses of the program's kernels, which are loaded. unfinished: gets the
+        wait of a program without results. Waits for the device only where a result is in host
+        memory, or an argument is borrowed. Raises FailedPreconditionError for an
         uninitialised variable, InternalError where a kernel failed.
         """
         values = [self._reachable(value) for value in values]
         with self._lock:
-            if self._staging is None:
+            if not self._staging.is_allocated:
                 self._allocate()
             kept = [
                 DeviceTensor(self._accelerator, value.dtype, value.shape)
@@ -149,9 +157,7 @@ class DeviceProgram:
                 for index, value in enumerate(self._lowered.fetches)
             ]
             binding, program = self._ready(values, kept, lookup)
-            if self._unfinished is not None:
-                self._unfinished.wait()
-                self._unfinished = None
+            self._finish()
             self._bring_in(values, binding)
             self._draw()
             program.start()
@@ -164,11 +170,22 @@ class DeviceProgram:
                 variable.written_on_device()
             # the owner of borrowed memory may use it again when the run is over
             borrowed = any(isinstance(v, DeviceTensor) and v.is_borrowed for v in values)
-            if self._read_back or borrowed or not self._kept:
-                program.wait()
-            else:
-                self._unfinished = program
+            self._unfinished = program
+            if self._read_back or borrowed or not (self._kept or unfinished is not None):
+                self._finish()
+            elif unfinished is not None and not self._kept:
+                unfinished.append(self.finish)
             return self._results(kept)
+
+    def finish(self) -> None:
+        """Wait for the newest run. Raises InternalError where a kernel failed."""
+        with self._lock:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._unfinished is not None:
+            self._unfinished.wait()
+            self._unfinished = None
 
     def _reachable(self, value: object) -> object:
         """Return a tensor of another device as an array of the host."""
@@ -187,26 +204,27 @@ class DeviceProgram:
                 self._newest.start()
 
     def _bring_in(self, values: Sequence[object], binding: Binding) -> None:
-        """Write host arrays to the staging memory; copy tensors of the device."""
-        staging = self._staging
-        assert staging is not None
-        places = self._staging_places()
+        """Bring feeds to the staging memory, or to the device."""
         for (index, value), place in zip(self._feeds, binding.feeds):
             given = values[index]
             if place == COPIED:
                 assert isinstance(given, DeviceTensor)
                 self._copy(self._address(value, binding), given.address, given.nbytes)
-            elif not place:
-                _view(staging, places[value.index][0], value)[...] = given
+            elif place:
+                continue
+            elif is_large(value):
+                array = np.asarray(given)
+                address = self._address(value, binding)
+                self._staging.send(self._accelerator, value, array, address)
+            else:
+                self._staging.write(value, np.asarray(given))
 
     def _draw(self) -> None:
         """Give the program the positions of its streams, and move these on."""
-        assert self._staging is not None
-        first = self._stream_place()
         with _POSITIONS:
             for stream, call, start in self._streams:
                 assert call is not None
-                self._staging[first + start :][: stream.nbytes] = stream.view(np.uint8)
+                self._staging.write_position(start, stream)
                 advance(stream, call.stream_blocks)
 
     def _copy(self, target: int, source: int, nbytes: int) -> None:
@@ -214,13 +232,8 @@ class DeviceProgram:
             self._accelerator.copy(target, source, nbytes)
 
     def _results(self, kept: Sequence[DeviceTensor | None]) -> list[np.ndarray | DeviceTensor]:
-        staging = self._staging
-        assert staging is not None
-        starts = iter(self._places_out())
-        return [
-            tensor if tensor is not None else _view(staging, next(starts)[0], value).copy()
-            for value, tensor in zip(self._lowered.fetches, kept)
-        ]
+        read_back = iter(self._staging.results())
+        return [tensor if tensor is not None else next(read_back) for tensor in kept]
 
     def close(self) -> None:
         """Free the program's memory."""
@@ -232,7 +245,7 @@ class DeviceProgram:
                 if address:
                     self._accelerator.free(address)
             self._arena = self._constants = 0
-            self._staging = None
+            self._staging.release()
 
     def _drop(self, binding: Binding) -> None:
         program, tables = self._programs.pop(binding)
@@ -301,7 +314,7 @@ class DeviceProgram:
             self._write_commands(writer, binding)
             if size:
                 device.write(tables, writer.table)
-            return device.program(writer.commands), tables
+            return device.program(writer.commands, writer.order() if overlaps() else None), tables
         except BaseException:
             if tables:
                 device.free(tables)
@@ -316,20 +329,7 @@ class DeviceProgram:
                 id(a): (s, a) for s, a in self._layout.constants.values()
             }.values():
                 device.write(self._constants + start, np.ascontiguousarray(array))
-        self._staging = device.pinned(self._stream_place() + max(self._layout.stream_bytes, 1))
-
-    def _places_in(self) -> list[tuple[int, int]]:
-        return _places(self._staged, 0)
-
-    def _staging_places(self) -> dict[int, tuple[int, int]]:
-        """Return (start, bytes) of the host's arguments by index of the value."""
-        places = zip(self._staged, self._places_in(), strict=True)
-        return {value.index: place for value, place in places}
-
-    def _places_out(self) -> list[tuple[int, int]]:
-        inputs = self._places_in()
-        start = align(inputs[-1][0] + inputs[-1][1]) if inputs else 0
-        return _places(self._read_back, start)
+        self._staging.allocate(device)
 
     def _address(self, value: Value, binding: Binding) -> int:
         """Return the address of a value."""
@@ -369,23 +369,20 @@ class DeviceProgram:
             )
         )
 
-    def _stream_place(self) -> int:
-        """Return the place of the streams' positions in the staging memory."""
-        places = [*self._places_in(), *self._places_out()]
-        return align(max([start + nbytes for start, nbytes in places], default=0))
-
     def _write_commands(self, writer: CommandWriter, binding: Binding) -> None:
-        assert self._staging is not None
-        host = self._staging.ctypes.data
-        commands, layout = writer.commands, self._layout
-        staged = self._staging_places()
-        for (_, value), place in zip(self._feeds, binding.feeds):
-            if not place and value.spec.nbytes:
-                start, nbytes = staged[value.index]
-                commands.append(Copy("in", writer.address(value), host + start, nbytes))
+        staging, layout = self._staging, self._layout
         if layout.stream_bytes:
             start = self._arena + layout.stream_start
-            commands.append(Copy("in", start, host + self._stream_place(), layout.stream_bytes))
+            writer.move(Copy("in", start, staging.stream_address, layout.stream_bytes))
+        given = [
+            value
+            for (_, value), place in zip(self._feeds, binding.feeds)
+            if not place and not is_large(value)
+        ]
+        # the feed that is needed first comes first, so that kernels may start
+        for value in sorted(given, key=lambda value: self._first_use[value.root.index]):
+            source = staging.feed_address(value)
+            writer.move(Copy("in", writer.address(value), source, value.spec.nbytes))
         position = 0
         for steps in self._groups:
             numbered = [(position + k, *step) for k, step in enumerate(steps)]
@@ -398,29 +395,20 @@ class DeviceProgram:
                 writer.copy(instruction.inputs[-1], instruction.outputs[0])
             else:
                 writer.launches(number, instruction, call)
-        for value, (start, nbytes) in zip(self._read_back, self._places_out()):
-            if nbytes:
-                commands.append(Copy("out", host + start, writer.address(value), nbytes))
+        for value, target in zip(self._read_back, staging.result_addresses(), strict=True):
+            writer.move(Copy("out", target, writer.address(value), value.spec.nbytes))
         for value, place in zip(self._lowered.fetches, binding.fetches):
             address = writer.address(value)
-            if place > 0 and address != place and value.spec.nbytes:
-                commands.append(Copy("within", place, address, value.spec.nbytes))
+            if place > 0 and address != place:
+                writer.move(Copy("within", place, address, value.spec.nbytes))
 
 
-def _places(values: Sequence[Value], start: int) -> list[tuple[int, int]]:
-    """Return (start, bytes) of values one after the other."""
-    found = []
-    for value in values:
-        nbytes = value.spec.nbytes
-        found.append((start, nbytes))
-        start = align(start + nbytes)
-    return found
+def overlaps() -> bool:
+    """Return whether independent commands may run at the same time.
 
-
-def _view(staging: np.ndarray, start: int, value: Value) -> np.ndarray:
-    spec = value.spec
-    dtype = spec.dtype.as_numpy_dtype
-    return staging[start : start + spec.nbytes].view(dtype).reshape(spec.shape)
+    TFJIT_DISABLE=overlap runs them one after the other.
+    """
+    return "overlap" not in settings.names("TFJIT_DISABLE")
 
 
 def _kernels(call: ProgramCall | None, others: int) -> str:
@@ -438,4 +426,4 @@ def _stream(instruction: Instruction, node_state: NodeState) -> np.ndarray:
     return node_state(instruction.node.name, lambda: make(instruction.spec))
 
 
-__all__ = ["DeviceProgram"]
+__all__ = ["DeviceProgram", "overlaps"]

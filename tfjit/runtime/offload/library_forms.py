@@ -32,7 +32,7 @@ class RoutineLaunch:
 class ProgramCall(Protocol):
     """Describe the calls of a program; a `NativeCall` is one.
 
-    bytes_moved, stream_blocks: those of the call.
+    bytes_moved, flops, stream_blocks: those of the call.
     """
 
     @property
@@ -48,6 +48,9 @@ class ProgramCall(Protocol):
     def bytes_moved(self) -> int: ...
 
     @property
+    def flops(self) -> int: ...
+
+    @property
     def stream_blocks(self) -> int: ...
 
 
@@ -59,6 +62,7 @@ class RoutineCall:
     temp_bytes: tuple[int, ...]
     constants: tuple[np.ndarray, ...]
     bytes_moved: int
+    flops: int
     stream_blocks: int = 0
 
 
@@ -92,7 +96,8 @@ def _with_routines(
         problem = launch.problem
         launches.append(RoutineLaunch(routine, problem.library, problem.title, launch.words))
     temps = tuple([workspaces.get(k, size) for k, size in enumerate(form.temp_bytes)])
-    return RoutineCall(tuple(launches), temps, form.constants, call.bytes_moved, call.stream_blocks)
+    work = call.bytes_moved, call.flops
+    return RoutineCall(tuple(launches), temps, form.constants, *work, call.stream_blocks)
 
 
 def sources_of_call(call: ProgramCall) -> tuple[KernelSource, ...]:

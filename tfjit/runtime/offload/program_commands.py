@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tfjit.kernels.ir.accelerator import Command, Copy, KernelLaunch, LibraryCall
+from tfjit.kernels.ir.accelerator import Command, CommandOrder, Copy, KernelLaunch, LibraryCall
+from tfjit.kernels.random_stream import POSITION_BYTES
 from tfjit.kernels.registry import Pointer, Word
 from tfjit.runtime.offload.array_rows import byte_offset
+from tfjit.runtime.offload.command_hazards import EVERYTHING, MemoryUse, Range, find_hazards
 from tfjit.runtime.offload.launch_batching import DeviceLaunch
 from tfjit.runtime.offload.library_forms import RoutineLaunch
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CommandWriter:
-    """Collects commands, and the tables of bundles.
+    """Collects commands with their memory, and the tables of bundles.
 
     arena, constants: addresses of the two blocks that `layout` describes. tables: that of the
     tables. address_of: gives the address of a root value. lookup: gives the addresses of loaded
@@ -43,6 +46,8 @@ class CommandWriter:
         self.commands: list[Command] = []
         self._layout, self._arena, self._constants = layout, arena, constants
         self._tables, self._address_of, self._lookup = tables, address_of, lookup
+        self._uses: list[MemoryUse] = []
+        self._work: list[tuple[int, int]] = []
         self._known: dict[int, int] = {}
         self._table: list[int] = []
 
@@ -50,6 +55,11 @@ class CommandWriter:
     def table(self) -> np.ndarray:
         """Return the words of all tables, one after the other."""
         return np.array(self._table, np.uint64).view(np.int64)
+
+    def order(self) -> CommandOrder:
+        """Return the order that the commands need, with their predicted work."""
+        moved, flops = zip(*self._work, strict=True) if self._work else ((), ())
+        return CommandOrder(find_hazards(self._uses), moved, flops)
 
     def address(self, value: Value) -> int:
         """Return the address of a value."""
@@ -59,21 +69,30 @@ class CommandWriter:
             found = self._known[root.index] = self._address_of(root)
         return found + byte_offset(value)
 
+    def move(self, copy: Copy) -> None:
+        """Add a copy, unless it is empty."""
+        if copy.nbytes:
+            reads, writes = ((start, start + copy.nbytes) for start in (copy.source, copy.target))
+            self._add(copy, MemoryUse((reads,), (writes,)), (copy.nbytes, 0))
+
     def copy(self, source: Value, target: Value) -> None:
         """Add a copy within the device."""
-        if source.spec.nbytes:
-            command = Copy("within", self.address(target), self.address(source), source.spec.nbytes)
-            self.commands.append(command)
+        nbytes = source.spec.nbytes
+        self.move(Copy("within", self.address(target), self.address(source), nbytes))
 
     def launches(self, position: int, instruction: Instruction, call: ProgramCall) -> None:
         """Add the launches of an instruction."""
+        parts = len(call.launches)
+        work = call.bytes_moved // max(parts, 1), call.flops // max(parts, 1)
         for launch in call.launches:
             words = self._words(launch, position, instruction)
+            command: Command
             if isinstance(launch, RoutineLaunch):
-                self.commands.append(LibraryCall(launch.routine, words))
-                continue
-            device_launch = cast("DeviceLaunch", launch)
-            self._launch(launch.source, launch.entry, words, device_launch, device_launch.grid)
+                command = LibraryCall(launch.routine, words)
+            else:
+                kernel = cast("DeviceLaunch", launch)
+                command = self._launch(launch.source, launch.entry, words, kernel, kernel.grid)
+            self._add(command, self._use(launch, position, instruction, call), work)
 
     def bundle(self, members: Sequence[tuple[int, Instruction, ProgramCall]]) -> None:
         """Add one launch for several instructions of one launch each.
@@ -82,14 +101,31 @@ class CommandWriter:
         """
         address = self._tables + 8 * len(self._table)
         first = 0
+        uses = []
         for position, instruction, call in members:
             (launch,) = call.launches
             blocks = cast("DeviceLaunch", launch).grid[0]
             self._table += [first, blocks, *self._words(launch, position, instruction)]
             first += blocks
+            uses.append(self._use(launch, position, instruction, call))
         like = cast("DeviceLaunch", members[0][2].launches[0])
         assert like.table_form is not None
-        self._launch(like.table_form, "kernel", (address, len(members)), like, (first, 1, 1))
+        words = (address, len(members))
+        command = self._launch(like.table_form, "kernel", words, like, (first, 1, 1))
+        use = MemoryUse(
+            tuple([span for use in uses for span in use.reads]),
+            tuple([span for use in uses for span in use.writes]),
+        )
+        work = (
+            sum(call.bytes_moved for _, _, call in members),
+            sum(call.flops for _, _, call in members),
+        )
+        self._add(command, use, work)
+
+    def _add(self, command: Command, use: MemoryUse, work: tuple[int, int]) -> None:
+        self.commands.append(command)
+        self._uses.append(use)
+        self._work.append(work)
 
     def _launch(
         self,
@@ -98,11 +134,58 @@ class CommandWriter:
         words: tuple[int, ...],
         like: DeviceLaunch,
         grid: tuple[int, int, int],
-    ) -> None:
+    ) -> KernelLaunch:
         found = self._lookup(source)
         assert found is not None
-        command = KernelLaunch(found[entry], words, grid, like.block, like.shared_bytes)
-        self.commands.append(command)
+        return KernelLaunch(found[entry], words, grid, like.block, like.shared_bytes)
+
+    def _use(
+        self,
+        launch: Launch | RoutineLaunch,
+        position: int,
+        instruction: Instruction,
+        call: ProgramCall,
+    ) -> MemoryUse:
+        """Return the memory that a launch reaches by its words.
+
+        Constants and tables are left out: no command writes them. A launch may read its outputs,
+        as an earlier one of the same call has written them.
+        """
+        layout = self._layout
+        reads: dict[Range, None] = {}
+        writes: dict[Range, None] = {}
+        for item in launch.words:
+            if not isinstance(item, Pointer):
+                continue
+            if item.kind == "in":
+                value = instruction.inputs[item.index]
+                if value.root.storage == "const":
+                    continue
+                span = self._span(value)
+                (writes if value.storage == "handle" else reads)[span] = None
+            elif item.kind == "out":
+                writes[self._span(instruction.outputs[item.index])] = None
+            elif item.kind == "temp":
+                start = self._arena + layout.temps[position][item.index]
+                writes[start, start + call.temp_bytes[item.index]] = None
+            elif item.kind == "state":
+                start = self._arena + layout.stream_start + layout.streams[position]
+                reads[start, start + POSITION_BYTES] = None
+            elif item.kind != "const":
+                writes[EVERYTHING] = None
+        return MemoryUse(tuple(reads), tuple(writes))
+
+    def _span(self, value: Value) -> Range:
+        """Return the bytes of a value.
+
+        Those of a variable are all, since kernels may write rows of it.
+        """
+        root = value.root
+        if root.variable is not None:
+            start = self.address(root)
+            return start, start + math.prod(root.shape) * root.variable.dtype.size
+        start = self.address(value)
+        return start, start + value.spec.nbytes
 
     def _words(
         self, launch: Launch | RoutineLaunch, position: int, instruction: Instruction

@@ -116,4 +116,19 @@ def used_variables(
     return list(written.values()), list(used.values())
 
 
-__all__ = ["RefusedNodes", "program_steps", "used_variables"]
+def first_uses(
+    lowered: Lowered, steps: Sequence[tuple[Instruction, ProgramCall | None]]
+) -> dict[int, int]:
+    """Return the first step that uses each feed.
+
+    Feeds have the index of the root value. A feed without users has the number of the steps.
+    """
+    found = {value.root.index: len(steps) for value in lowered.feeds.values()}
+    for position, (instruction, _) in enumerate(steps):
+        for value in instruction.inputs:
+            if value.root.index in found:
+                found[value.root.index] = min(found[value.root.index], position)
+    return found
+
+
+__all__ = ["RefusedNodes", "first_uses", "program_steps", "used_variables"]

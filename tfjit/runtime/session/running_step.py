@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tfjit.runtime.host.cancellation import CancellationManager
@@ -18,11 +19,12 @@ _STEP_IDS: Final = itertools.count(1)
 class RunningStep:
     """A `with` block around a run. Its value is the StepContext.
 
+    The end waits for devices, unless an error leaves the block, and raises their errors.
     It is a class, as a generator would cost a microsecond: some programs run a step for each
     element of a queue.
     """
 
-    __slots__ = ("_cancellation", "_rendezvous", "_session", "_whole")
+    __slots__ = ("_cancellation", "_rendezvous", "_session", "_unfinished", "_whole")
 
     def __init__(self, session: DirectSession, whole: StepContext | None = None) -> None:
         """Make the block. whole: the step around the run, or None."""
@@ -37,7 +39,14 @@ class RunningStep:
         )
         self._rendezvous = LocalRendezvous(session.logs_rendezvous)
         number = next(_STEP_IDS) if whole is None else whole.step_id
-        context = StepContext(number, self._cancellation, self._rendezvous, host=session)
+        self._unfinished: list[Callable[[], None]] = []
+        context = StepContext(
+            number,
+            self._cancellation,
+            self._rendezvous,
+            host=session,
+            unfinished=self._unfinished,
+        )
         try:
             session.begin_step(self)
         except BaseException:  # Ctrl-C behind the count, too
@@ -46,9 +55,14 @@ class RunningStep:
         return context
 
     def __exit__(self, *raised: object) -> None:
-        self._session.end_step(self)
-        self._cancellation.release()
-        self._rendezvous.close()
+        try:
+            if not raised or raised[0] is None:
+                for wait in self._unfinished:
+                    wait()
+        finally:
+            self._session.end_step(self)
+            self._cancellation.release()
+            self._rendezvous.close()
 
 
 __all__ = ["RunningStep"]

@@ -168,12 +168,11 @@ def test_long_programs_become_a_graph_once(device: CudaAccelerator, fake: FakeDr
     )
     program.start()
     captured = [call for call in fake.calls if call[0].startswith(("cuMem", "cuLaunch"))]
-    assert {call[9 if call[0] == "cuLaunchKernel" else -1] for call in captured} == {
-        device.capture_stream.value
-    }
-    assert ("cuMemsetD8Async", 0x300, 0xFF, 32, device.capture_stream.value) in fake.calls
+    (stream,) = {call[9 if call[0] == "cuLaunchKernel" else -1] for call in captured}
+    assert stream != device.stream.value
+    assert ("cuMemsetD8Async", 0x300, 0xFF, 32, stream) in fake.calls
     assert fake.names() == [
-        *("cuKernelGetFunction", "cuStreamBeginCapture_v2"),
+        *("cuStreamCreate", "cuKernelGetFunction", "cuStreamBeginCapture_v2"),
         *("cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuLaunchKernel", "cuMemcpyDtoHAsync_v2"),
         *("cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy"),
         *("cuEventCreate", "cuGraphLaunch", "cuEventRecord"),

@@ -11,9 +11,17 @@ import pytest
 from tests.kernels.cuda.texts import need_numba_cuda, scale_by
 from tests.kernels.jit.processes import run_python
 from tfjit.framework import errors
-from tfjit.kernels.cuda.device import devices, driver
+from tfjit.kernels.cuda.device import devices, driver, stream_plan
+from tfjit.kernels.cuda.device.accelerator import CudaProgram
 from tfjit.kernels.cuda.device.architecture import is_simulated
-from tfjit.kernels.ir.accelerator import Accelerator, Copy, Fill, KernelLaunch
+from tfjit.kernels.ir.accelerator import (
+    Accelerator,
+    Command,
+    CommandOrder,
+    Copy,
+    Fill,
+    KernelLaunch,
+)
 from tfjit.kernels.jit.store import KernelStore
 
 pytestmark = pytest.mark.gpu
@@ -53,6 +61,41 @@ def test_write_copy_read(device: Accelerator) -> None:
     np.testing.assert_array_equal(found, x)
     device.free(first)
     device.free(second)
+
+
+def test_branches_of_a_program(device: Accelerator, triple: int) -> None:
+    """Two chains with large copies around them, captured in several streams, again and again."""
+    n, length = 1 << 20, 6
+    source = [device.allocate(4 * n) for _ in range(2)]
+    target = [device.allocate(4 * n) for _ in range(2)]
+    fed = [device.pinned(4 * n).view(np.float32) for _ in range(2)]
+    fetched = [device.pinned(4 * n).view(np.float32) for _ in range(2)]
+    commands: list[Command] = []
+    follows: list[tuple[int, ...]] = []
+    for k in range(2):
+        commands.append(Copy("in", source[k], fed[k].ctypes.data, 4 * n))
+        follows.append(())
+        for step in range(length):
+            words = (source[k], target[k], n) if step % 2 == 0 else (target[k], source[k], n)
+            commands.append(KernelLaunch(triple, words, (-(-n // 64), 1, 1), (64, 1, 1)))
+            follows.append((len(commands) - 2,))
+        commands.append(Copy("out", fetched[k].ctypes.data, source[k], 4 * n))
+        follows.append((len(commands) - 2,))
+    moved = tuple(0 if isinstance(c, KernelLaunch) else 4 * n for c in commands)
+    order = CommandOrder(tuple(follows), moved, (0,) * len(commands))
+    plan = stream_plan.plan_streams([stream_plan.Work(50.0)] * len(commands), order.follows)
+    assert plan.streams == 2
+    program = CudaProgram(device, commands, plan)  # type: ignore[arg-type]
+    for start in range(5):
+        for k in range(2):
+            fed[k][:] = np.arange(start + k, start + k + n) % 1000
+        program.start()
+        program.wait()
+        for k in range(2):
+            np.testing.assert_array_equal(fetched[k], 3**length * fed[k])
+    program.close()
+    for address in (*source, *target):
+        device.free(address)
 
 
 @pytest.mark.parametrize("launches", [1, 5])

@@ -106,11 +106,11 @@ class OffloadKernel:
                 raise cancelled()
             kernels = session.node_kernels
             if all(kernels.lookup(source) is not None for source in program.sources):
-                return program.run(values, kernels.lookup)
+                return program.run(values, kernels.lookup, ctx.step.unfinished)
             if session.jit == "eager":
                 kernels.wait(None)
                 if all(kernels.lookup(source) is not None for source in program.sources):
-                    return program.run(values, kernels.lookup)
+                    return program.run(values, kernels.lookup, ctx.step.unfinished)
             refused = [kernels.refused(source) for source in program.sources]
             reason = next((text for text in refused if text), "")
             if reason:
