@@ -48,7 +48,7 @@ def _variable(session: SessionState, device: str, op: str, node_name: str, attrs
 
 @kernel_maker("Variable", "VariableV2", "VarHandleOp")
 def variable_op(node: Node) -> RuntimeKernel:
-    """Return the kernel that gives the variable itself as the reference or handle.
+    """Return the kernel that gives the variable itself.
 
     A variable of an accelerator is looked up there: its node may run in the host's partition.
     """
