@@ -21,7 +21,8 @@ _BY_POSITION: Final = frozenset({"Slice", "StridedSlice", "StridedSliceGrad"})
 def reason_for_host(node: Node, devices: Mapping[str, Backend]) -> str:
     """Return the reason why the host computes a node.
 
-    It is "" for a node that its device computes."""
+    It is "" for a node that its device computes.
+    """
     if node.assigned_device not in devices:
         return f"it is placed on {node.assigned_device}"
     if node.op in NEVER or node.has_trait(VARIABLE | TRANSFER):

@@ -67,7 +67,8 @@ def _place_of_joint(
 ) -> str:
     """Return the place that gives a joint the lowest level.
 
-    It is the host's ("") where no device's level is lower."""
+    It is the host's ("") where no device's level is lower.
+    """
     places = dict.fromkeys(["", *(place[src] for src in inputs)])
     return min(places, key=lambda here: _level(inputs, here, level, place))
 

@@ -78,7 +78,8 @@ def _finished(spec: NodeSpec, launches: list[CudaLaunch | None], *zero: np.ndarr
 def _filled(spec: NodeSpec, padding: int | None) -> tuple[list[CudaLaunch | None], np.ndarray]:
     """Return the fill of output 0, and a zero.
 
-    padding: the input with the number; None for zeros."""
+    padding: the input with the number; None for zeros.
+    """
     out = spec.outputs[0]
     at = Pointer("const", 0) if padding is None else Pointer("in", padding)
     zero = np.zeros(1, np.dtype(out.dtype.as_numpy_dtype))

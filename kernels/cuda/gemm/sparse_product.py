@@ -51,7 +51,8 @@ def _product(spec: NodeSpec) -> NativeCall:
 def _products_launch(spec: NodeSpec, inner: int) -> CudaLaunch:
     """Return the launch of one product a thread.
 
-    inner: the terms of an element at most."""
+    inner: the terms of an element at most.
+    """
     indices, values, _, dense = spec.inputs
     out, dtype = spec.outputs[0], values.dtype
     kind = index_kind(indices)

@@ -125,7 +125,8 @@ def _crop_and_resize(spec: NodeSpec) -> NativeCall:
 def _image_gradient(spec: NodeSpec) -> NativeCall:
     """Return the fill and the launch that adds to pixels.
 
-    Sums have any order."""
+    Sums have any order.
+    """
     grads, dx = spec.inputs[0], spec.outputs[0]
     if grads.dtype is not d.float32 or dx.dtype not in (d.float32, d.float64):
         raise Unsupported(f"the gradient of images of {dx.dtype.name}")

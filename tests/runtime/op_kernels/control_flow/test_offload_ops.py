@@ -243,3 +243,19 @@ def test_a_refused_node_cuts_the_program(resource: bool, monkeypatch: pytest.Mon
     assert "1 node by the host, between programs: " in text and "groups of 2 of 4" in text
     # the initial value; then a program before the convolution and one behind it
     assert len(ran) >= 5
+
+
+def test_a_variable_in_a_graph_of_unknown_sizes() -> None:
+    """The host's plan runs node by node, and finds the variable on its device."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [6])
+        with tf.device("/device:GPU:0"):
+            v = tf.get_variable("v", initializer=np.float32(2), use_resource=False)
+            kept = tf.gather_nd(x, tf.where(x > 0))
+            drawn = tf.random_uniform(tf.shape(kept), 1.0, 1.0)
+            y = tf.reduce_sum(kept * drawn * v) + tf.nn.l2_loss(v)
+    with tf.Session(graph=graph, config=ConfigProto(allow_soft_placement=True)) as session:
+        session.run(v.initializer)
+        for fed in ([1, -1, 2, -2, 3, 3], [0, 0, 1, 1, 1, 5]):
+            wanted = 2 * np.maximum(fed, 0).sum() + 2
+            assert session.run(y, {x: fed}) == pytest.approx(wanted)

@@ -5,6 +5,7 @@ gives the same values and errors.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tfjit.passes.text.text_format import parse_graph
+from tfjit.runtime.op_kernels.state.variable_ops import variable_op
 
 tf1 = tf.compat.v1
 
@@ -588,3 +591,22 @@ def test_a_fetched_reference_is_read_at_the_end_of_a_straight_step(mode: str) ->
             value, number, *_ = session.run([*fetches, *updates])
             np.testing.assert_array_equal(value, V * 16)
             assert number == 4
+
+
+@pytest.mark.parametrize(("assigned", "wanted"), [("GPU:0", "GPU:0"), ("CPU:1", "CPU:0")])
+def test_a_variable_of_an_accelerator_is_looked_up_there(assigned: str, wanted: str) -> None:
+    """Its node runs in the host's partition where sizes are unknown."""
+    (node,) = parse_graph("v = VariableV2(dtype=float32, shape=<2>)").op_nodes()
+    node.assigned_device = assigned
+    asked = []
+    devices = SimpleNamespace(accelerator=lambda name: object() if name == "GPU:0" else None)
+    ctx: Any = SimpleNamespace(
+        step=SimpleNamespace(host=SimpleNamespace(devices=devices)),
+        device=SimpleNamespace(name="CPU:0"),
+        session=SimpleNamespace(variable=lambda device, *_: asked.append(device)),
+        op=node.op,
+        name=node.name,
+        attrs=node.attrs,
+    )
+    variable_op(node).compute(ctx, [])
+    assert asked == [wanted]

@@ -14,7 +14,12 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape, is_compatible, is_fully_defined
 from tfjit.kernels.memory_limits import check_fits_in_memory
-from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import (
+    OpContext,
+    RuntimeKernel,
+    kernel_maker,
+    runtime_kernel,
+)
 from tfjit.runtime.resources.variables_and_resources import (
     DEFAULT_CONTAINER,
     SessionState,
@@ -41,10 +46,20 @@ def _variable(session: SessionState, device: str, op: str, node_name: str, attrs
     )
 
 
-@runtime_kernel("Variable", "VariableV2", "VarHandleOp")
-def variable_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the variable itself as the reference or handle."""
-    return (_variable(ctx.session, ctx.device.name, ctx.op, ctx.name, ctx.attrs),)
+@kernel_maker("Variable", "VariableV2", "VarHandleOp")
+def variable_op(node: Node) -> RuntimeKernel:
+    """Return the kernel that gives the variable itself.
+
+    A variable of an accelerator is looked up there: its node may run in the host's partition.
+    """
+    assigned = node.assigned_device
+
+    def compute(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        of_accelerator = assigned and ctx.step.host.devices.accelerator(assigned) is not None
+        device = assigned if of_accelerator else ctx.device.name
+        return (_variable(ctx.session, device, ctx.op, ctx.name, ctx.attrs),)
+
+    return RuntimeKernel(compute)
 
 
 @runtime_kernel("ReadVariableOp")
