@@ -22,7 +22,7 @@ class RunningStep:
     element of a queue.
     """
 
-    __slots__ = ("_cancellation", "_rendezvous", "_session", "_whole")
+    __slots__ = ("_cancellation", "_number", "_rendezvous", "_session", "_whole")
 
     def __init__(self, session: DirectSession, whole: StepContext | None = None) -> None:
         """Make the block. whole: the step around the run, or None."""
@@ -36,8 +36,8 @@ class RunningStep:
             session.cancellation if whole is None else whole.cancellation
         )
         self._rendezvous = LocalRendezvous(session.logs_rendezvous)
-        number = next(_STEP_IDS) if whole is None else whole.step_id
-        context = StepContext(number, self._cancellation, self._rendezvous, host=session)
+        self._number = next(_STEP_IDS) if whole is None else whole.step_id
+        context = StepContext(self._number, self._cancellation, self._rendezvous, host=session)
         try:
             session.begin_step(self)
         except BaseException:  # Ctrl-C behind the count, too
@@ -46,7 +46,7 @@ class RunningStep:
         return context
 
     def __exit__(self, *raised: object) -> None:
-        self._session.end_step(self)
+        self._session.end_step(self, self._number if self._whole is None else None)
         self._cancellation.release()
         self._rendezvous.close()
 
