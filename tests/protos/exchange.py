@@ -85,15 +85,8 @@ def _embedded_files() -> list[FileDescriptor]:
     return found
 
 
-# Messages that no file holds: a worker's heartbeats (event.proto), and collectives (worker.proto).
+# Messages that no file holds: a worker's heartbeats (event.proto).
 _LEFT_OUT = {
-    "CompleteGroupRequest",
-    "CompleteGroupResponse",
-    "CompleteInstanceRequest",
-    "CompleteInstanceResponse",
-    "GetStepSequenceRequest",
-    "GetStepSequenceResponse",
-    "StepSequence",
     "RequestedExitCode",
     "WatchdogConfig",
     "WorkerHealth",

@@ -20,7 +20,7 @@ SERVICE: Final = "tfjit.Parcels"
 """The service with methods of TensorFlow's that take parcels."""
 METADATA: Final = (("tfjit-parcels", "1"),)
 """The initial metadata of a server that has the service."""
-METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor"})
+METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor", "RecvBuf"})
 CHUNK: Final = 1 << 20
 _SHORT: Final = 1 << 16
 _HEAD: Final = struct.Struct("<IQ")  # arrays, message bytes

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from tfjit.distributed.protocol import methods
 from tfjit.distributed.protocol.frames import (
     ANSWER,
@@ -343,6 +345,10 @@ class LocalReply(LocalCall, Reply):
             self.refuse(error)
         else:
             self.finish(answer)
+
+    def buffer(self, value: np.ndarray) -> Any:
+        """Return the answer to RecvBuf, whose elements are beside it."""
+        return self._beside(value)
 
     def started(self, cancel: Cancel) -> None:
         """Cancel the work once the client has gone."""

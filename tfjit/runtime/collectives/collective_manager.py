@@ -21,6 +21,7 @@ ResolvedDone = Callable[[BaseException | None, Resolved | None], None]
 
 _MAX_RUNNING: Final = 1024
 _MAX_STEPS: Final = 10_000
+_MAX_FAILED: Final = 256
 
 
 class CollectiveResolver:
@@ -93,6 +94,7 @@ class CollectiveManager:
         self.resolver = resolver or CollectiveResolver(devices)
         self._lock = threading.Lock()
         self._steps: OrderedDict[int, StepCollectives] = OrderedDict()
+        self._failed: OrderedDict[int, errors.OpError] = OrderedDict()
         self._pool: GrowingPool | None = None
         self._closed = False
 
@@ -121,6 +123,32 @@ class CollectiveManager:
         if dropped is not None:
             dropped.drop(_over(dropped.step_id))
         return found
+
+    def asked_step(self, step_id: int) -> StepCollectives:
+        """Return the collectives of a step for a member of another task.
+
+        Raises the error of a step that has failed here.
+        """
+        failed = self._failed.get(step_id)
+        if failed is not None:
+            raise failed
+        return self.step(step_id)
+
+    def fail_step(self, step_id: int, error: errors.OpError) -> None:
+        """Refuse the members of other tasks that ask for buffers of a failed step."""
+        with self._lock:
+            self._failed[step_id] = error
+            if len(self._failed) > _MAX_FAILED:
+                self._failed.popitem(last=False)
+            found = self._steps.get(step_id)
+        if found is not None:
+            found.drop(error)
+
+    def begin_step(self, step_id: int) -> None:
+        """Forget the error of an earlier attempt at a step."""
+        if self._failed:
+            with self._lock:
+                self._failed.pop(step_id, None)
 
     def clean_up(self, step_id: int) -> None:
         """Forget a step that is over."""

@@ -93,7 +93,8 @@ class CollectiveCall:
     name: of the node, for messages. shape: of the result, which all members have to agree on.
     is_source: the member has the value of a broadcast. subdiv_offsets: of rings, () for one of
     offset 0, or as many as `max_subdivs` admits. merge: Add, Mul, Min or Max; final: Id or Div.
-    timeout_s: the limit of the wait for the group, and of the exchange; 0 for none.
+    timeout_s: the limit of the wait for the group, and of the exchange; 0 for none. leader: the
+    task that knows the groups, "" for this one.
     """
 
     name: str
@@ -112,6 +113,7 @@ class CollectiveCall:
     merge: str = ""
     final: str = "Id"
     timeout_s: float = 0.0
+    leader: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfjit.framework import errors
-from tfjit.runtime.collectives.collective_params import Group, ranked
+from tfjit.runtime.collectives.collective_params import Group, Member, ranked
 from tfjit.runtime.host.cancellation import CancellationManager
 
 GroupDone = Callable[[BaseException | None, Group | None], None]
@@ -84,13 +84,13 @@ class GroupTable:
         for one in called:
             one(error, group if error is None else None)
 
-    def keep(self, group: Group) -> None:
-        """Take a complete group that the leader has sent."""
+    def keep(self, key: int, device_type: str, members: tuple[Member, ...]) -> None:
+        """Take a complete group that the leader has sent; a known one stays."""
         with self._lock:
-            if group.key not in self._entries:
-                entry = self._entries[group.key] = _Entry(group.size, group.device_type)
-                entry.members = {member.device: member.attributes for member in group.members}
-                entry.group = group
+            if key not in self._entries:
+                entry = self._entries[key] = _Entry(len(members), device_type)
+                entry.members = {member.device: member.attributes for member in members}
+                entry.group = Group(key, device_type, ranked(entry.members))
 
     def cancel(self, key: int) -> None:
         """End the wait for the members of an incomplete group, for good."""

@@ -71,8 +71,8 @@ class InstanceTable:
         for one in called:
             one(error, source)
 
-    def learn(self, call: CollectiveCall, source_rank: int) -> None:
-        """Take the rank of the source from the leader, who has met all members.
+    def learn(self, call: CollectiveCall, source_rank: int, size: int) -> None:
+        """Take the rank of the source from the leader, who has met all `size` members.
 
         Raises InternalError if another source is known.
         """
@@ -90,6 +90,7 @@ class InstanceTable:
                 )
                 raise instance.error
             instance.source_rank = source_rank
+            instance.known = set(range(size))
             instance.is_whole = True
 
     def _find(self, call: CollectiveCall) -> _Instance:

@@ -82,6 +82,7 @@ class DirectSession(SessionInterface):
     """
 
     internal_names = False  # names of nodes may begin with "_": passes made the graph
+    collective_leader = ""  # the task that knows the groups of collectives, "" for this one
 
     def __init__(self, options: SessionOptions) -> None:
         self.options = options

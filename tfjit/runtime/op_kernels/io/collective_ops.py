@@ -197,6 +197,7 @@ def _run(ctx: OpContext, part: _Part, value: np.ndarray | None, done: Done) -> N
         part.merge,
         part.final,
         attrs["timeout_seconds"],
+        session.collective_leader,
     )
 
     def ended(error: BaseException | None, result: Any) -> None:
