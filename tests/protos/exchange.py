@@ -61,6 +61,7 @@ _EMBEDDED = (
     "tensorflow/core/protobuf/named_tensor.proto",
     "tensorflow/core/protobuf/master.proto",
     "tensorflow/core/protobuf/worker.proto",
+    "tensorflow/core/protobuf/transport_options.proto",
     "xla/tsl/protobuf/distributed_runtime_payloads.proto",
 )
 

@@ -42,6 +42,7 @@ class GraphSession(DirectSession):
     """
 
     internal_names = True
+    collectives_by_step = False  # TensorFlow's tasks do not say the step
 
     def __init__(
         self,

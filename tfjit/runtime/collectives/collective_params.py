@@ -90,7 +90,7 @@ def ranked(members: Mapping[str, Any]) -> tuple[Member, ...]:
 class CollectiveCall:
     """The part of one member in a collective.
 
-    name: of the node, for messages. shape: of the result, which all members have to agree on.
+    name: of the node, for messages. step_id: of the instance, 0 for one of all steps. shape: of the result, which all members have to agree on.
     is_source: the member has the value of a broadcast. subdiv_offsets: of rings, () for one of
     offset 0, or as many as `max_subdivs` admits. merge: Add, Mul, Min or Max; final: Id or Div.
     timeout_s: the limit of the wait for the group, and of the exchange; 0 for none. leader: the

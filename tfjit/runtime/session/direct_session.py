@@ -82,6 +82,7 @@ class DirectSession(SessionInterface):
     """
 
     internal_names = False  # names of nodes may begin with "_": passes made the graph
+    collectives_by_step = True  # members agree anew in each step, rather than once for all steps
     collective_leader = ""  # the task that knows the groups of collectives, "" for this one
 
     def __init__(self, options: SessionOptions) -> None:

@@ -190,7 +190,7 @@ def _run(ctx: OpContext, part: _Part, value: np.ndarray | None, done: Done) -> N
         ctx.device.device_type,
         ctx.output_dtypes[0],
         part.shape,
-        step.step_id,
+        step.step_id if session.collectives_by_step else 0,
         part.is_source,
         tuple(attrs.get("subdiv_offsets", ())),
         attrs.get("max_subdivs_per_device", -1),
