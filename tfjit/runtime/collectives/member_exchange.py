@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,6 +13,14 @@ from tfjit.runtime.collectives.collective_params import CollectiveCall, Member, 
 
 if TYPE_CHECKING:
     from tfjit.runtime.collectives.step_collectives import StepCollectives
+
+
+PATIENCE_S: Final = 1.0
+"""The wait after which a member asks the others whether their steps have failed."""
+
+_WATCH: Final = object()
+_ENDED: Final = ("is over.", "non-empty hook table", "Operation was cancelled")
+"""Parts of the errors of a member that has done its part; some are TensorFlow's."""
 
 
 class MemberExchange:
@@ -29,6 +38,7 @@ class MemberExchange:
         self._ended: SimpleQueue[tuple[Any, BaseException | None, np.ndarray | None]]
         self._ended = SimpleQueue()
         self._pending = 0
+        self._watches: list[Callable[[], None]] | None = None
 
     def send(self, key: str, value: np.ndarray, tag: Any) -> None:
         """Leave elements for the member that asks for them. tag: returned by `wait`."""
@@ -61,16 +71,51 @@ class MemberExchange:
 
         Raises the error of the first that fails, behind the end of all others.
         """
-        tag, error, value = self._ended.get()
-        self._pending -= 1
+        tag, error, value = self._next()
+        if tag is not _WATCH:
+            self._pending -= 1
         if error is None:
             return tag, value
         # the values of this member must not be asked for when its step is over
         failed = self._step.start_abort(error)
         while self._pending:
-            self._ended.get()
-            self._pending -= 1
+            if self._ended.get()[0] is not _WATCH:
+                self._pending -= 1
         raise failed
+
+    def _next(self) -> tuple[Any, BaseException | None, np.ndarray | None]:
+        if self._watches is None:
+            try:
+                return self._ended.get(timeout=PATIENCE_S)
+            except Empty:
+                self._watch()
+        return self._ended.get()
+
+    def _watch(self) -> None:
+        """Ask the other tasks for a buffer that none gives.
+
+        A buffer goes to the member that asks for it: one whose step has failed, or whose task is
+        lost, does not ask any more, and would say nothing by itself.
+        """
+        self._watches = []
+        asked = set()
+        for member in self.resolved.group.members:
+            if member.task in asked or self._step.manager.is_local(member):
+                continue
+            asked.add(member.task)
+            key = f"{self.key}:watch:{self.resolved.rank}"
+            self._watches.append(
+                self._step.receive(member, key, 0, self.call.device, self._watched)
+            )
+
+    def _watched(self, error: BaseException | None, value: np.ndarray | None) -> None:
+        if error is not None and not any(part in str(error) for part in _ENDED):
+            self._ended.put((_WATCH, error, None))
+
+    def close(self) -> None:
+        """End the questions to other tasks."""
+        for cancel in self._watches or ():
+            cancel()
 
     @property
     def is_over(self) -> bool:

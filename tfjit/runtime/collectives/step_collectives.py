@@ -72,11 +72,16 @@ class StepCollectives:
         for cancel in calls:
             cancel()
 
-    def receive(self, member: Member, key: str, size: int, device: str, done: Taken) -> None:
-        """Take a buffer of `size` bytes that a member gives. device: that gets it."""
+    def receive(
+        self, member: Member, key: str, size: int, device: str, done: Taken
+    ) -> Callable[[], None]:
+        """Take a buffer of `size` bytes that a member gives. device: that gets it.
+
+        Returns a function that gives up.
+        """
         if self.manager.is_local(member):
             self.buffers.take(key, done)
-            return
+            return lambda: self.buffers.withdraw(key, done)
         with self._lock:
             self._number += 1
             number = self._number
@@ -85,7 +90,7 @@ class StepCollectives:
                 self._calls[number] = _not_started
         if error is not None:
             done(error, None)
-            return
+            return _not_started
 
         def taken(failure: BaseException | None, value: np.ndarray | None) -> None:
             with self._lock:
@@ -97,8 +102,9 @@ class StepCollectives:
         with self._lock:
             if number in self._calls:
                 self._calls[number] = cancel
-                return
+                return cancel
         cancel()
+        return cancel
 
     def run(
         self,
@@ -185,6 +191,8 @@ class _Run:
         except BaseException as error:  # the node reports it
             self.fail(error)
             return
+        finally:
+            exchange.close()
         self.end(None, result)
 
     def limit(self, text: str) -> None:
