@@ -15,6 +15,7 @@ from tensorflow.python.ops import collective_ops
 import tfjit
 from tests.collective_graphs import imported
 from tests.ports import free_ports
+from tests.runtime.covering import covers
 from tfjit import protos
 from tfjit.distributed.protocol import local_tasks
 from tfjit.framework import errors
@@ -171,6 +172,10 @@ def test_large_values(own_tasks: Any, disabled: str, monkeypatch: pytest.MonkeyP
         assert value.shape == (9_000_000,) and (value == 1.5).all()
 
 
+@covers(
+    "ConfigProto.Experimental.collective_group_leader",
+    "RunOptions.Experimental.collective_graph_key",
+)
 def test_the_config_of_the_session_names_the_leader(own_tasks: Any) -> None:
     tasks = own_tasks(2, leads=False)
     config = tfjit.ConfigProto()
