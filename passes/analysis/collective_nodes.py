@@ -1,9 +1,10 @@
-"""Find the collectives of a graph and of the functions that it calls."""
+"""Find the collectives of a graph and of its functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Final, SupportsIndex
 
 from tfjit.framework.op_defs.op_def import registry
 from tfjit.framework.op_defs.op_traits import COLLECTIVE
@@ -14,8 +15,11 @@ _STEP: Final = 0x9E3779B97F4A7800
 _MASK: Final = (1 << 64) - 1
 
 
-def collective_nodes(graph: DataflowGraph) -> Iterator[Any]:
-    """Yield the attrs of each collective: of a node its values, of a NodeDef its AttrValues."""
+def collective_nodes(graph: DataflowGraph) -> Iterator[Mapping[str, SupportsIndex]]:
+    """Yield the attrs of each collective.
+
+    Those of a node are values, those of a NodeDef AttrValues.
+    """
     for node in graph.op_nodes():
         if node.has_trait(COLLECTIVE):
             yield node.attrs
@@ -31,17 +35,17 @@ def has_collectives(graph: DataflowGraph) -> bool:
 
 
 def collective_graph_key(graphs: list[DataflowGraph]) -> int:
-    """Return TensorFlow's key of a run's graphs, which members in other tasks have too.
+    """Return TensorFlow's key of a run's graphs.
 
-    It follows from the instance keys that are attrs, and is 0 without collectives. In a request it
-    is an int64.
+    Members in other tasks have the same. It follows from the instance keys that are attrs, and is 0
+    without collectives. In a request it is an int64.
     """
     found = [attrs for graph in graphs for attrs in collective_nodes(graph)]
     if not found:
         return 0
     values = [attrs["instance_key"] for attrs in found if "instance_key" in attrs]
     key = _SEED
-    for number in sorted({getattr(value, "i", value) for value in values}):
+    for number in sorted({operator.index(getattr(value, "i", value)) for value in values}):
         a = number & _MASK
         key = a ^ ((key + _STEP + (a << 10) + (a >> 4)) & _MASK)
     return key - (1 << 64) if key >> 63 else key

@@ -86,9 +86,9 @@ def split_stages(
     Needs: the whole graph of a session, in which the names of the spec exist.
 
     A run is left whole where nodes of two stages use one resource that the first one waits for,
-    where stages would order collectives, where Python functions with unknown effects run, where a blocking node is in v1 control flow,
-    and where a value between stages is no array. A node that may fail, and does not depend on a
-    blocking node, runs before: its error does not wait.
+    where stages would order collectives, where Python functions with unknown effects run, where a
+    blocking node is in v1 control flow, and where a value between stages is no array. A node that
+    may fail, and does not depend on a blocking node, runs before: its error does not wait.
     """
     try:
         return Splitter(graph, spec, waits, overlaps).stages(), ""
@@ -311,9 +311,9 @@ class Splitter:
                 raise Declined(f"the Python function of {name} may unblock an earlier stage")
 
     def _check_collectives(self, stage_of: dict[str, int]) -> None:
-        """Check that no collective waits for a blocking node that it does not depend on.
+        """Check that stages put no order between collectives and blocking nodes.
 
-        Nor the other way round: the members in other processes might need the opposite order.
+        Only dependences may: the members in other processes might need the opposite order.
         """
         collective = {n for n in self.waiting if self.graph.node(n).has_trait(COLLECTIVE)}
         if not collective:

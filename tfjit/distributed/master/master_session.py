@@ -315,7 +315,7 @@ class MasterSession:
         return values, merged(results) if wanted is not None or options is not None else None
 
     def _take_collective_id(self, graph: ClientGraph, step: RunningStep) -> None:
-        """Give a step with collectives the id that the steps of other masters have."""
+        """Give a step with collectives the id of other masters' steps."""
         if not graph.collective_key or self._sequences is None:
             return
         leader = ""

@@ -22,7 +22,7 @@ _MAX_BYTES: Final = (1 << 31) - (1 << 10)
 
 
 def elements(value: np.ndarray) -> np.ndarray:
-    """Return the bytes of an array, a copy only where it is not contiguous."""
+    """Return the bytes of an array, a view of a contiguous one."""
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
 
 

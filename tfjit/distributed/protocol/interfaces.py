@@ -275,9 +275,9 @@ class WorkerInterface(ABC):
         raise errors.UnimplementedError(None, None, "RecvBuf: the worker has no collectives.")
 
     def complete_group(self, request: Any, done: MessageDone) -> Cancel:
-        """Add a device to a group of which the task is the leader; never waits.
+        """Add a device to a group that the task leads.
 
-        `done` gets the CompleteGroupResponse to a CompleteGroupRequest.
+        It never waits: `done` gets the CompleteGroupResponse to a CompleteGroupRequest.
         """
         raise errors.UnimplementedError(None, None, "CompleteGroup: the worker leads no groups.")
 

@@ -347,7 +347,7 @@ class LocalReply(LocalCall, Reply):
             self.finish(answer)
 
     def buffer(self, value: np.ndarray) -> Any:
-        """Return the answer to RecvBuf, whose elements are beside it."""
+        """Return the answer to RecvBuf, with the elements beside it."""
         return self._beside(value)
 
     def started(self, cancel: Cancel) -> None:

@@ -37,8 +37,8 @@ def part_of(step: StepContext) -> Iterator[None]:
 class GraphSession(DirectSession):
     """A session over one graph, with shared devices and state.
 
-    devices: the worker's. state: that of the worker's session. collectives: the worker's, None for
-    some of its own. collective_leader: the task that knows their groups, "" for this one.
+    devices: the worker's. state: that of the worker's session. collectives: the worker's, None to
+    make some. collective_leader: the task that knows their groups, "" for this one.
     """
 
     internal_names = True

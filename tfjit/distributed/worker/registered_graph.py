@@ -96,7 +96,7 @@ class RegisteredGraph:
             self.session.collectives.begin_step(step_id)
 
     def fail_collectives(self, step_id: int, error: errors.OpError) -> None:
-        """Tell the other members, who may ask for buffers of a step that has failed."""
+        """Refuse buffers of a failed step to members in other tasks."""
         if self.has_collectives:
             self.session.collectives.fail_step(step_id, error)
 

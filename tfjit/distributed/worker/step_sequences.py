@@ -1,4 +1,4 @@
-"""The ids of steps with collectives, which the leader of the groups chooses."""
+"""The ids of steps with collectives, chosen by the leader."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ class StepSequences:
     """
 
     def __init__(self, find_worker: FindWorker) -> None:
-        """Make an empty table. find_worker: returns the worker of a task, to ask the leader."""
+        """Make an empty table. find_worker: returns the worker of a task."""
         self._find_worker = find_worker
         self._lock = threading.Lock()
         self._next: dict[int, int] = {}
 
     def next(self, key: int, leader: str) -> int:
-        """Return the id of the next step. leader: the task to ask, "" if this one leads."""
+        """Return the id of the next step.
+
+        leader: the task to ask, "" if this one leads.
+        """
         with self._lock:
             found = self._next.get(key)
             if found is None and not leader:
@@ -46,7 +49,10 @@ class StepSequences:
             return self._next.setdefault(key, ids[key])
 
     def retire(self, key: int, step_id: int) -> None:
-        """Count a step that has succeeded; a failed one leaves its id to the next."""
+        """Count a step that has succeeded.
+
+        A failed one leaves its id to the next.
+        """
         with self._lock:
             if self._next.get(key) == step_id:
                 self._next[key] = (step_id + 1) & _MASK

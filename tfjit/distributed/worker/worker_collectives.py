@@ -1,4 +1,4 @@
-"""The collectives of a worker: groups over several tasks, buffers of other tasks."""
+"""The collectives of a worker, with members in other tasks."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class LeaderResolver(CollectiveResolver):
 
 
 class _Once:
-    """A `done` that is called once, and then does what `then` was given."""
+    """A `done` that passes one call on, and then calls a function."""
 
     def __init__(self, done: MessageDone) -> None:
         self._done: MessageDone | None = done
@@ -159,8 +159,9 @@ class _Once:
 
 
 class WorkerCollectives(CollectiveManager):
-    """Run the collectives of a worker's steps with those of other tasks. leader: of the server's
-    config, or "".
+    """Run the collectives of a worker's steps.
+
+    leader: of the server's config, or "".
     """
 
     def __init__(

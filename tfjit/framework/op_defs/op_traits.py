@@ -48,7 +48,7 @@ BLOCKING: Final = 1 << 12
 """The op may wait for another step, thread or process."""
 
 COLLECTIVE: Final = 1 << 35
-"""Nodes on several devices compute the value together, and wait for each other: BLOCKING."""
+"""Nodes on several devices compute the value together: BLOCKING."""
 
 # ---- state
 

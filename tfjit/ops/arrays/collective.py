@@ -1,4 +1,4 @@
-"""Declare collectives: ops whose nodes on several devices compute one result together."""
+"""Declare collectives: nodes on several devices compute one result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buffers that members of a step exchange, each given once and taken once."""
+"""The buffers that members exchange, given and taken once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BufferTable:
         done(error)
 
     def take(self, key: str, done: Taken) -> None:
-        """Take a buffer when it is there."""
+        """Take a buffer when it has come."""
         with self._lock:
             error = self._error
             found = None
@@ -70,7 +70,10 @@ class BufferTable:
         given(None)
 
     def withdraw(self, key: str, done: Taken) -> None:
-        """Give the wait for a buffer up; `done` gets CancelledError if it still waits."""
+        """Give the wait for a buffer up.
+
+        `done` gets CancelledError if it still waits.
+        """
         with self._lock:
             if self._takers.get(key) is not done:
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
 from tfjit.runtime.collectives.buffer_table import Taken
@@ -16,6 +16,9 @@ from tfjit.runtime.collectives.step_collectives import StepCollectives
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.growing_pool import GrowingPool
+
+if TYPE_CHECKING:
+    from tfjit.protos import DeviceAttributes
 
 ResolvedDone = Callable[[BaseException | None, Resolved | None], None]
 
@@ -35,7 +38,7 @@ class CollectiveResolver:
     def resolve(
         self, call: CollectiveCall, cancellation: CancellationManager, done: ResolvedDone
     ) -> None:
-        """Wait for the other members; `done` gets what they know."""
+        """Wait for the other members; `done` gets the facts."""
 
         def grouped(error: BaseException | None, group: Group | None) -> None:
             if error is not None or group is None:
@@ -55,7 +58,7 @@ class CollectiveResolver:
     def join_group(
         self,
         call: CollectiveCall,
-        attributes: Any,
+        attributes: DeviceAttributes,
         cancellation: CancellationManager | None,
         done: Callable[[BaseException | None, Group | None], None],
     ) -> None:
@@ -105,14 +108,18 @@ class CollectiveManager:
     def receive_remote(
         self, step_id: int, member: Member, key: str, size: int, device: str, done: Taken
     ) -> Callable[[], None]:
-        """Ask the task of a member for a buffer; return a function that gives up.
+        """Ask the task of a member for a buffer.
 
-        Raises InternalError: a session of one process has no other tasks.
+        Returns a function that gives up. Raises InternalError: a session of one process has no
+        other tasks.
         """
         raise errors.InternalError(None, None, f"{member.device} is not in this process")
 
     def step(self, step_id: int) -> StepCollectives:
-        """Return the collectives of a step; other tasks may ask before the step runs here."""
+        """Return the collectives of a step.
+
+        Other tasks may ask before the step runs here.
+        """
         dropped = None
         with self._lock:
             found = self._steps.get(step_id)
@@ -135,7 +142,7 @@ class CollectiveManager:
         return self.step(step_id)
 
     def fail_step(self, step_id: int, error: errors.OpError) -> None:
-        """Refuse the members of other tasks that ask for buffers of a failed step."""
+        """Refuse buffers of a failed step to members in other tasks."""
         with self._lock:
             self._failed[step_id] = error
             if len(self._failed) > _MAX_FAILED:

@@ -1,13 +1,16 @@
-"""Describe a collective operation: its group, its members, the call of one member."""
+"""Describe a collective: its group and the call of one member."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import DType
+
+if TYPE_CHECKING:
+    from tfjit.protos import DeviceAttributes
 
 REDUCTION: Final = 0
 BROADCAST: Final = 1
@@ -24,7 +27,7 @@ class Member:
     attributes: its DeviceAttributes message, which names the device and its incarnation.
     """
 
-    attributes: Any
+    attributes: DeviceAttributes
 
     @property
     def device(self) -> str:
@@ -33,7 +36,7 @@ class Member:
 
     @property
     def incarnation(self) -> int:
-        """The number of the device's start, which changes when its task starts again."""
+        """The number of the device's start, another in each process."""
         return int(self.attributes.incarnation)
 
     @property
@@ -44,7 +47,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The devices that take part in collectives. members: in the order of their ranks."""
+    """The devices of a group. members: in the order of their ranks."""
 
     key: int
     device_type: str
@@ -56,7 +59,10 @@ class Group:
         return len(self.members)
 
     def rank(self, device: str) -> int:
-        """Return the rank of a device. Raises InternalError for one outside of the group."""
+        """Return the rank of a device.
+
+        Raises InternalError for one outside of the group.
+        """
         for rank, member in enumerate(self.members):
             if member.device == device:
                 return rank
@@ -72,7 +78,7 @@ class Group:
         return list(counts.values())
 
 
-def ranked(members: Mapping[str, Any]) -> tuple[Member, ...]:
+def ranked(members: Mapping[str, DeviceAttributes]) -> tuple[Member, ...]:
     """Return the members of a group in TensorFlow's order of ranks.
 
     members: DeviceAttributes by name of the device. Tasks go by their names as texts, the devices
@@ -90,9 +96,10 @@ def ranked(members: Mapping[str, Any]) -> tuple[Member, ...]:
 class CollectiveCall:
     """The part of one member in a collective.
 
-    name: of the node, for messages. step_id: of the instance, 0 for one of all steps. shape: of the result, which all members have to agree on.
-    is_source: the member has the value of a broadcast. subdiv_offsets: of rings, () for one of
-    offset 0, or as many as `max_subdivs` admits. merge: Add, Mul, Min or Max; final: Id or Div.
+    name: of the node, for messages. step_id: of the instance, 0 for one of all steps.
+    shape: of the result, the same for all members. is_source: the member has the value of a
+    broadcast. subdiv_offsets: of rings, () for one of offset 0, or as many as `max_subdivs` admits.
+    merge: Add, Mul, Min or Max; final: Id or Div.
     timeout_s: the limit of the wait for the group, and of the exchange; 0 for none. leader: the
     task that knows the groups, "" for this one.
     """
@@ -118,7 +125,7 @@ class CollectiveCall:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The facts that a member learns from the others: the group, and the source of a broadcast."""
+    """The group and the source of a broadcast, learnt by a member."""
 
     group: Group
     rank: int

@@ -1,4 +1,4 @@
-"""Plan rings and trees: who sends which chunk to whom, in TensorFlow's order."""
+"""Plan rings and trees: the sends and receives of each member."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _DEFAULT_SUBDIVS: Final = 2
 
 
 def aligned_chunk_size(itemsize: int, total: int, chunks: int) -> int:
-    """Return the elements of a chunk of a reduction; the last ones may have fewer.
+    """Return the elements of a chunk of a reduction.
 
-    A chunk of whole alignments is one alignment longer: the members of a group have to agree.
+    The last ones may have fewer. A chunk of whole alignments is one alignment longer: the members
+    of a group have to agree.
     """
     size = -(-total // chunks)
     return size + (_ALIGNMENT_BYTES - size * itemsize % _ALIGNMENT_BYTES) // itemsize
@@ -35,7 +36,7 @@ def chunk_bounds(size: int, total: int, chunks: int) -> list[tuple[int, int]]:
 def subdiv_offsets(
     given: tuple[int, ...], max_subdivs: int, group: Group, total_bytes: int
 ) -> tuple[int, ...]:
-    """Return the offsets of the rings that a reduction uses at the same time.
+    """Return the offsets of the rings of a reduction.
 
     given: of the op. max_subdivs: rings for each device of a task, -1 for one ring at all, 0 for
     the default number.
@@ -109,7 +110,7 @@ class Tree:
 
 
 def trees(group: Group, rank: int, source_rank: int) -> list[Tree]:
-    """Return the trees that a member takes part in, in the order of their turns.
+    """Return the trees of a member, in order.
 
     With several tasks, the first tree has one member of each: the source, and the first member of
     each other task. The others are those within the tasks.
@@ -149,7 +150,7 @@ def _children(place: int, source: int, size: int, is_source: bool) -> tuple[int,
     """Return the places that a member sends to.
 
     A source that is not the first place stands before it, too: its children are the places 0 and 1
-    besides those of its own place.
+    besides those of its place.
     """
     found = []
     if is_source and source != 0:

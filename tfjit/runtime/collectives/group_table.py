@@ -1,25 +1,28 @@
-"""Groups of devices by key, which are complete once all members have come."""
+"""Groups of devices by key, complete once all members have come."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework import errors
 from tfjit.runtime.collectives.collective_params import Group, Member, ranked
 from tfjit.runtime.host.cancellation import CancellationManager
 
+if TYPE_CHECKING:
+    from tfjit.protos import DeviceAttributes
+
 GroupDone = Callable[[BaseException | None, Group | None], None]
 
 
 class _Entry:
-    """A group that may wait for members. size: of the member that came first."""
+    """A group that may wait for members. size: of the first."""
 
     def __init__(self, size: int, device_type: str) -> None:
         self.size = size
         self.device_type = device_type
-        self.members: dict[str, Any] = {}
+        self.members: dict[str, DeviceAttributes] = {}
         self.waiting: list[GroupDone] = []
         self.group: Group | None = None
         self.error: errors.OpError | None = None
@@ -47,11 +50,11 @@ class GroupTable:
         key: int,
         size: int,
         device_type: str,
-        attributes: Any,
+        attributes: DeviceAttributes,
         done: GroupDone,
         cancellation: CancellationManager | None = None,
     ) -> None:
-        """Add a device to a group; `done` gets the group when all have come.
+        """Add a device to a group; `done` gets the whole group.
 
         attributes: DeviceAttributes. A member that has come before is counted once. cancellation:
         ends an incomplete group for all.
@@ -85,7 +88,7 @@ class GroupTable:
             one(error, group if error is None else None)
 
     def keep(self, key: int, device_type: str, members: tuple[Member, ...]) -> None:
-        """Take a complete group that the leader has sent; a known one stays."""
+        """Take a group of the leader's; a known one stays."""
         with self._lock:
             if key not in self._entries:
                 entry = self._entries[key] = _Entry(len(members), device_type)
@@ -128,9 +131,9 @@ def _without_token(done: GroupDone, manager: CancellationManager, token: int) ->
 
 
 def _add(
-    entry: _Entry, key: int, size: int, device_type: str, attributes: Any
+    entry: _Entry, key: int, size: int, device_type: str, attributes: DeviceAttributes
 ) -> errors.OpError | None:
-    """Add a member to a group that has no error; return the error of one that does not fit."""
+    """Add a member to a group; return the error of a misfit."""
     name = attributes.name
     if device_type != entry.device_type:
         return errors.InternalError(

@@ -1,4 +1,4 @@
-"""Instances of collectives by group, step and key: what their members have to agree on."""
+"""Instances of collectives by group, step and key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_INSTANCES: Final = 10_000
 
 
 class _Instance:
-    """An instance, as its first member has described it. known: ranks that have come."""
+    """An instance, as its first member describes it. known: ranks."""
 
     def __init__(self, call: CollectiveCall) -> None:
         self.kind, self.dtype, self.shape = call.kind, call.dtype, call.shape
@@ -52,7 +52,7 @@ class InstanceTable:
             return _key(call) in self._instances
 
     def join(self, call: CollectiveCall, group: Group, done: SourceDone) -> None:
-        """Check a member against the others; `done` gets the rank of the source.
+        """Check a member against the others; `done` gets the source.
 
         All members of a broadcast have to come before its source is known.
         """
@@ -72,9 +72,10 @@ class InstanceTable:
             one(error, source)
 
     def learn(self, call: CollectiveCall, source_rank: int, size: int) -> None:
-        """Take the rank of the source from the leader, who has met all `size` members.
+        """Take the rank of the source from the leader.
 
-        Raises InternalError if another source is known.
+        size: of the group, all of which the leader has met. Raises InternalError if another source
+        is known.
         """
         with self._lock:
             instance = self._find(call)
@@ -150,7 +151,7 @@ def _mismatch(call: CollectiveCall, instance: _Instance) -> errors.OpError | Non
 
 
 def _meet(call: CollectiveCall, group: Group, instance: _Instance) -> errors.OpError | None:
-    """Count a member of a broadcast; return the error of a wrong number of sources."""
+    """Count a member of a broadcast; return its error or None."""
     rank = group.rank(call.device)
     if instance.is_whole:
         return None

@@ -1,10 +1,10 @@
-"""The exchange of one member of a collective with the others, on the thread that runs it."""
+"""The exchange of one member of a collective with the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 1.0
 """The wait after which a member asks the others whether their steps have failed."""
 
-_WATCH: Final = object()
+_WATCH: Final = -1
 _ENDED: Final = ("is over.", "non-empty hook table", "Operation was cancelled")
 """Parts of the errors of a member that has done its part; some are TensorFlow's."""
 
@@ -26,8 +26,8 @@ _ENDED: Final = ("is over.", "non-empty hook table", "Operation was cancelled")
 class MemberExchange:
     """Send and receive buffers; wait for the end of any of them.
 
-    key: of the collective in the step, the same for all members. Used by one thread, whose sends
-    and receives others end.
+    key: of the collective in the step, the same for all members. One thread uses it; others
+    end its sends and receives.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class MemberExchange:
     ) -> None:
         self.call, self.resolved, self.key = call, resolved, key
         self._step = step
-        self._ended: SimpleQueue[tuple[Any, BaseException | None, np.ndarray | None]]
+        self._ended: SimpleQueue[tuple[int, BaseException | None, np.ndarray | None]]
         self._ended = SimpleQueue()
         self._pending = 0
         self._watches: list[Callable[[], None]] | None = None
 
-    def send(self, key: str, value: np.ndarray, tag: Any) -> None:
-        """Leave elements for the member that asks for them. tag: returned by `wait`."""
+    def send(self, key: str, value: np.ndarray, tag: int) -> None:
+        """Leave elements for a member. tag: returned by `wait`."""
         self._pending += 1
         self._step.buffers.give(key, value, lambda error: self._ended.put((tag, error, None)))
 
-    def receive(self, key: str, rank: int, count: int, tag: Any) -> None:
+    def receive(self, key: str, rank: int, count: int, tag: int) -> None:
         """Ask a member for `count` elements. tag: returned by `wait`."""
         self._pending += 1
         dtype = np.dtype(self.call.dtype.as_numpy_dtype)
@@ -66,24 +66,24 @@ class MemberExchange:
         member = self.resolved.group.members[rank]
         self._step.receive(member, key, count * dtype.itemsize, self.call.device, taken)
 
-    def wait(self) -> tuple[Any, np.ndarray | None]:
-        """Return (tag, what was received or None) of the next that ends.
+    def wait(self) -> tuple[int, np.ndarray | None]:
+        """Return (tag, received elements or None) of the next end.
 
         Raises the error of the first that fails, behind the end of all others.
         """
         tag, error, value = self._next()
-        if tag is not _WATCH:
+        if tag != _WATCH:
             self._pending -= 1
         if error is None:
             return tag, value
         # the values of this member must not be asked for when its step is over
         failed = self._step.start_abort(error)
         while self._pending:
-            if self._ended.get()[0] is not _WATCH:
+            if self._ended.get()[0] != _WATCH:
                 self._pending -= 1
         raise failed
 
-    def _next(self) -> tuple[Any, BaseException | None, np.ndarray | None]:
+    def _next(self) -> tuple[int, BaseException | None, np.ndarray | None]:
         if self._watches is None:
             try:
                 return self._ended.get(timeout=PATIENCE_S)
@@ -94,8 +94,8 @@ class MemberExchange:
     def _watch(self) -> None:
         """Ask the other tasks for a buffer that none gives.
 
-        A buffer goes to the member that asks for it: one whose step has failed, or whose task is
-        lost, does not ask any more, and would say nothing by itself.
+        A buffer goes to the member that asks for it: one with a failed step, or of a
+        lost task, does not ask any more, and would say nothing by itself.
         """
         self._watches = []
         asked = set()

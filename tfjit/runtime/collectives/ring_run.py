@@ -64,7 +64,7 @@ def reduce_in_ring(exchange: MemberExchange, value: np.ndarray) -> np.ndarray:
 
 
 def gather_in_ring(exchange: MemberExchange, value: np.ndarray) -> np.ndarray:
-    """Return all members' values one behind the other, in the order of their ranks."""
+    """Return all members' values joined, in the order of ranks."""
     size = exchange.resolved.group.size
     flat = np.array(value).reshape(-1)
     # a member's own elements stand in for those that are to come: all are as many
@@ -103,8 +103,8 @@ def _advance(exchange: MemberExchange, field: _Field, size: int) -> None:
     if field.received is not None and not (field.left and field.left[-1][0] == MERGE):
         field.value, field.received = field.received, None
     while field.left:
-        action, turn = field.left.pop()
-        key = f"{exchange.key}:{turn}:{field.number}:"
+        action, number = field.left.pop()
+        key = f"{exchange.key}:{number}:{field.number}:"
         if action == SEND:
             exchange.send(f"{key}{field.place}", field.value, field.number)
             return

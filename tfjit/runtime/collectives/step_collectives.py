@@ -1,10 +1,10 @@
-"""The collectives of a step on one task, which end together with the first error."""
+"""The collectives of a step on one task."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,8 +25,11 @@ from tfjit.runtime.host.cancellation import CancellationManager
 if TYPE_CHECKING:
     from tfjit.runtime.collectives.collective_manager import CollectiveManager
 
-Outcome = Callable[[BaseException | None, Any], None]
+Outcome = Callable[[BaseException | None, np.ndarray | None], None]
 """Takes (error, None) or (None, the result)."""
+
+NodeKey = tuple[str, str]
+"""The name of a node and its device."""
 
 _PREFIX: Final = "Collective ops is aborted by: "
 _SUFFIX: Final = "\nThe error could be from a previous operation. Restart your program to reset."
@@ -49,7 +52,7 @@ class StepCollectives:
         self.runs = 0  # collectives that are not over
 
     def start_abort(self, error: BaseException) -> errors.OpError:
-        """End all collectives of the step with an error; return the error of the first call."""
+        """End all collectives of the step; return the first error."""
         found = _as_op_error(error)
         with self._lock:
             if self._error is not None:
@@ -63,7 +66,7 @@ class StepCollectives:
         return failed
 
     def drop(self, error: errors.OpError) -> None:
-        """End what still waits in a step that is over; groups and instances stay."""
+        """End all waits in a step that is over."""
         with self._lock:
             if self._error is None:
                 self._error = error
@@ -75,9 +78,9 @@ class StepCollectives:
     def receive(
         self, member: Member, key: str, size: int, device: str, done: Taken
     ) -> Callable[[], None]:
-        """Take a buffer of `size` bytes that a member gives. device: that gets it.
+        """Take a buffer of `size` bytes from a member.
 
-        Returns a function that gives up.
+        device: that gets it. Returns a function that gives up.
         """
         if self.manager.is_local(member):
             self.buffers.take(key, done)
@@ -111,21 +114,21 @@ class StepCollectives:
         call: CollectiveCall,
         frame: str,
         value: np.ndarray | None,
-        known: dict[Any, Resolved],
-        known_as: Any,
+        known: dict[NodeKey, Resolved],
+        known_as: NodeKey | None,
         cancellation: CancellationManager,
         done: Outcome,
     ) -> None:
         """Run a member's part; `done` gets the result on another thread.
 
-        frame: of the node, "0:0" outside of loops. known: what members have learnt, which keeps
+        frame: of the node, "0:0" outside of loops. known: facts that members have learnt; it keeps
         this member's by `known_as`, unless that is None. cancellation: aborts the collectives.
         """
         _Run(self, call, frame, value, known, known_as, cancellation, done).resolve()
 
 
 class _Run:
-    """One member's part, once begun. `done` is called once: by its end, or by a timeout."""
+    """One member's part; `done` is called once, also by a timeout."""
 
     def __init__(
         self,
@@ -133,8 +136,8 @@ class _Run:
         call: CollectiveCall,
         frame: str,
         value: np.ndarray | None,
-        known: dict[Any, Resolved],
-        known_as: Any,
+        known: dict[NodeKey, Resolved],
+        known_as: NodeKey | None,
         cancellation: CancellationManager,
         done: Outcome,
     ) -> None:
@@ -215,14 +218,14 @@ class _Run:
         self.step.start_abort(_cancelled())
 
     def fail(self, error: BaseException) -> None:
-        if self.cancellation.cancelled:  # the error may be what that has caused
+        if self.cancellation.cancelled:  # which may have caused the error
             error = _cancelled()
         self.end(self.step.start_abort(error), None)
 
     def end(
         self,
         error: BaseException | None,
-        result: Any,
+        result: np.ndarray | None,
         before: Callable[[], object] | None = None,
     ) -> None:
         """Report the end, unless that has been done. before: called first."""

@@ -16,11 +16,11 @@ def broadcast_in_tree(exchange: MemberExchange, value: np.ndarray | None) -> np.
     for tree in trees(resolved.group, resolved.rank, resolved.source_rank):
         if tree.parent is not None:
             key = f"{exchange.key}:{tree.number}:{tree.parent}:{tree.place}"
-            exchange.receive(key, tree.ranks[tree.parent], count, None)
+            exchange.receive(key, tree.ranks[tree.parent], count, 0)
             _, flat = exchange.wait()
         assert flat is not None
         for child in tree.children:
-            exchange.send(f"{exchange.key}:{tree.number}:{tree.place}:{child}", flat, None)
+            exchange.send(f"{exchange.key}:{tree.number}:{tree.place}:{child}", flat, 0)
         while not exchange.is_over:  # as TensorFlow does before the next tree
             exchange.wait()
     assert flat is not None

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PassOptions, Pipeline, PipelineReport, RunSpec
     from tfjit.runtime.collectives.collective_manager import CollectiveManager
     from tfjit.runtime.collectives.collective_params import Resolved
+    from tfjit.runtime.collectives.step_collectives import NodeKey
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.profiling.stages import PlanStages
     from tfjit.runtime.profiling.step_observer import StepObserver
@@ -141,7 +142,7 @@ class DirectSession(SessionInterface):
         self._idle = threading.Condition()
         self._callables = Callables()
         self._collectives: CollectiveManager | None = None
-        self.resolved_collectives: dict[Any, Resolved] = {}  # of nodes that keep their group
+        self.resolved_collectives: dict[NodeKey, Resolved] = {}  # of nodes that keep their group
         self._partial_runs: dict[str, Any] = {}
         self._pass_options: PassOptions | None = None
         fork_safety.hold(self.graph_lock, fork_safety.PLACED_GRAPH)
@@ -507,7 +508,10 @@ class DirectSession(SessionInterface):
             self._running[step] = threading.get_ident()
 
     def end_step(self, step: RunningStep, number: int | None = None) -> None:
-        """Count a run as over, if it was counted. number: of a step that is over with it."""
+        """Count a run as over, if it was counted.
+
+        number: of a step that is over with it.
+        """
         if self._collectives is not None and number is not None:
             self._collectives.clean_up(number)
         with self._idle:

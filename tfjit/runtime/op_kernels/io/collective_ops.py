@@ -1,9 +1,8 @@
-"""Runtime kernels of collectives: they describe a member's part, which the manager runs."""
+"""Runtime kernels of collectives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,35 +27,35 @@ _MERGES = {"Max": "Maximum", "Min": "Minimum"}
 
 
 @blocking_kernel("CollectiveReduce")
-def reduce(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def reduce(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
     """Reduce the members' values."""
     value = _array(ctx, inputs[0])
     _run(ctx, _Part(ctx, REDUCTION, value.shape, "Reduce"), value, done)
 
 
 @blocking_kernel("CollectiveReduceV2")
-def reduce_v2(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def reduce_v2(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
     """Reduce the members' values; the keys are inputs."""
     value = _array(ctx, inputs[0])
     _run(ctx, _Part(ctx, REDUCTION, value.shape, "ReduceV2", _keys(ctx, inputs[1:4])), value, done)
 
 
 @blocking_kernel("CollectiveGather")
-def gather(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def gather(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
     """Join the members' values along the first axis."""
     value = _array(ctx, inputs[0])
     _run(ctx, _Part(ctx, GATHER, value.shape, "Gather"), value, done)
 
 
 @blocking_kernel("CollectiveGatherV2")
-def gather_v2(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def gather_v2(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
     """Join the members' values along the first axis; the keys are inputs."""
     value = _array(ctx, inputs[0])
     _run(ctx, _Part(ctx, GATHER, value.shape, "GatherV2", _keys(ctx, inputs[1:4])), value, done)
 
 
 @blocking_kernel("CollectiveBcastSend")
-def broadcast_send(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def broadcast_send(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
     """Give the value to all members."""
     value = _array(ctx, inputs[0])
     part = _Part(ctx, BROADCAST, _declared(ctx), "Broadcast", is_source=True)
@@ -68,7 +67,7 @@ def broadcast_send(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
 
 
 @blocking_kernel("CollectiveBcastSendV2")
-def broadcast_send_v2(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def broadcast_send_v2(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
     """Give the value to all members; the keys are inputs."""
     value, keys = _array(ctx, inputs[0]), _keys(ctx, inputs[1:4])
     part = _Part(ctx, BROADCAST, value.shape, "Broadcast", keys, is_source=True)
@@ -76,14 +75,14 @@ def broadcast_send_v2(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None
 
 
 @blocking_kernel("CollectiveBcastRecv")
-def broadcast_receive(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def broadcast_receive(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
     """Return the value of the member that sends it."""
     _run(ctx, _Part(ctx, BROADCAST, _declared(ctx), "Broadcast"), None, done)
 
 
 @blocking_kernel("CollectiveBcastRecvV2")
-def broadcast_receive_v2(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
-    """Return the value of the member that sends it; keys and shape are inputs."""
+def broadcast_receive_v2(ctx: OpContext, inputs: Sequence[object], done: Done) -> None:
+    """Return the sent value; keys and shape are inputs."""
     sizes = _array(ctx, inputs[3])
     if sizes.ndim != 1 or (sizes < 0).any():
         raise errors.InvalidArgumentError(
@@ -94,8 +93,11 @@ def broadcast_receive_v2(ctx: OpContext, inputs: Sequence[Any], done: Done) -> N
 
 
 @runtime_kernel("CollectiveAssignGroupV2")
-def assign_group(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return size and key of a device's group. inputs: devices by group, device, first key."""
+def assign_group(ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
+    """Return size and key of a device's group.
+
+    inputs: devices by group, device, first key.
+    """
     groups, device, base = (_array(ctx, value) for value in inputs)
     for name, value, rank in (("device_index", device, 0), ("base_key", base, 0)):
         if value.ndim != rank:
@@ -200,7 +202,7 @@ def _run(ctx: OpContext, part: _Part, value: np.ndarray | None, done: Done) -> N
         session.collective_leader,
     )
 
-    def ended(error: BaseException | None, result: Any) -> None:
+    def ended(error: BaseException | None, result: np.ndarray | None) -> None:
         done(error if error is not None else (ctx.device.backend.to_device(result),))
 
     session.collectives.step(step.step_id).run(
@@ -214,7 +216,7 @@ def _run(ctx: OpContext, part: _Part, value: np.ndarray | None, done: Done) -> N
     )
 
 
-def _array(ctx: OpContext, value: Any) -> np.ndarray:
+def _array(ctx: OpContext, value: object) -> np.ndarray:
     """Return an input in host memory."""
     if isinstance(value, Variable):
         value = value.initialized_value()
@@ -231,7 +233,7 @@ def _declared(ctx: OpContext) -> tuple[int, ...]:
     return tuple(shape.as_list())
 
 
-def _keys(ctx: OpContext, inputs: Sequence[Any]) -> tuple[int, int, int]:
+def _keys(ctx: OpContext, inputs: Sequence[object]) -> tuple[int, int, int]:
     """Return (group_size, group_key, instance_key). Raises InvalidArgumentError for no scalars."""
     values = [_array(ctx, value) for value in inputs]
     for name, value in zip(("group_size", "group_key", "instance_key"), values, strict=True):
