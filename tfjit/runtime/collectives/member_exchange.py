@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 PATIENCE_S: Final = 1.0
-"""The wait after which a member asks the others whether their steps have failed."""
+"""The wait before a member asks for failures of the others."""
 
 _WATCH: Final = -1
 _ENDED: Final = ("is over.", "non-empty hook table", "Operation was cancelled")
-"""Parts of the errors of a member that has done its part; some are TensorFlow's."""
+"""Parts of the errors of members that have ended, also TensorFlow's."""
 
 
 class MemberExchange:

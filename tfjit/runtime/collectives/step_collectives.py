@@ -218,7 +218,7 @@ class _Run:
         self.step.start_abort(_cancelled())
 
     def fail(self, error: BaseException) -> None:
-        if self.cancellation.cancelled:  # which may have caused the error
+        if self.cancellation.cancelled:  # that may have caused the error
             error = _cancelled()
         self.end(self.step.start_abort(error), None)
 

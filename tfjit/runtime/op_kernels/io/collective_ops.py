@@ -23,7 +23,7 @@ from tfjit.runtime.kernel_api.op_kernel import (
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 _MERGES = {"Max": "Maximum", "Min": "Minimum"}
-"""The names of ops that messages have in place of the attr's values."""
+"""The names in messages for values of the attr."""
 
 
 @blocking_kernel("CollectiveReduce")
