@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.runtime.collectives.collective_params import CollectiveCall, Member, Resolved
+from tfjit.runtime.collectives.collective_params import CollectiveCall, Resolved
 
 if TYPE_CHECKING:
     from tfjit.runtime.collectives.step_collectives import StepCollectives
@@ -121,10 +121,6 @@ class MemberExchange:
     def is_over(self) -> bool:
         """Return whether nothing is under way."""
         return not self._pending
-
-    def members(self) -> tuple[Member, ...]:
-        """Return the members of the group by rank."""
-        return self.resolved.group.members
 
 
 __all__ = ["MemberExchange"]

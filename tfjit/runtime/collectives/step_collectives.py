@@ -49,7 +49,6 @@ class StepCollectives:
         self._error: errors.OpError | None = None
         self._calls: dict[int, Callable[[], None]] = {}
         self._number = 0
-        self.runs = 0  # collectives that are not over
 
     def start_abort(self, error: BaseException) -> errors.OpError:
         """End all collectives of the step; return the first error."""
