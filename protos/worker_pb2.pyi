@@ -19,6 +19,8 @@ import tfjit.protos.named_tensor_pb2
 import tfjit.protos.server_pb2
 import tfjit.protos.step_stats_pb2
 import tfjit.protos.tensor_pb2
+import tfjit.protos.tensor_shape_pb2
+import tfjit.protos.types_pb2
 import typing
 
 DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
@@ -688,3 +690,208 @@ class RecvBufResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["buf_ptr", b"buf_ptr", "is_dead", b"is_dead", "num_bytes", b"num_bytes", "require_ack", b"require_ack", "send_start_micros", b"send_start_micros", "transport_options", b"transport_options"]) -> None: ...
 
 global___RecvBufResponse = RecvBufResponse
+
+@typing.final
+class RecvBufRespExtra(google.protobuf.message.Message):
+    """The bytes of a buffer in the transport options of an answer, in pieces."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TENSOR_CONTENT_FIELD_NUMBER: builtins.int
+    @property
+    def tensor_content(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        tensor_content: collections.abc.Iterable[builtins.bytes] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["tensor_content", b"tensor_content"]) -> None: ...
+
+global___RecvBufRespExtra = RecvBufRespExtra
+
+@typing.final
+class CompleteGroupRequest(google.protobuf.message.Message):
+    """Adds a device to a group of collectives; asked of the group leader."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    GROUP_KEY_FIELD_NUMBER: builtins.int
+    GROUP_SIZE_FIELD_NUMBER: builtins.int
+    DEVICE_TYPE_FIELD_NUMBER: builtins.int
+    COLLECTIVE_TYPE_FIELD_NUMBER: builtins.int
+    DEVICE_ATTRIBUTES_FIELD_NUMBER: builtins.int
+    group_key: builtins.int
+    group_size: builtins.int
+    device_type: builtins.str
+    collective_type: builtins.int
+    @property
+    def device_attributes(self) -> tfjit.protos.device_attributes_pb2.DeviceAttributes: ...
+    def __init__(
+        self,
+        *,
+        group_key: builtins.int = ...,
+        group_size: builtins.int = ...,
+        device_type: builtins.str = ...,
+        collective_type: builtins.int = ...,
+        device_attributes: tfjit.protos.device_attributes_pb2.DeviceAttributes | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["device_attributes", b"device_attributes"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["collective_type", b"collective_type", "device_attributes", b"device_attributes", "device_type", b"device_type", "group_key", b"group_key", "group_size", b"group_size"]) -> None: ...
+
+global___CompleteGroupRequest = CompleteGroupRequest
+
+@typing.final
+class CompleteGroupResponse(google.protobuf.message.Message):
+    """Answers once all devices of the group have come."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    GROUP_KEY_FIELD_NUMBER: builtins.int
+    GROUP_SIZE_FIELD_NUMBER: builtins.int
+    DEVICE_TYPE_FIELD_NUMBER: builtins.int
+    NUM_TASKS_FIELD_NUMBER: builtins.int
+    COMMUNICATOR_KEY_FIELD_NUMBER: builtins.int
+    DEVICE_ATTRIBUTES_FIELD_NUMBER: builtins.int
+    group_key: builtins.int
+    group_size: builtins.int
+    device_type: builtins.str
+    num_tasks: builtins.int
+    communicator_key: builtins.bytes
+    @property
+    def device_attributes(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[tfjit.protos.device_attributes_pb2.DeviceAttributes]: ...
+    def __init__(
+        self,
+        *,
+        group_key: builtins.int = ...,
+        group_size: builtins.int = ...,
+        device_type: builtins.str = ...,
+        num_tasks: builtins.int = ...,
+        communicator_key: builtins.bytes = ...,
+        device_attributes: collections.abc.Iterable[tfjit.protos.device_attributes_pb2.DeviceAttributes] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["communicator_key", b"communicator_key", "device_attributes", b"device_attributes", "device_type", b"device_type", "group_key", b"group_key", "group_size", b"group_size", "num_tasks", b"num_tasks"]) -> None: ...
+
+global___CompleteGroupResponse = CompleteGroupResponse
+
+@typing.final
+class CompleteInstanceRequest(google.protobuf.message.Message):
+    """Describes a member's part in a collective; asked of the group leader."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: builtins.int
+    TYPE_FIELD_NUMBER: builtins.int
+    DATA_TYPE_FIELD_NUMBER: builtins.int
+    SHAPE_FIELD_NUMBER: builtins.int
+    GROUP_KEY_FIELD_NUMBER: builtins.int
+    GROUP_SIZE_FIELD_NUMBER: builtins.int
+    INSTANCE_KEY_FIELD_NUMBER: builtins.int
+    DEVICE_TYPE_FIELD_NUMBER: builtins.int
+    SUBDIV_OFFSET_FIELD_NUMBER: builtins.int
+    DEVICE_FIELD_NUMBER: builtins.int
+    IS_SOURCE_FIELD_NUMBER: builtins.int
+    STEP_ID_FIELD_NUMBER: builtins.int
+    name: builtins.str
+    type: builtins.int
+    data_type: tfjit.protos.types_pb2.DataType.ValueType
+    group_key: builtins.int
+    group_size: builtins.int
+    instance_key: builtins.int
+    device_type: builtins.str
+    device: builtins.str
+    is_source: builtins.bool
+    step_id: builtins.int
+    @property
+    def shape(self) -> tfjit.protos.tensor_shape_pb2.TensorShapeProto: ...
+    @property
+    def subdiv_offset(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        name: builtins.str = ...,
+        type: builtins.int = ...,
+        data_type: tfjit.protos.types_pb2.DataType.ValueType = ...,
+        shape: tfjit.protos.tensor_shape_pb2.TensorShapeProto | None = ...,
+        group_key: builtins.int = ...,
+        group_size: builtins.int = ...,
+        instance_key: builtins.int = ...,
+        device_type: builtins.str = ...,
+        subdiv_offset: collections.abc.Iterable[builtins.int] | None = ...,
+        device: builtins.str = ...,
+        is_source: builtins.bool = ...,
+        step_id: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["shape", b"shape"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["data_type", b"data_type", "device", b"device", "device_type", b"device_type", "group_key", b"group_key", "group_size", b"group_size", "instance_key", b"instance_key", "is_source", b"is_source", "name", b"name", "shape", b"shape", "step_id", b"step_id", "subdiv_offset", b"subdiv_offset", "type", b"type"]) -> None: ...
+
+global___CompleteInstanceRequest = CompleteInstanceRequest
+
+@typing.final
+class CompleteInstanceResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    INSTANCE_KEY_FIELD_NUMBER: builtins.int
+    SOURCE_RANK_FIELD_NUMBER: builtins.int
+    instance_key: builtins.int
+    source_rank: builtins.int
+    def __init__(
+        self,
+        *,
+        instance_key: builtins.int = ...,
+        source_rank: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["instance_key", b"instance_key", "source_rank", b"source_rank"]) -> None: ...
+
+global___CompleteInstanceResponse = CompleteInstanceResponse
+
+@typing.final
+class GetStepSequenceRequest(google.protobuf.message.Message):
+    """Asks the group leader for the ids of steps with collectives, by key of their graphs."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    GRAPH_KEY_FIELD_NUMBER: builtins.int
+    @property
+    def graph_key(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        graph_key: collections.abc.Iterable[builtins.int] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["graph_key", b"graph_key"]) -> None: ...
+
+global___GetStepSequenceRequest = GetStepSequenceRequest
+
+@typing.final
+class StepSequence(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    GRAPH_KEY_FIELD_NUMBER: builtins.int
+    NEXT_STEP_ID_FIELD_NUMBER: builtins.int
+    graph_key: builtins.int
+    next_step_id: builtins.int
+    def __init__(
+        self,
+        *,
+        graph_key: builtins.int = ...,
+        next_step_id: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["graph_key", b"graph_key", "next_step_id", b"next_step_id"]) -> None: ...
+
+global___StepSequence = StepSequence
+
+@typing.final
+class GetStepSequenceResponse(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    STEP_SEQUENCE_FIELD_NUMBER: builtins.int
+    @property
+    def step_sequence(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___StepSequence]: ...
+    def __init__(
+        self,
+        *,
+        step_sequence: collections.abc.Iterable[global___StepSequence] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["step_sequence", b"step_sequence"]) -> None: ...
+
+global___GetStepSequenceResponse = GetStepSequenceResponse

@@ -60,7 +60,17 @@ ROOMS = {
         *("control_flow", "loops", "offload", ""),
     ),
     "runtime": (
-        *("host", "resources", "kernel_api", "", "lowering", "schedule", "step", "executor"),
+        *(
+            "host",
+            "resources",
+            "collectives",
+            "kernel_api",
+            "",
+            "lowering",
+            "schedule",
+            "step",
+            "executor",
+        ),
         *(
             "sizes",
             "stored_plans",

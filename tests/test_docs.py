@@ -25,10 +25,10 @@ def printed(text: str) -> list[str]:
 
 
 def test_each_example_is_looked_at() -> None:
-    assert len(EXAMPLES) == TEXT.count("```python") == 3
+    assert len(EXAMPLES) == TEXT.count("```python") == 4
 
 
-@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("index", range(4))
 def test_example(index: int, tmp_path: Path) -> None:
     example, said = EXAMPLES[index]
     ports = dict(zip(PORTS, map(str, free_ports(len(PORTS)))))

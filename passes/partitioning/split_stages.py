@@ -19,6 +19,7 @@ import numpy as np
 from tfjit.framework.op_defs.op_traits import (
     CALLS_PYTHON,
     CANNOT_FAIL,
+    COLLECTIVE,
     CONTROL_FLOW,
     PLACEHOLDER,
     READS_STATE,
@@ -85,9 +86,9 @@ def split_stages(
     Needs: the whole graph of a session, in which the names of the spec exist.
 
     A run is left whole where nodes of two stages use one resource that the first one waits for,
-    where Python functions with unknown effects run, where a blocking node is in v1 control flow,
-    and where a value between stages is no array. A node that may fail, and does not depend on a
-    blocking node, runs before: its error does not wait.
+    where stages would order collectives, where Python functions with unknown effects run, where a
+    blocking node is in v1 control flow, and where a value between stages is no array. A node that
+    may fail, and does not depend on a blocking node, runs before: its error does not wait.
     """
     try:
         return Splitter(graph, spec, waits, overlaps).stages(), ""
@@ -135,6 +136,7 @@ class Splitter:
         stage_of = {name: i for i, stage in enumerate(stages) for name in stage.members}
         self._check_resources(stages, stage_of)
         self._check_python(stage_of)
+        self._check_collectives(stage_of)
         self._connect(stages, stage_of)
         return stages
 
@@ -307,6 +309,20 @@ class Splitter:
             earlier = {other for other in self.waiting if stage_of[other] < stage}
             if not earlier <= self._ancestors(name):
                 raise Declined(f"the Python function of {name} may unblock an earlier stage")
+
+    def _check_collectives(self, stage_of: dict[str, int]) -> None:
+        """Check that stages put no order between collectives and blocking nodes.
+
+        Only dependences may: the members in other processes might need the opposite order.
+        """
+        collective = {n for n in self.waiting if self.graph.node(n).has_trait(COLLECTIVE)}
+        if not collective:
+            return
+        for name in sorted(self.waiting):
+            others = self.waiting if name in collective else collective
+            earlier = {other for other in others if stage_of[other] < stage_of[name]}
+            if not earlier <= self._ancestors(name):
+                raise Declined(f"{name} may have to run before a node of an earlier stage does")
 
     def _run_failures_first(self, levels: dict[str, int], before: Iterable[str]) -> None:
         """Give level 0 to nodes that may fail, and to their ancestors.

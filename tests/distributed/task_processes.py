@@ -17,9 +17,13 @@ _TFJIT: Final = "import sys; from tfjit.cli import main; sys.exit(main(sys.argv[
 _TENSORFLOW: Final = """
 import sys
 import tensorflow as tf
-_, _, cluster, _, job, _, task = sys.argv[1:]
+_, _, cluster, _, job, _, task, *config = sys.argv[1:]
 jobs = {name: tasks.split(",") for name, tasks in (one.split("=") for one in cluster.split(";"))}
-server = tf.compat.v1.train.Server(jobs, job_name=job, task_index=int(task))
+options = tf.compat.v1.ConfigProto()
+if config:
+    from google.protobuf import text_format
+    text_format.Parse(config[1], options)
+server = tf.compat.v1.train.Server(jobs, job_name=job, task_index=int(task), config=options)
 print("/job:" + job, "serves", server.target, flush=True)
 server.join()
 """
@@ -28,12 +32,17 @@ server.join()
 class TaskProcess:
     """A task of the job "worker" in a process of its own."""
 
-    def __init__(self, kind: Kind, ports: Sequence[int], task: int) -> None:
-        """Prepare the task of a cluster with these ports; `start` starts it."""
+    def __init__(self, kind: Kind, ports: Sequence[int], task: int, config: str = "") -> None:
+        """Prepare the task of a cluster with these ports; `start` starts it.
+
+        config: the server's ConfigProto, as text.
+        """
         self.target = f"grpc://localhost:{ports[task]}"
         self._kind = kind
         cluster = "worker=" + ",".join(f"localhost:{port}" for port in ports)
         self._arguments = ["server", "--cluster", cluster, "--job", "worker", "--task", str(task)]
+        if config:
+            self._arguments += ["--config", config]
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -72,10 +81,15 @@ class TaskProcess:
 
 
 @contextlib.contextmanager
-def tasks(*kinds: Kind, variables: Mapping[str, str] | None = None) -> Iterator[list[TaskProcess]]:
-    """Yield the running tasks of one cluster; they are killed in the end."""
+def tasks(
+    *kinds: Kind, variables: Mapping[str, str] | None = None, config: str = ""
+) -> Iterator[list[TaskProcess]]:
+    """Yield the running tasks of one cluster; they are killed in the end.
+
+    config: the servers' ConfigProto, as text.
+    """
     ports = free_ports(len(kinds))
-    made = [TaskProcess(kind, ports, task) for task, kind in enumerate(kinds)]
+    made = [TaskProcess(kind, ports, task, config) for task, kind in enumerate(kinds)]
     try:
         for one in made:
             one.start(variables)

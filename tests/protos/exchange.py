@@ -61,6 +61,7 @@ _EMBEDDED = (
     "tensorflow/core/protobuf/named_tensor.proto",
     "tensorflow/core/protobuf/master.proto",
     "tensorflow/core/protobuf/worker.proto",
+    "tensorflow/core/protobuf/transport_options.proto",
     "xla/tsl/protobuf/distributed_runtime_payloads.proto",
 )
 
@@ -85,15 +86,8 @@ def _embedded_files() -> list[FileDescriptor]:
     return found
 
 
-# Messages that no file holds: a worker's heartbeats (event.proto), and collectives (worker.proto).
+# Messages that no file holds: a worker's heartbeats (event.proto).
 _LEFT_OUT = {
-    "CompleteGroupRequest",
-    "CompleteGroupResponse",
-    "CompleteInstanceRequest",
-    "CompleteInstanceResponse",
-    "GetStepSequenceRequest",
-    "GetStepSequenceResponse",
-    "StepSequence",
     "RequestedExitCode",
     "WatchdogConfig",
     "WorkerHealth",

@@ -73,7 +73,12 @@ class FakeWorker(WorkerInterface):
         self.sessions.pop(session, None)
 
     def register_graph(
-        self, session: str, graph_def: Any, config: Any = None, graph_options: Any = None
+        self,
+        session: str,
+        graph_def: Any,
+        config: Any = None,
+        graph_options: Any = None,
+        collective_graph_key: int = 0,
     ) -> str:
         """Record a graph."""
         self._note("RegisterGraph")

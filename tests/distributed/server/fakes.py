@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import (
@@ -138,9 +140,15 @@ class FakeWorker(WorkerInterface):
         self._called("delete_worker_session", session)
 
     def register_graph(
-        self, session: str, graph_def: Any, config: Any = None, graph_options: Any = None
+        self,
+        session: str,
+        graph_def: Any,
+        config: Any = None,
+        graph_options: Any = None,
+        collective_graph_key: int = 0,
     ) -> str:
-        self._called("register_graph", session, graph_def, config, graph_options)
+        called = session, graph_def, config, graph_options, collective_graph_key
+        self._called("register_graph", *called)
         return "a graph"
 
     def deregister_graph(self, session: str, graph: str) -> None:
@@ -155,6 +163,25 @@ class FakeWorker(WorkerInterface):
 
     def cleanup_all(self, containers: Sequence[str]) -> None:
         self._called("cleanup_all", containers)
+
+    def receive_buffer(self, request: Any, done: Any) -> Cancel:
+        self._called("receive_buffer", request)
+        done(None, np.arange(request.num_bytes, dtype=np.uint8))
+        return lambda: None
+
+    def complete_group(self, request: Any, done: Any) -> Cancel:
+        self._called("complete_group", request)
+        done(None, protos.CompleteGroupResponse(group_key=request.group_key))
+        return lambda: None
+
+    def complete_instance(self, request: Any, done: Any) -> Cancel:
+        self._called("complete_instance", request)
+        done(None, protos.CompleteInstanceResponse(instance_key=request.instance_key))
+        return lambda: None
+
+    def get_step_sequence(self, request: Any) -> Any:
+        self._called("get_step_sequence", request)
+        return protos.GetStepSequenceResponse()
 
     def receive_tensor(self, step_id: int, key: str, done: Any, request_id: int = 0) -> Cancel:
         self._called("receive_tensor", step_id, key, request_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -138,10 +139,10 @@ def test_worker_methods(task: Task) -> None:
 
     graph = protos.GraphDef(node=[protos.NodeDef(name="x", op="NoOp")])
     assert worker.register_graph(SESSION, graph) == "a graph"
-    assert seen[-1] == ("register_graph", SESSION, graph, None, None)
+    assert seen[-1] == ("register_graph", SESSION, graph, None, None, 0)
     config, options = protos.ConfigProto(allow_soft_placement=True), protos.GraphOptions()
-    worker.register_graph(SESSION, graph, config, options)
-    assert seen[-1] == ("register_graph", SESSION, graph, config, options)
+    worker.register_graph(SESSION, graph, config, options, -7)
+    assert seen[-1] == ("register_graph", SESSION, graph, config, options, -7)
 
     worker.deregister_graph(SESSION, "g")
     assert seen[-1] == ("deregister_graph", SESSION, "g")
@@ -152,13 +153,46 @@ def test_worker_methods(task: Task) -> None:
     while seen[-1] != ("cleanup_graph", -5):
         assert time.monotonic() < end
         time.sleep(0.01)
+    group = protos.CompleteGroupRequest(group_key=3)
+    assert messages(lambda done: worker.complete_group(group, done)).group_key == 3
+    instance = protos.CompleteInstanceRequest(instance_key=4)
+    assert messages(lambda done: worker.complete_instance(instance, done)).instance_key == 4
+    sequences = protos.GetStepSequenceRequest(graph_key=[5])
+    assert worker.get_step_sequence(sequences) == protos.GetStepSequenceResponse()
+    assert seen[-3:] == [
+        ("complete_group", group),
+        ("complete_instance", instance),
+        ("get_step_sequence", sequences),
+    ]
+    for size in (0, 3, 1 << 20):
+        buffer = messages(
+            lambda done, size=size: worker.receive_buffer(
+                protos.RecvBufRequest(num_bytes=size), done
+            )
+        )
+        np.testing.assert_array_equal(buffer, np.arange(size, dtype=np.uint8))
     worker.delete_worker_session(SESSION)
     assert seen[-1] == ("delete_worker_session", SESSION)
     answer = call(WORKER, "MarkRecvFinished", protos.MarkRecvFinishedRequest(request_id=3))
     assert answer == protos.MarkRecvFinishedResponse()
 
 
-@pytest.mark.parametrize("method", ["RecvBuf", "Logging", "Tracing"])
+def messages(start: Any) -> Any:
+    """Return what the `done` of a call is called with."""
+    over = threading.Event()
+    outcome: list[Any] = []
+
+    def done(error: Any, answer: Any) -> None:
+        outcome[:] = error, answer
+        over.set()
+
+    start(done)
+    assert over.wait(20)
+    assert outcome[0] is None
+    return outcome[1]
+
+
+@pytest.mark.parametrize("method", ["Logging", "Tracing"])
 def test_methods_that_are_not_there(task: Task, method: str) -> None:
     with pytest.raises(errors.UnimplementedError, match=method):
         task.call(WORKER, method, request_class(method)())
@@ -210,7 +244,7 @@ SENT = errors.NotFoundError(None, None, "größer\n\t [[{{node y}}]]", {"a type"
 @pytest.mark.parametrize(
     ("service", "method"),
     [(MASTER, name) for name in method_names(MASTER)]
-    + [(WORKER, n) for n in method_names(WORKER) if n not in ("MarkRecvFinished", "RecvBuf")],
+    + [(WORKER, name) for name in method_names(WORKER) if name != "MarkRecvFinished"],
 )
 def test_errors_of_every_method(task: Task, service: str, method: str) -> None:
     """Class, message and payloads arrive as they were raised."""

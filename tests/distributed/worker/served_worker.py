@@ -10,6 +10,7 @@ import grpc
 
 from tests.ports import free_ports
 from tfjit.distributed.protocol import methods, status
+from tfjit.distributed.protocol.buffers import encode_buffer
 from tfjit.distributed.protocol.interfaces import GraphCall, WorkerSessionCall
 from tfjit.distributed.protocol.tensors import encode_received, fill, from_proto
 from tfjit.distributed.worker.worker import Worker
@@ -106,7 +107,12 @@ class WorkerServer:
         elif name == "Tracing":
             worker.tracing(request)
         elif name == "RecvBuf":
-            worker.receive_buffer(request)
+            return encode_buffer(_answer_of(worker.receive_buffer, request, context))
+        elif name in ("CompleteGroup", "CompleteInstance"):
+            start = worker.complete_group if name == "CompleteGroup" else worker.complete_instance
+            return _answer_of(start, request, context)
+        elif name == "GetStepSequence":
+            return worker.get_step_sequence(request)
         return response
 
     def _run(self, worker: Worker, request: Any, context: Any) -> Any:
@@ -151,6 +157,22 @@ class WorkerServer:
             response.cost_graph.CopyFrom(result.cost_graph)
         response.partition_graph.extend(result.partition_graphs)
         return response
+
+
+def _answer_of(start: Any, request: Any, context: Any) -> Any:
+    over = threading.Event()
+    outcome: list[Any] = []
+
+    def done(error: BaseException | None, answer: Any) -> None:
+        outcome[:] = error, answer
+        over.set()
+
+    context.add_callback(start(request, done))
+    over.wait()
+    error, answer = outcome
+    if error is not None:
+        raise error
+    return answer
 
 
 def _receive(worker: Worker, request: Any, context: Any) -> bytes:

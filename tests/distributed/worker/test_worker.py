@@ -363,8 +363,6 @@ def test_measurements(one: OneWorker) -> None:
 def test_what_a_worker_does_not_do(one: OneWorker) -> None:
     with pytest.raises(errors.UnimplementedError, match="Tracing"):
         one.worker.tracing(protos.TracingRequest())
-    with pytest.raises(errors.UnimplementedError, match="collective"):
-        one.worker.receive_buffer(protos.RecvBufRequest())
 
 
 def test_graph_options_of_the_master(one: OneWorker) -> None:

@@ -500,6 +500,22 @@ def nn_cases() -> Iterator[Case]:
 R = "resource"
 
 
+def collective_cases() -> Iterator[Case]:
+    keys = {"group_size": 2, "group_key": 1, "instance_key": 1}
+    inputs = [scalar(2), scalar(1), scalar(1)]
+    ops = {"merge_op": "Add", "final_op": "Id"}
+    for shape in ((2, 3), (4,), ()):
+        yield from expand("CollectiveReduce", [shape], **keys, **ops, subdiv_offsets=[0])
+        yield from expand("CollectiveGather", [shape], **keys, shape=[4, 3])
+        yield from expand("CollectiveBcastSend", [shape], **keys, shape=[2, 3])
+        yield from expand("CollectiveReduceV2", [shape, *inputs], [F, I, I, I], **ops)
+        yield from expand("CollectiveGatherV2", [shape, *inputs], [F, I, I, I])
+        yield from expand("CollectiveBcastSendV2", [shape, *inputs], [F, I, I, I])
+    yield Case("CollectiveBcastRecv", [], {"T": dtypes.float32, **keys, "shape": [2, 3]})
+    yield from expand("CollectiveBcastRecvV2", [*inputs, ints(2, 3)], I, T=dtypes.float32)
+    yield from expand("CollectiveAssignGroupV2", [(2, 2), (), ()], I)
+
+
 def state_cases() -> Iterator[Case]:
     """Ref inputs need a variable, so the rules of Apply* and Scatter* are tested through their
     resource twins where shapes differ not.
@@ -516,6 +532,7 @@ def state_cases() -> Iterator[Case]:
     yield from expand("Multinomial", [(2, 3), scalar(5)])
     yield from expand("Multinomial", [(2, 3), ()], [F, I])
     yield from expand("RandomShuffle", [(2, 3)])
+    yield from collective_cases()
     yield from expand("StatelessRandomUniform", [ints(2, 3), seed])
     yield from expand("StatelessRandomUniform", [ints(2, 3), (3,)], [I, I])
     yield from expand("StatelessRandomNormal", [(2,), (2,)], [I, I])

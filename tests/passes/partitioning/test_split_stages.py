@@ -215,6 +215,45 @@ def test_left_whole(build: Callable[[], Nodes], reason: str) -> None:
     assert reason in why
 
 
+def collective(x: Any, name: str) -> Any:
+    """Reduce a value with the members of other processes."""
+    graph = tf.get_default_graph()
+    attrs = {"group_size": 2, "group_key": 1, "instance_key": len(graph.get_operations())}
+    attrs.update(merge_op="Add", final_op="Id", subdiv_offsets=[0])
+    return graph.create_op("CollectiveReduce", [x], attrs=attrs, name=name).outputs[0]
+
+
+def test_collectives_are_blocking_nodes() -> None:
+    def build() -> Nodes:
+        x = chain(tf.placeholder(tf.float32, [3], name="x"), MIN_BETWEEN, "before")
+        first, other = collective(x, "first"), collective(tf.tanh(x), "other")
+        between = chain(first + other, MIN_BETWEEN, "between")
+        return [chain(collective(between, "second"), MIN_BETWEEN, "behind")]
+
+    stages, why, _ = split(build, ("x:0",))
+    assert not why
+    assert [stage.by_node for stage in stages] == [False, True, False, True, False]
+    assert {"first", "other"} <= stages[1].members and "second" in stages[3].members
+
+
+@pytest.mark.parametrize("dequeues_first", [True, False])
+def test_stages_put_no_order_between_collectives(dequeues_first: bool) -> None:
+    """Another member may need the later one first."""
+
+    def build() -> Nodes:
+        x = tf.placeholder(tf.float32, [3], name="x")
+        if dequeues_first:
+            behind = collective(chain(queue().dequeue(name="take"), MIN_BETWEEN, "x"), "behind")
+        else:
+            taken = chain(queue("a").dequeue(name="take"), MIN_BETWEEN, "x")
+            with tf.control_dependencies([taken]):
+                behind = queue("b").dequeue(name="behind")
+        return [chain(behind, MIN_BETWEEN, "y"), chain(collective(x, "free"), MIN_BETWEEN, "z")]
+
+    stages, why, _ = split(build, ("x:0",))
+    assert not stages and why == "behind may have to run before a node of an earlier stage does"
+
+
 def test_looking_at_a_queue_is_no_reason() -> None:
     def build() -> Nodes:
         q = queue()

@@ -28,13 +28,15 @@ log: Final = logging.getLogger("tfjit.distributed")
 class Signature:
     """The signature and options of a client graph.
 
-    feeds, fetches, targets: names, sorted. connections: of a callable.
+    feeds, fetches, targets: names, sorted. connections: of a callable. collective_key: of
+    RunOptions, 0 for that of the graph.
     """
 
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
     connections: tuple[tuple[str, str], ...] = ()
+    collective_key: int = 0
 
 
 def signature_of(
@@ -77,11 +79,12 @@ class ClientGraph:
 
     parts: at most one of them runs on the thread of a step, and that one is last. only: the single
     part if it runs there. Steps hold the graph while they run; `retire` deregisters the partitions
-    when none does.
+    when none does. collective_key: of a graph with collectives, else 0.
     """
 
-    def __init__(self, session: str, parts: Sequence[Part]) -> None:
+    def __init__(self, session: str, parts: Sequence[Part], collective_key: int = 0) -> None:
         self._session = session
+        self.collective_key = collective_key
         self.parts = tuple(sorted(parts, key=lambda part: part.is_local))
         self.only = parts[0] if len(parts) == 1 and parts[0].is_local else None
         self.fetch_keys = {name: key for part in parts for name, key in part.fetches.items()}
@@ -183,18 +186,25 @@ def register(
     workers: Mapping[str, tuple[WorkerInterface, bool]],
     config: Any,
     cancellation: CancellationManager | None,
+    collective_key: int = 0,
 ) -> ClientGraph:
     """Register partitions on their workers at the same time.
 
-    workers: (worker, whether it is local) by task. Raises the first error of a worker, after the
+    workers: (worker, whether it is local) by task. collective_key: of the run, 0 to take that of
+    the graph's collectives. Raises the first error of a worker, after the
     others have forgotten their partitions.
     """
+    from tfjit.passes.analysis.collective_nodes import collective_graph_key
+
     graph_options = config.graph_options if config is not None else None
+    collective_key = collective_key or collective_graph_key(list(partitions.values()))
 
     def registers(task: str) -> Callable[[], str]:
         worker, _ = workers[task]
         graph_def = partitions[task].to_graph_def()
-        return lambda: worker.register_graph(session, graph_def, config, graph_options)
+        return lambda: worker.register_graph(
+            session, graph_def, config, graph_options, collective_key
+        )
 
     ends = {task: _client_keys(graph) for task, graph in partitions.items()}
     here = next((task for task in partitions if workers[task][1]), "")
@@ -210,7 +220,7 @@ def register(
     if error is not None:
         deregister(session, parts)
         raise error
-    return ClientGraph(session, parts)
+    return ClientGraph(session, parts, collective_key)
 
 
 def _client_keys(graph: DataflowGraph) -> tuple[dict[str, str], dict[str, str]]:

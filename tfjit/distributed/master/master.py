@@ -19,6 +19,7 @@ from tfjit.distributed.protocol.channels import SCHEME, Channel
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall, WorkerInterface
 from tfjit.distributed.protocol.recent_requests import RecentRequests
 from tfjit.distributed.protocol.task_names import addresses_of
+from tfjit.distributed.worker.step_sequences import StepSequences
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.session import session_config
@@ -37,7 +38,8 @@ class Master(MasterInterface):
     default_config: what the ConfigProto of a client is merged into. session_gc_s: sessions that
     have been idle for longer are closed; 0 keeps them. credentials: gRPC's, for other tasks.
     channels: returns the channel to an address, which the worker has too: then one thread reads the
-    answers for both.
+    answers for both. sequences: the ids of steps with collectives, the worker's; None where no
+    other master takes part in them.
     """
 
     def __init__(
@@ -49,11 +51,13 @@ class Master(MasterInterface):
         session_gc_s: float = 0,
         credentials: Any = None,
         channels: Callable[[str], Channel] | None = None,
+        sequences: StepSequences | None = None,
     ) -> None:
         if not isinstance(addresses, Mapping):
             addresses = addresses_of(addresses)
         self.cluster = Cluster(task, addresses, local_worker, credentials, channels)
         self._default_config = default_config
+        self._sequences = sequences
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
         self._cleaner = StepCleaner()
@@ -84,7 +88,9 @@ class Master(MasterInterface):
         try:
             with self._waiting(cancellation) as waiting:
                 devices = find_devices(cluster, filters, waiting)
-                session = MasterSession(handle, cluster, devices, config, self._cleaner)
+                session = MasterSession(
+                    handle, cluster, devices, config, self._cleaner, sequences=self._sequences
+                )
                 try:
                     version = session.create(graph_def, cluster.tasks(filters), waiting)
                     self._keep(session)

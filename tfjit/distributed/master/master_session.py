@@ -31,6 +31,7 @@ from tfjit.distributed.master.worker_sessions import (
 )
 from tfjit.distributed.protocol.interfaces import GraphCall, GraphResult
 from tfjit.distributed.protocol.remote_worker import request_id
+from tfjit.distributed.worker.step_sequences import StepSequences
 from tfjit.framework import errors
 from tfjit.framework.gc_pause import collection_paused
 from tfjit.runtime.host.cancellation import CancellationManager
@@ -77,6 +78,7 @@ class MasterSession:
         config: Any,
         cleaner: StepCleaner,
         max_graphs: int = MAX_GRAPHS,
+        sequences: StepSequences | None = None,
     ) -> None:
         from tfjit.passes.ir.dataflow_graph import DataflowGraph
 
@@ -101,6 +103,7 @@ class MasterSession:
         self._timeout_s = max(0.0, limit_ms / 1000)
         self._tasks: Sequence[str] = ()
         self._cleaner = cleaner
+        self._sequences = sequences
         self._graph: DataflowGraph | None = DataflowGraph()
         self._version = 0
         self._graph_lock = threading.RLock()
@@ -236,7 +239,14 @@ class MasterSession:
                 for task in partitions
             }
             try:
-                return register(self.handle, partitions, workers, self.config, step.cancellation)
+                return register(
+                    self.handle,
+                    partitions,
+                    workers,
+                    self.config,
+                    step.cancellation,
+                    signature.collective_key,
+                )
             finally:
                 for graph in partitions.values():
                     graph.dissolve()
@@ -281,6 +291,9 @@ class MasterSession:
         """Run a whole step; return (values of the fetches, RunMetadata or None)."""
         if options is not None:
             check_run_options(self.config, options)
+            key = options.experimental.collective_graph_key
+            if key:
+                signature = replace(signature, collective_key=key)
         step = self.begin(new_step_id(), client, self.timeout_s(options))
         try:
             graph = self.hold_graph(signature, step)
@@ -289,7 +302,10 @@ class MasterSession:
                 if options is not None or self._cost_period > 0:
                     costs = self._cost_period > 0 and graph.measures(self._cost_period)
                     wanted = executor_options(options, costs)
+                self._take_collective_id(graph, step)
                 results = self._run(graph, step, feeds, wanted)
+                if graph.collective_key and self._sequences is not None:
+                    self._sequences.retire(graph.collective_key, step.id)
             finally:
                 graph.release()
                 self._cleaner.clean(graph, step.id)
@@ -297,6 +313,17 @@ class MasterSession:
             self.end(step)
         values = fetched_values(graph, results, fetches)
         return values, merged(results) if wanted is not None or options is not None else None
+
+    def _take_collective_id(self, graph: ClientGraph, step: RunningStep) -> None:
+        """Give a step with collectives the id of other masters' steps."""
+        if not graph.collective_key or self._sequences is None:
+            return
+        leader = ""
+        if self.config is not None:  # merged with the server's
+            leader = self.config.experimental.collective_group_leader
+        if leader == self.cluster.task:
+            leader = ""
+        step.id = self._sequences.next(graph.collective_key, leader)
 
     def _run(
         self, graph: ClientGraph, step: RunningStep, feeds: Mapping[str, Any], options: Any

@@ -37,7 +37,9 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 
-_ANSWERED_IN_BYTES: Final = frozenset({"RecvTensor", "RunGraph", "RunStep", "RunCallable"})
+_ANSWERED_IN_BYTES: Final = frozenset(
+    {"RecvTensor", "RecvBuf", "RunGraph", "RunStep", "RunCallable"}
+)
 
 STREAMED: Final = 16 << 20
 """Arrays of as many bytes go in chunks."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfjit.framework import errors
+from tfjit.runtime.collectives.buffer_table import Taken
 from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 from tfjit.runtime.host.rendezvous import Received
 
@@ -177,6 +178,9 @@ class WorkerSessionCall:
     master_incarnation: int = 0
 
 
+MessageDone = Callable[[BaseException | None, Any], None]
+"""Takes (error, None) or (None, the answer's message)."""
+
 ReceivedSome = Callable[[BaseException | None, Sequence[tuple[int, Any, bool]]], None]
 """Takes (error, ()), once and last, or (None, [(position, value, is dead)])."""
 
@@ -201,9 +205,17 @@ class WorkerInterface(ABC):
 
     @abstractmethod
     def register_graph(
-        self, session: str, graph_def: Any, config: Any = None, graph_options: Any = None
+        self,
+        session: str,
+        graph_def: Any,
+        config: Any = None,
+        graph_options: Any = None,
+        collective_graph_key: int = 0,
     ) -> str:
-        """Return the handle of a partition that is run often."""
+        """Return the handle of a partition that is run often.
+
+        collective_graph_key: of a graph with collectives, 0 for others.
+        """
 
     @abstractmethod
     def deregister_graph(self, session: str, graph: str) -> None:
@@ -274,6 +286,28 @@ class WorkerInterface(ABC):
         raise errors.UnimplementedError(
             None, None, "Tracing: the worker has no profilers to start."
         )
+
+    def receive_buffer(self, request: Any, done: Taken) -> Cancel:
+        """Ask for a buffer of a collective: RecvBufRequest; never waits."""
+        raise errors.UnimplementedError(None, None, "RecvBuf: the worker has no collectives.")
+
+    def complete_group(self, request: Any, done: MessageDone) -> Cancel:
+        """Add a device to a group that the task leads.
+
+        It never waits: `done` gets the CompleteGroupResponse to a CompleteGroupRequest.
+        """
+        raise errors.UnimplementedError(None, None, "CompleteGroup: the worker leads no groups.")
+
+    def complete_instance(self, request: Any, done: MessageDone) -> Cancel:
+        """Describe a member's part to the leader of its group; never waits.
+
+        `done` gets the CompleteInstanceResponse to a CompleteInstanceRequest.
+        """
+        raise errors.UnimplementedError(None, None, "CompleteInstance: the worker leads no groups.")
+
+    def get_step_sequence(self, request: Any) -> Any:
+        """Return the ids of steps with collectives: GetStepSequenceRequest to its response."""
+        raise errors.UnimplementedError(None, None, "GetStepSequence: the worker leads no groups.")
 
     def close(self) -> None:  # noqa: B027  # a task may have nothing to end
         """End all steps; a server that stops calls it."""

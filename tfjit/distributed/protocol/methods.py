@@ -20,6 +20,7 @@ _METHODS: Final = {
         *("GetStatus", "CreateWorkerSession", "DeleteWorkerSession", "RegisterGraph"),
         *("DeregisterGraph", "RunGraph", "CleanupGraph", "CleanupAll", "RecvTensor"),
         *("MarkRecvFinished", "Logging", "Tracing", "RecvBuf"),
+        *("CompleteGroup", "CompleteInstance", "GetStepSequence"),
     ),
     PARCELS: ("RecvTensors",),
 }

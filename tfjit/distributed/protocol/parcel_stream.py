@@ -18,7 +18,7 @@ from tfjit.distributed.protocol.parcels import Parcel
 
 METADATA: Final = (("tfjit-parcels", "2"),)
 """The initial metadata of a server that has the service."""
-METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor"})
+METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor", "RecvBuf"})
 CHUNK: Final = 1 << 20
 _SHORT: Final = 1 << 16
 _HEAD: Final = struct.Struct("<IQ")  # arrays, message bytes

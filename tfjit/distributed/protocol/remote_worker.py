@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tfjit.distributed.protocol.answer_sizes import AnswerSizes, bytes_of
+from tfjit.distributed.protocol.buffers import decode_buffer
 from tfjit.distributed.protocol.channels import STREAMED, Channel
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
     GraphDone,
     GraphResult,
+    MessageDone,
     ReceivedSome,
     WorkerInterface,
     WorkerSessionCall,
@@ -23,6 +25,7 @@ from tfjit.distributed.protocol.parcel_bytes import decode, encode
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.tensors import decode_received
 from tfjit.framework import errors
+from tfjit.runtime.collectives.buffer_table import Taken
 from tfjit.runtime.host.rendezvous import Received
 from tfjit.runtime.kernel_api.op_kernel import DEAD
 
@@ -77,12 +80,20 @@ class RemoteWorker(WorkerInterface):
         self._call("DeleteWorkerSession", DeleteWorkerSessionRequest(session_handle=session))
 
     def register_graph(
-        self, session: str, graph_def: Any, config: Any = None, graph_options: Any = None
+        self,
+        session: str,
+        graph_def: Any,
+        config: Any = None,
+        graph_options: Any = None,
+        collective_graph_key: int = 0,
     ) -> str:
         from tfjit.protos import RegisterGraphRequest
 
         request = RegisterGraphRequest(
-            session_handle=session, create_worker_session_called=True, graph_def=graph_def
+            session_handle=session,
+            create_worker_session_called=True,
+            graph_def=graph_def,
+            collective_graph_key=collective_graph_key,
         )
         if config is not None:
             request.config_proto.CopyFrom(config)
@@ -212,6 +223,32 @@ class RemoteWorker(WorkerInterface):
 
         request = RecvTensorsRequest(step_id=step_id, rendezvous_key=keys, request_id=request_id)
         return self.channel.start_parts(PARCELS, "RecvTensors", request, answered, part)
+
+    def receive_buffer(self, request: Any, done: Taken) -> Cancel:
+        def answered(error: errors.OpError | None, answer: Any) -> None:
+            if error is not None:
+                done(error, None)
+                return
+            try:
+                value = decode_buffer(answer)
+            except errors.OpError as faulty:
+                done(faulty, None)
+                return
+            done(None, value)
+
+        beside = self.channel.beside(request.num_bytes)
+        if beside is None:
+            return self.channel.start(WORKER, "RecvBuf", request, answered)
+        return beside.start(WORKER, "RecvBuf", Parcel(request), answered)
+
+    def complete_group(self, request: Any, done: MessageDone) -> Cancel:
+        return self.channel.start(WORKER, "CompleteGroup", request, done)
+
+    def complete_instance(self, request: Any, done: MessageDone) -> Cancel:
+        return self.channel.start(WORKER, "CompleteInstance", request, done)
+
+    def get_step_sequence(self, request: Any) -> Any:
+        return self._call("GetStepSequence", request)
 
 
 def _not_answered(why: object) -> errors.InternalError:

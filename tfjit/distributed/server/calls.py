@@ -10,7 +10,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from tfjit.distributed.protocol import status, tensors
+from tfjit.distributed.protocol.buffers import elements, encode_buffer
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.parcel_bytes import decode, encode
 from tfjit.distributed.protocol.parcels import Parcel
@@ -107,6 +110,18 @@ class Reply(Call):
         if not is_dead:
             self.fill(answer.tensor, value)
         return answer
+
+    def buffer(self, value: np.ndarray) -> Any:
+        """Return the answer to RecvBuf, as bytes or a message."""
+        if not self._rpc.is_stream:
+            return encode_buffer(value)
+        return self._beside(value)
+
+    def _beside(self, value: np.ndarray) -> Any:
+        from tfjit.protos import RecvBufResponse
+
+        self._parcel.arrays.append(elements(value))
+        return RecvBufResponse(num_bytes=value.nbytes)
 
     def give(self, answer: Callable[[], Any]) -> None:
         """Send what a function returns, or its error; never waits.

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from tfjit.distributed.protocol import methods
 from tfjit.distributed.protocol.frames import (
     ANSWER,
@@ -357,6 +359,10 @@ class LocalReply(LocalCall, Reply):
                 self._client.send(PART, 0, self._number, data, arrays)
         except BaseException as error:
             self.fail(error)
+
+    def buffer(self, value: np.ndarray) -> Any:
+        """Return the answer to RecvBuf, with the elements beside it."""
+        return self._beside(value)
 
     def started(self, cancel: Cancel) -> None:
         """Cancel the work once the client has gone."""

@@ -53,7 +53,15 @@ def make_task(setup: TaskSetup) -> tuple[MasterInterface, WorkerInterface]:
 
     worker = Worker(setup.task, setup.config, setup.peers)
     gc_s = settings.integer("TFJIT_SESSION_GC_S")
-    master = Master(setup.task, setup.peers, worker, setup.config, gc_s, channels=worker.channel)
+    master = Master(
+        setup.task,
+        setup.peers,
+        worker,
+        setup.config,
+        gc_s,
+        channels=worker.channel,
+        sequences=worker.step_sequences,
+    )
     return master, worker
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
     GraphResult,
+    MessageDone,
     WorkerInterface,
     WorkerSessionCall,
 )
@@ -38,7 +39,7 @@ class WorkerService:
             "MarkRecvFinished": self.mark_recv_finished,
             "Logging": lambda request, call: self._worker.logging(request),
             "Tracing": lambda request, call: self._worker.tracing(request),
-            "RecvBuf": self.receive_buffer,
+            "GetStepSequence": lambda request, call: self._worker.get_step_sequence(request),
         }
 
     def waiting_methods(self) -> Mapping[str, WaitingMethod]:
@@ -47,6 +48,13 @@ class WorkerService:
             "RunGraph": self.run_graph,
             "RecvTensor": self.receive_tensor,
             "CleanupGraph": self.cleanup_graph,
+            "RecvBuf": self.receive_buffer,
+            "CompleteGroup": lambda request, reply: _message(
+                reply, lambda done: self._worker.complete_group(request, done)
+            ),
+            "CompleteInstance": lambda request, reply: _message(
+                reply, lambda done: self._worker.complete_instance(request, done)
+            ),
         }
 
     def parcel_methods(self) -> Mapping[str, WaitingMethod]:
@@ -92,6 +100,7 @@ class WorkerService:
             request.graph_def,
             given(request, "config_proto"),
             given(request, "graph_options"),
+            request.collective_graph_key,
         )
         return RegisterGraphResponse(graph_handle=handle)
 
@@ -126,11 +135,16 @@ class WorkerService:
 
         return MarkRecvFinishedResponse()
 
-    def receive_buffer(self, request: Any, call: Call) -> Any:
-        """Refuse the exchange of collectives."""
-        raise errors.UnimplementedError(
-            None, None, "RecvBuf: collective operations between tasks are not supported."
-        )
+    def receive_buffer(self, request: Any, reply: Reply) -> Cancel:
+        """Send the buffer of a collective once a member gives it."""
+
+        def done(error: BaseException | None, value: Any) -> None:
+            if error is None:
+                reply.give(lambda: reply.buffer(value))
+            else:
+                reply.fail(error)
+
+        return self._worker.receive_buffer(request, done)
 
     def run_graph(self, request: Any, reply: Reply) -> Cancel:
         """Run a partition; its error goes into the answer on request."""
@@ -191,6 +205,18 @@ class WorkerService:
         return self._worker.receive_tensors(
             request.step_id, list(request.rendezvous_key), done, request.request_id
         )
+
+
+def _message(reply: Reply, start: Callable[[MessageDone], Cancel]) -> Cancel:
+    """Answer with the message that a call of the worker gives."""
+
+    def done(error: BaseException | None, answer: Any) -> None:
+        if error is None:
+            reply.give(lambda: answer)
+        else:
+            reply.fail(error)
+
+    return start(done)
 
 
 def _nothing() -> None:

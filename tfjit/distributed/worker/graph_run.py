@@ -41,6 +41,7 @@ class GraphRun(ABC):
         self.error: BaseException | None = None
         self._done: GraphDone | None = done
         self._lock = threading.Lock()
+        graph.begin_collectives(step.step_id)
 
     @property
     def is_short(self) -> bool:
@@ -74,6 +75,7 @@ class GraphRun(ABC):
                 return
             self.error = error = of_exception(error).with_traceback(None)
         self.step.abort(error)
+        self.graph.fail_collectives(self.step.step_id, error)
         self.cancellation.cancel()
 
     def finish(self, result: GraphResult | None) -> None:

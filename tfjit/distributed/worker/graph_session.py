@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tfjit.framework import errors
+from tfjit.runtime.collectives.collective_manager import CollectiveManager
 from tfjit.runtime.factory import SessionOptions
 from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.kernel_api.op_kernel import StepContext
@@ -36,15 +37,25 @@ def part_of(step: StepContext) -> Iterator[None]:
 class GraphSession(DirectSession):
     """A session over one graph, with shared devices and state.
 
-    devices: the worker's. state: that of the worker's session.
+    devices: the worker's. state: that of the worker's session. collectives: the worker's, None to
+    make some. collective_leader: the task that knows their groups, "" for this one.
     """
 
     internal_names = True
+    collectives_by_step = False  # TensorFlow's tasks do not say the step
 
     def __init__(
-        self, graph_def: Any, config: Any, devices: DeviceManager, state: SessionState
+        self,
+        graph_def: Any,
+        config: Any,
+        devices: DeviceManager,
+        state: SessionState,
+        collectives: CollectiveManager | None = None,
+        collective_leader: str = "",
     ) -> None:
         self._shared = devices, state
+        self._shared_collectives = collectives
+        self.collective_leader = collective_leader
         super().__init__(SessionOptions(config=config))
         self.create(_without_strangers(graph_def))
         assert self.graph is not None
@@ -60,6 +71,13 @@ class GraphSession(DirectSession):
 
     def _free_state(self) -> None:
         """Keep the state: other graphs have it too."""
+
+    def _make_collectives(self) -> CollectiveManager:
+        return self._shared_collectives or super()._make_collectives()
+
+    def _free_collectives(self, made: CollectiveManager) -> None:
+        if made is not self._shared_collectives:
+            super()._free_collectives(made)
 
     def step_context(self) -> RunningStep:
         return RunningStep(self, getattr(_CURRENT, "step", None))

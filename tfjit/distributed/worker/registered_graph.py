@@ -11,12 +11,14 @@ from tfjit.distributed.worker.staged_graph import Receive, StagedGraph, split
 from tfjit.framework import errors, settings
 from tfjit.framework.op_defs.op_traits import RECV, SEND
 from tfjit.framework.types.tensors import OpaqueTensor
+from tfjit.passes.analysis.collective_nodes import has_collectives
 from tfjit.passes.ir.dataflow_graph import SINK, Node
 from tfjit.runtime.host.rendezvous import create_key, parse_key
 from tfjit.runtime.op_kernels.io.transfer_ops import check_received
 from tfjit.runtime.plan.pipelined_plan import as_array
 
 if TYPE_CHECKING:
+    from tfjit.runtime.collectives.collective_manager import CollectiveManager
     from tfjit.runtime.host.device import DeviceManager
     from tfjit.runtime.resources.variables_and_resources import SessionState
 
@@ -35,9 +37,13 @@ class RegisteredGraph:
         config: Any,
         devices: DeviceManager,
         state: SessionState,
+        collectives: CollectiveManager | None = None,
+        collective_leader: str = "",
     ) -> None:
         self.handle = handle
-        self.session = GraphSession(graph_def, config, devices, state)
+        self.session = GraphSession(
+            graph_def, config, devices, state, collectives, collective_leader
+        )
         self._lock = threading.Lock()
         self._runs = 0
         self._retired = False
@@ -72,13 +78,27 @@ class RegisteredGraph:
             for node in graph.op_nodes()
             if all(edge.dst == SINK for edge in graph.edges_out_of(node.name))
         )
+        self.has_collectives = has_collectives(graph)
         stages, why, may_wait = split(self.session)
+        if self.has_collectives and (remote or send_keys):
+            # a collective must not hold up a tensor that another member waits for
+            stages, why = [], "collectives beside tensors of other tasks"
         self.staged: StagedGraph | None = None
         if stages and self.session.straight_line and self.session.stages:
             self.staged = StagedGraph(self.session, stages, remote, send_keys, may_wait)
         elif self.targets:
             settings.say("executor", "graph %s: not in stages: %s", self.handle, why)
         self.whole = WholePlan(self.session, (), (), self.targets, ())
+
+    def begin_collectives(self, step_id: int) -> None:
+        """Note that a step of a graph with collectives begins."""
+        if self.has_collectives:
+            self.session.collectives.begin_step(step_id)
+
+    def fail_collectives(self, step_id: int, error: errors.OpError) -> None:
+        """Refuse buffers of a failed step to members in other tasks."""
+        if self.has_collectives:
+            self.session.collectives.fail_step(step_id, error)
 
     def fed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the client's values by tensor.

@@ -13,6 +13,7 @@ from tfjit.distributed.protocol.interfaces import (
     GraphCall,
     GraphDone,
     GraphResult,
+    MessageDone,
     ReceivedSome,
     WorkerInterface,
     WorkerSessionCall,
@@ -26,11 +27,14 @@ from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.distributed.worker.staged_run import StagedRun
 from tfjit.distributed.worker.step_log import StepLog
 from tfjit.distributed.worker.step_rendezvous import StepRendezvous, Steps
+from tfjit.distributed.worker.step_sequences import StepSequences
 from tfjit.distributed.worker.tensor_batch import TensorBatch
 from tfjit.distributed.worker.waiting_thread import WaitingThread
 from tfjit.distributed.worker.whole_run import PartialRun, WholeRun
+from tfjit.distributed.worker.worker_collectives import WorkerCollectives
 from tfjit.distributed.worker.worker_session import WorkerSession
 from tfjit.framework import errors, settings
+from tfjit.runtime.collectives.buffer_table import Taken
 from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.growing_pool import GrowingPool
@@ -63,6 +67,14 @@ class Worker(WorkerInterface):
             f"tfjit-worker{task.replace('/', '-')}", MAX_STEPS, _too_many_steps
         )
         self.steps = Steps(task, settings.logs("rendezvous"))
+        experimental = config.experimental if config is not None else None
+        self.collectives = WorkerCollectives(
+            self.devices,
+            task,
+            self._peers.worker,
+            experimental.collective_group_leader if experimental is not None else "",
+        )
+        self.step_sequences = StepSequences(self._peers.worker)
         self._deadlines = Deadlines()
         self._late = LateRuns()
         self._log = StepLog()
@@ -95,6 +107,7 @@ class Worker(WorkerInterface):
             self._cancellation,
             call.isolated,
             (call.master_task, call.master_incarnation),
+            self.collectives,
         )
 
     def create_worker_session(self, call: WorkerSessionCall) -> None:
@@ -147,10 +160,19 @@ class Worker(WorkerInterface):
     # graphs
 
     def register_graph(
-        self, session: str, graph_def: Any, config: Any = None, graph_options: Any = None
+        self,
+        session: str,
+        graph_def: Any,
+        config: Any = None,
+        graph_options: Any = None,
+        collective_graph_key: int = 0,
     ) -> str:
         found = self._session(session)
-        return found.register(graph_def, graph_config(self.config, config, graph_options))
+        leader = self.collectives.leader
+        if not leader and config is not None:
+            leader = config.experimental.collective_group_leader
+        made = graph_config(self.config, config, graph_options)
+        return found.register(graph_def, made, leader)
 
     def deregister_graph(self, session: str, graph: str) -> None:
         self._session(session).deregister(graph)
@@ -288,6 +310,7 @@ class Worker(WorkerInterface):
 
     def cleanup_graph(self, step_id: int) -> None:
         self.steps.clean_up(step_id)
+        self.collectives.clean_up(step_id)
 
     def cleanup_all(self, containers: Sequence[str]) -> None:
         state = SessionState(self.resource)
@@ -369,11 +392,23 @@ class Worker(WorkerInterface):
             None, None, "Tracing: a worker has no profiler to switch on; trace steps by RunOptions."
         )
 
-    def receive_buffer(self, request: Any) -> Any:
-        """Raise UnimplementedError: there are no collectives."""
-        raise errors.UnimplementedError(
-            None, None, "RecvBuf: collective operations between tasks are not implemented."
-        )
+    # collectives of members in other tasks
+
+    def receive_buffer(self, request: Any, done: Taken) -> Cancel:
+        return self.collectives.give_buffer(request, done)
+
+    def complete_group(self, request: Any, done: MessageDone) -> Cancel:
+        return self.collectives.complete_group(request, done)
+
+    def complete_instance(self, request: Any, done: MessageDone) -> Cancel:
+        return self.collectives.complete_instance(request, done)
+
+    def get_step_sequence(self, request: Any) -> Any:
+        if self.collectives.leader not in ("", self.task):
+            raise errors.InternalError(
+                None, None, "GetStepSequenceAsync called at non-group-leader"
+            )
+        return self.step_sequences.answer(request)
 
     def close(self) -> None:
         """End all sessions and steps, and free all memory."""
@@ -382,7 +417,9 @@ class Worker(WorkerInterface):
         self._cancellation.cancel()
         for session in sessions:
             session.close()
-        self.steps.drop_all(errors.CancelledError(None, None, "The worker has been shut down."))
+        shut_down = errors.CancelledError(None, None, "The worker has been shut down.")
+        self.steps.drop_all(shut_down)
+        self.collectives.close(shut_down)
         self._channels.close()
         self._threads.close("The worker has been shut down.")
         for manager in SessionState(self.resource).managers():

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfjit.distributed.worker.peers import Peers
 from tfjit.distributed.worker.registered_graph import RegisteredGraph
+from tfjit.distributed.worker.worker_collectives import WorkerCollectives
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.device import DeviceManager
@@ -21,7 +22,8 @@ class WorkerSession:
     """The registered graphs of one master's session, and their state.
 
     state: its random streams; variables, queues and tables are those of the worker unless
-    it is isolated. master: (task, incarnation), or ("", 0). Thread-safe.
+    it is isolated. master: (task, incarnation), or ("", 0). collectives: the worker's.
+    Thread-safe.
     """
 
     def __init__(
@@ -33,18 +35,20 @@ class WorkerSession:
         cancellation: CancellationManager,
         isolated: bool = False,
         master: tuple[str, int] = ("", 0),
+        collectives: WorkerCollectives | None = None,
     ) -> None:
         self.handle, self.state, self.peers, self.master = handle, state, peers, master
         self.isolated = isolated
-        self._devices = devices
+        self._devices, self._collectives = devices, collectives
         self.cancellation = CancellationManager(cancellation)
         self._numbers = itertools.count(1)
         self._graphs: dict[str, RegisteredGraph] = {}
         self._lock = threading.Lock()
 
-    def register(self, graph_def: Any, config: Any) -> str:
+    def register(self, graph_def: Any, config: Any, collective_leader: str = "") -> str:
         """Return the handle of a new graph.
 
+        collective_leader: the task that knows the groups of its collectives, "" for this one.
         Raises the errors of a faulty one.
         """
         if len(self._graphs) >= MAX_GRAPHS:
@@ -52,7 +56,15 @@ class WorkerSession:
                 None, None, f"Session {self.handle} has {MAX_GRAPHS} registered graphs."
             )
         handle = f"{next(self._numbers):016x}"
-        made = RegisteredGraph(handle, graph_def, config, self._devices, self.state)
+        made = RegisteredGraph(
+            handle,
+            graph_def,
+            config,
+            self._devices,
+            self.state,
+            self._collectives,
+            collective_leader,
+        )
         with self._lock:
             closed = self.cancellation.cancelled
             if not closed:

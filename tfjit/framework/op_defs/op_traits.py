@@ -47,6 +47,9 @@ CALLS_PYTHON: Final = 1 << 11
 BLOCKING: Final = 1 << 12
 """The op may wait for another step, thread or process."""
 
+COLLECTIVE: Final = 1 << 35
+"""Nodes on several devices compute the value together: BLOCKING."""
+
 # ---- state
 
 VARIABLE: Final = 1 << 13
@@ -107,6 +110,7 @@ _IMPLIED: Final = (
     (SWITCH | MERGE | ENTER | EXIT | NEXT_ITERATION, CONTROL_FLOW),
     (WHILE | IF | CASE | CALL, RUNS_FUNCTIONS),
     (SEND | RECV, TRANSFER),
+    (COLLECTIVE, BLOCKING),
     (CONTROL_FLOW | RUNS_FUNCTIONS | PLACEHOLDER, NEVER_EVALUATED),
 )
 _NOT_SPECULATABLE: Final = (

@@ -57,6 +57,7 @@ FAMILIES: Final = (
     "arrays.dynamic_row",
     "arrays.padded_rows",
     "arrays.session_handle",
+    "arrays.collective",
     "arithmetic.segment",
     "sparse.sparse",
     "sparse.sparse_math",

@@ -9,6 +9,7 @@ from typing import Final
 
 _MODULES: Final = {
     "arrays.array": ("io.transfer_ops",),
+    "arrays.collective": ("io.collective_ops",),
     "arrays.session_handle": ("io.session_handle_ops",),
     "arrays.transfer": ("io.transfer_ops",),
     "containers.optional": ("containers.optional_ops",),

@@ -45,7 +45,7 @@ _GPU: Final = _none("sessions have no GPU devices yet")
 _CHANNELS: Final = _none("tfjit chooses its channels: one a task, and a local one on the same host")
 _COORDINATION: Final = _none("there is no coordination service")
 _CLUSTER: Final = _acts("of cluster_def: the tasks of a cluster and their addresses")
-_COLLECTIVE: Final = _none("there are no collective operations")
+_SCOPED: Final = _none("collectives need no tensors that are adjacent in memory")
 _XLA: Final = _none("Numba compiles, not XLA")
 _MLIR: Final = _none("the passes are tfjit's own, not MLIR's")
 _TFRT: Final = _none("a switch of TensorFlow's other runtime, TFRT")
@@ -125,16 +125,21 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     },
     "ConfigProto.DeviceCountEntry": {"key": _MAP, "value": _MAP},
     "ConfigProto.Experimental": {
-        "collective_group_leader": _COLLECTIVE,
+        "collective_group_leader": _acts(
+            "on a cluster: the task that knows the groups of collectives; a group over several "
+            "tasks needs one. That of the server's config comes before the session's"
+        ),
         "executor_type": _acts(
             '"" and "DEFAULT"; "SINGLE_THREADED_EXECUTOR": nodes run on the caller\'s thread '
             "alone, control flow and reference variables included; any other is NotFoundError at "
             "the first run"
         ),
-        "recv_buf_max_chunk": _COLLECTIVE,
+        "recv_buf_max_chunk": _none("the buffer of a collective goes in one piece"),
         "use_numa_affinity": _none("memory and threads are placed by the operating system"),
-        "collective_deterministic_sequential_execution": _COLLECTIVE,
-        "collective_nccl": _COLLECTIVE,
+        "collective_deterministic_sequential_execution": _none(
+            "collectives give the same values in any order"
+        ),
+        "collective_nccl": _none("collectives exchange values through the host's memory"),
         "share_session_state_in_clusterspec_propagation": _acts(
             "on a cluster with cluster_def: the session shares the workers' variables and queues"
         ),
@@ -345,8 +350,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
             "them are folded"
         ),
         "remapping": _toggle("remapping"),
-        "scoped_allocator_optimization": _COLLECTIVE,
-        "scoped_allocator_opts": _COLLECTIVE,
+        "scoped_allocator_optimization": _SCOPED,
+        "scoped_allocator_opts": _SCOPED,
         "min_graph_nodes": _acts(
             "a run of fewer nodes gets no optional pass; 0 or less: no such limit"
         ),
@@ -400,7 +405,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
     },
     "RewriterConfig.CustomGraphOptimizer.ParameterMapEntry": {"key": _MAP, "value": _MAP},
     "AutoParallelOptions": {"enable": _GPU, "num_replicas": _GPU},
-    "ScopedAllocatorOptions": {"enable_op": _COLLECTIVE},
+    "ScopedAllocatorOptions": {"enable_op": _SCOPED},
     "VerifierConfig": {
         "verification_timeout_in_ms": _none("the check takes a few microseconds a node"),
         "structure_verifier": _acts(
@@ -430,7 +435,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Effect]]] = {
         "experimental": _PARTS,
     },
     "RunOptions.Experimental": {
-        "collective_graph_key": _COLLECTIVE,
+        "collective_graph_key": _acts(
+            "on a cluster: steps of this key have the same ids in all tasks, as collectives need; "
+            "by default the instance keys in the graph decide"
+        ),
         "use_run_handler_pool": _acts(
             "the run takes a place in one pool of the process, which has a place for each core"
         ),

@@ -28,7 +28,7 @@ from tfjit.runtime.factory import SessionFactory, SessionOptions
 from tfjit.runtime.host import fork_safety, thread_counts
 from tfjit.runtime.host import inter_op_pool as inter_op
 from tfjit.runtime.host.cancellation import CancellationManager
-from tfjit.runtime.host.device import DeviceManager
+from tfjit.runtime.host.device import TASK_PREFIX, DeviceManager
 from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
 from tfjit.runtime.kernel_api.kernel_query import has_kernel
 from tfjit.runtime.kernel_api.op_kernel import starts_stage
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from tfjit.passes.history.history import History
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.pipeline import Partition, PassOptions, Pipeline, PipelineReport, RunSpec
+    from tfjit.runtime.collectives.collective_manager import CollectiveManager
+    from tfjit.runtime.collectives.collective_params import Resolved
+    from tfjit.runtime.collectives.step_collectives import NodeKey
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.profiling.stages import PlanStages
     from tfjit.runtime.profiling.step_observer import StepObserver
@@ -80,6 +83,8 @@ class DirectSession(SessionInterface):
     """
 
     internal_names = False  # names of nodes may begin with "_": passes made the graph
+    collectives_by_step = True  # members agree anew in each step, rather than once for all steps
+    collective_leader = ""  # the task that knows the groups of collectives, "" for this one
 
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
@@ -136,6 +141,8 @@ class DirectSession(SessionInterface):
         self._running: dict[RunningStep, int] = {}  # threads of running steps
         self._idle = threading.Condition()
         self._callables = Callables()
+        self._collectives: CollectiveManager | None = None
+        self.resolved_collectives: dict[NodeKey, Resolved] = {}  # of nodes that keep their group
         self._partial_runs: dict[str, Any] = {}
         self._pass_options: PassOptions | None = None
         fork_safety.hold(self.graph_lock, fork_safety.PLACED_GRAPH)
@@ -226,6 +233,10 @@ class DirectSession(SessionInterface):
                 log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
         self._callables.clear()
         self._partial_runs.clear()
+        if self._collectives is not None:
+            self._free_collectives(self._collectives)
+            self._collectives = None
+        self.resolved_collectives.clear()
         released = [variant for plan in self.plan_cache.take_all() for variant in plan.drop_all()]
         if not self._running:
             for variant in released:
@@ -258,6 +269,8 @@ class DirectSession(SessionInterface):
         self._idle = threading.Condition()
         self._running.clear()
         self._partial_runs.clear()
+        self._collectives = None  # its threads are gone
+        self.resolved_collectives.clear()
         parts: list[fork_safety.Forked] = [
             self.cancellation,
             self.state,
@@ -472,14 +485,35 @@ class DirectSession(SessionInterface):
         """Return a block with a step's identity, rendezvous and cancellation."""
         return RunningStep(self)
 
+    @property
+    def collectives(self) -> CollectiveManager:
+        """The collectives of the session's devices, made at the first use."""
+        with self._idle:
+            if self._collectives is None:
+                self._collectives = self._make_collectives()
+            return self._collectives
+
+    def _make_collectives(self) -> CollectiveManager:
+        from tfjit.runtime.collectives.collective_manager import CollectiveManager
+
+        return CollectiveManager(self.devices, TASK_PREFIX)
+
+    def _free_collectives(self, made: CollectiveManager) -> None:
+        made.close(errors.CancelledError(None, None, "Session has been closed."))
+
     def begin_step(self, step: RunningStep) -> None:
         """Count a run of this thread. Raises RuntimeError for a closed session."""
         with self._idle:
             self.check_open()  # under the lock: `destroy` waits for all runs that began before
             self._running[step] = threading.get_ident()
 
-    def end_step(self, step: RunningStep) -> None:
-        """Count a run as over, if it was counted."""
+    def end_step(self, step: RunningStep, number: int | None = None) -> None:
+        """Count a run as over, if it was counted.
+
+        number: of a step that is over with it.
+        """
+        if self._collectives is not None and number is not None:
+            self._collectives.clean_up(number)
         with self._idle:
             # a child that forked within the step has no entry
             self._running.pop(step, None)

@@ -24,7 +24,7 @@ class RunningStep:
     element of a queue.
     """
 
-    __slots__ = ("_cancellation", "_rendezvous", "_session", "_unfinished", "_whole")
+    __slots__ = ("_cancellation", "_number", "_rendezvous", "_session", "_unfinished", "_whole")
 
     def __init__(self, session: DirectSession, whole: StepContext | None = None) -> None:
         """Make the block. whole: the step around the run, or None."""
@@ -38,10 +38,10 @@ class RunningStep:
             session.cancellation if whole is None else whole.cancellation
         )
         self._rendezvous = LocalRendezvous(session.logs_rendezvous)
-        number = next(_STEP_IDS) if whole is None else whole.step_id
+        self._number = next(_STEP_IDS) if whole is None else whole.step_id
         self._unfinished: list[Callable[[], None]] = []
         context = StepContext(
-            number,
+            self._number,
             self._cancellation,
             self._rendezvous,
             host=session,
@@ -60,7 +60,7 @@ class RunningStep:
                 for wait in self._unfinished:
                     wait()
         finally:
-            self._session.end_step(self)
+            self._session.end_step(self, self._number if self._whole is None else None)
             self._cancellation.release()
             self._rendezvous.close()
 
