@@ -245,7 +245,7 @@ class _Sizer:
                 or -greatest > extent
             ):
                 return (
-                    f"stays: what it takes of dimension {k} is not known to stay within it and "
+                    f"stays: its part of dimension {k} is not known to stay within it and "
                     "to have one size"
                 )
             places.append(place)

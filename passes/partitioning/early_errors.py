@@ -1,4 +1,4 @@
-"""Find the nodes of a stage whose errors come first.
+"""Find the nodes of a stage that may fail before it starts.
 
 A small group of nodes beside a receive is part of the stage behind the receive, so that a step has
 few stages. An error of such a node would come with the tensor of the other task, or with the time

@@ -28,7 +28,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 _Handle = POINTER(c_void_p)
 _ATTRIBUTE: Final = (c_void_p, c_int, c_void_p, c_size_t)
+Number: TypeAlias = c_float | c_int32 | c_int64 | c_uint32 | c_uint64 | c_void_p
 SIGNATURES: Final[dict[str, tuple[type, ...]]] = {
     "cublasLtCreate": (_Handle,),
     "cublasLtDestroy": (c_void_p,),
@@ -116,7 +117,7 @@ class _Owned:
         # descriptors are memory of the host
         weakref.finalize(self, destroy, self.handle).atexit = False
 
-    def set(self, attribute: int, value: Any) -> None:
+    def set(self, attribute: int, value: Number) -> None:
         """Set an attribute to a number of ctypes."""
         self._library.call(
             f"{self._kind}SetAttribute",
