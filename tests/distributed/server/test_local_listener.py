@@ -308,6 +308,7 @@ def greeted(task: Task) -> Connection:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_garbage_is_answered_or_ends_its_connection(served: Task, data: bytes, method: int) -> None:
     connection = greeted(served)
+    connection.set_timeout(10.0)  # a method that waits belongs to WAITING
     with contextlib.suppress(BrokenConnection):
         connection.send(REQUEST, method, 5, data, [np.zeros(len(data), np.uint8)])
         if method in method_numbers().values() and method not in WAITING:
