@@ -291,7 +291,7 @@ def test_limits(make: Callable[..., Values], counts: tuple[int, ...], fusion_lim
 
 
 @settings(
-    max_examples=1,
+    max_examples=2,
     derandomize=True,
     deadline=None,
     suppress_health_check=list(HealthCheck),
