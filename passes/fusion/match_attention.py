@@ -40,7 +40,7 @@ def find_attention(
 
     where no value between is needed elsewhere. The transposes of q, k, v and of the result become
     members too: the kernel reads and writes through them. A node belongs to one attention: where
-    the second product of one is the first of another, the earlier one has it.
+    the second product of one is the first of another, the earlier attention has that product.
     """
     found = []
     taken: set[str] = set()
