@@ -10,6 +10,8 @@ from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tfjit.passes.fusion.clusters import Clusters
     from tfjit.passes.fusion.fused_group_builder import GroupMaker
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -37,13 +39,15 @@ def find_attention(
         MatMul(q, k) -> elementwise nodes (scale, mask) -> Softmax -> MatMul(., v)
 
     where no value between is needed elsewhere. The transposes of q, k, v and of the result become
-    members too: the kernel reads and writes through them.
+    members too: the kernel reads and writes through them. A node belongs to one attention: where
+    the second product of one is the first of another, the earlier attention has that product.
     """
     found = []
+    taken: set[str] = set()
     for name in list(clusters.position):
         node = graph.node(name)
         if node.has_trait(MATRIX_PRODUCT):
-            members = _members(graph, clusters, node)
+            members = _members(graph, clusters, node, taken)
             if members is None:
                 continue
             try:
@@ -52,13 +56,16 @@ def find_attention(
                 ctx.log(name, f"no attention: {refused}")
                 continue
             found.append((name, members))
+            taken.update(members)
     return found
 
 
-def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str] | None:
+def _members(
+    graph: DataflowGraph, clusters: Clusters, second: Node, taken: Collection[str]
+) -> list[str] | None:
     """Return the nodes of an attention that ends in this product.
 
-    None where the pattern does not match.
+    None where the pattern does not match. taken: nodes of other attentions.
     """
     inside = [second.name]
     name, output = clusters.sources[second.name][0]
@@ -82,7 +89,8 @@ def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str
     for member in names:
         node = graph.node(member)
         if (
-            clusters.waits[member]
+            member in taken
+            or clusters.waits[member]
             or node.assigned_device != second.assigned_device
             or not clusters.same_context(member, second.name)
         ):
@@ -93,7 +101,8 @@ def _members(graph: DataflowGraph, clusters: Clusters, second: Node) -> list[str
             return None
     for product, sides in ((first, (0, 1)), (second.name, (1,))):
         for side in sides:
-            names.update(_moves(graph, clusters, clusters.sources[product][side][0], product))
+            source = clusters.sources[product][side][0]
+            names.update(_moves(graph, clusters, source, product, taken))
     return sorted(names, key=clusters.position.__getitem__)
 
 
@@ -125,12 +134,18 @@ def _path_to_product(
     return [name, *paths[0]] if len(paths) == 1 else None
 
 
-def _moves(graph: DataflowGraph, clusters: Clusters, name: str, consumer: str) -> list[str]:
-    """Return the transposes, with views between, that only feed a product."""
+def _moves(
+    graph: DataflowGraph, clusters: Clusters, name: str, consumer: str, taken: Collection[str]
+) -> list[str]:
+    """Return the transposes, with views between, that only feed a product.
+
+    The nodes `taken` by other attentions end the search.
+    """
     views: list[str] = []
-    taken: list[str] = []
+    found: list[str] = []
     while (
         name in clusters.sources
+        and name not in taken
         and clusters.consumers_of(name) == {consumer}
         and not clusters.waits[name]
     ):
@@ -141,9 +156,9 @@ def _moves(graph: DataflowGraph, clusters: Clusters, name: str, consumer: str) -
             break
         views.append(name)
         if node.op == "Transpose":
-            taken = list(views)  # a view at the far end costs nothing outside
+            found = list(views)  # a view at the far end costs nothing outside
         consumer, name = name, clusters.sources[name][0][0]
-    return taken
+    return found
 
 
 def _result(graph: DataflowGraph, clusters: Clusters, name: str) -> list[str]:

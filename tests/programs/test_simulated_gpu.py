@@ -285,3 +285,37 @@ def test_a_training_step_through_time_is_one_program() -> None:
     expected, found = lstm_training("/device:CPU:0"), lstm_training("/device:GPU:0")
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+def neighbouring_attentions(device: str) -> list[np.ndarray]:
+    """Return a chain of products and softmaxes, and attention of attention.
+
+    A product of the chain could end one attention and begin the next; so could the transpose.
+    """
+    rng = np.random.default_rng(3)
+    x_value = rng.normal(size=(9, 16)).astype(np.float32)
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, x_value.shape)
+        with tf.device(device):
+            chain = x
+            for _ in range(5):
+                weights = tf.constant(rng.normal(size=(16, 16)).astype(np.float32))
+                chain = tf.nn.softmax(tf.matmul(chain, weights))
+            scores = tf.matmul(x, x, transpose_b=True) * 0.3
+            inner = tf.transpose(tf.matmul(tf.nn.softmax(scores), x))
+            outer = tf.matmul(tf.nn.softmax(tf.matmul(inner, x)), x, transpose_b=True)
+    with tf.Session(graph=graph, config=SOFT) as session:
+        for _ in range(2):
+            found = session.run([chain, outer], {x: x_value})
+            assert session.wait_until_compiled(60)
+        if "GPU" in device:
+            text = programs(session, [chain, outer], {x: x_value.shape})
+            assert text.count("launches") == 1 and "by the host" not in text
+            assert text.count(": attention") == 4
+    return list(found)
+
+
+def test_attentions_that_could_share_a_node() -> None:
+    expected, found = (neighbouring_attentions(f"/device:{kind}:0") for kind in ("CPU", "GPU"))
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)

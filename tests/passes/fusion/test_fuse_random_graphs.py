@@ -4,13 +4,17 @@ the unfused graph.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.passes.fusing import evaluate
+from tfjit.kernels.cuda.backend import CudaBackend
+from tfjit.kernels.ir.backend import Backend
 from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.fusion.fuse import fuse
 from tfjit.passes.manager.pass_context import PassContext
@@ -18,6 +22,22 @@ from tfjit.passes.text.text_format import parse_graph
 
 UNARY = ["Tanh", "Relu", "Neg", "Abs", "Sigmoid", "Relu6", "Identity", "Softmax"]
 BINARY = ["AddV2", "Sub", "Maximum", "Minimum", "SquaredDifference"]
+FORMS = [
+    *["{name} = Softmax({left})"] * 2,
+    *["{name}_p = Softmax({left})\n{name} = BatchMatMulV2({name}_p, {right}, adj_y={adjoint})"] * 4,
+    *["{name} = BatchMatMulV2({left}, {right}, adj_y={adjoint})"] * 2,
+    "{name} = BatchMatMulV2({right}, {left}, adj_x={adjoint})",
+    *[f"{{name}} = Transpose({{left}}, {turn})" for turn in ("heads", "inner", "turn")],
+    "{name}_flat = Reshape({left}, flat)\n{name} = Reshape({name}_flat, full)",
+    "{name}_flat = Reshape({left}, flat)\n{name}_soft = Softmax({name}_flat)\n"
+    "{name} = Reshape({name}_soft, full)",
+    "{name} = Mul({left}, s)",
+    "{name} = AddV2({left}, {right})",
+    "{name} = BiasAdd({left}, b)",
+    "{name}_mean = Mean({left}, last, keep_dims=True)\n{name} = Sub({left}, {name}_mean)",
+    "{name} = Identity({left})",
+]
+"""Lines of one more value, each of which an attention may hold or border on."""
 REDUCTIONS = ["Sum", "Mean", "Max", "Min"]
 
 
@@ -98,6 +118,41 @@ def random_graph(data: st.DataObject, size: int) -> str:
     return "\n".join(lines)
 
 
+def random_products(data: st.DataObject, size: int) -> str:
+    """The text of a graph of products, softmaxes and what stands between them in attentions.
+
+    Every value is [10,10,10], so that each may be an operand of each.
+    """
+    lines = [
+        *(f"{name} = Placeholder(shape=<10,10,10>)" for name in ("x", "z", "w")),
+        "b = Placeholder(shape=<10>)",
+        "s = Placeholder(shape=<>)",
+        "heads = Const(value=int32<3>[1, 0, 2])",
+        "inner = Const(value=int32<3>[0, 2, 1])",
+        "turn = Const(value=int32<3>[2, 0, 1])",
+        "flat = Const(value=int32<2>[100, 10])",
+        "full = Const(value=int32<3>[10, 10, 10])",
+        "last = Const(value=int32<1>[2])",
+    ]
+    names = ["x", "z", "w"]
+    used: set[str] = set()
+
+    for k in range(size):
+        # an attention ends where another node needs a value between its products
+        left = data.draw(st.sampled_from([*names[-4:], *names[-1:] * 12]))
+        right = data.draw(st.sampled_from([*names, *names[:3] * 10]))
+        name = f"n{k}"
+        form = data.draw(st.sampled_from(FORMS))
+        adjoint = data.draw(st.booleans())
+        used |= {left, right} if "{right}" in form else {left}
+        lines.append(form.format(name=name, left=left, right=right, adjoint=adjoint))
+        names.append(name)
+    more = data.draw(st.lists(st.sampled_from(names[3:]), max_size=2))
+    fetched = dict.fromkeys([*more, *(name for name in names[3:] if name not in used)])
+    lines += [f"y{k} = _Retval({name}, index={k})" for k, name in enumerate(fetched)]
+    return "\n".join(lines)
+
+
 def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     try:
         np.broadcast_shapes(a, b)
@@ -106,11 +161,16 @@ def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return True
 
 
-def compare(text: str, native: bool) -> None:
-    """Fuse and compare every fetch."""
+def compare(text: str, native: bool, backend: Backend | None = None) -> None:
+    """Fuse and compare every fetch.
+
+    backend: has the rules of fusion; None for the host.
+    """
     plain, graph = parse_graph(text), parse_graph(text)
     infer_shapes(plain, PassContext())
     ctx = PassContext()
+    if backend is not None:
+        ctx.options = replace(ctx.options, backend_of=lambda device: backend)
     infer_shapes(graph, ctx)
     fuse(graph, ctx)
     graph.verify()
@@ -155,3 +215,12 @@ def test_groups_keep_the_graph_and_its_values(data: st.DataObject) -> None:
 @given(st.data())
 def test_compiled_groups_give_the_same_values(data: st.DataObject) -> None:
     compare(random_graph(data, data.draw(st.integers(2, 12))), native=True)
+
+
+@pytest.mark.parametrize("backend", [None, CudaBackend()], ids=["CPU", "GPU"])
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_attentions_keep_the_graph_and_its_values(
+    backend: Backend | None, data: st.DataObject
+) -> None:
+    compare(random_products(data, data.draw(st.integers(6, 24))), native=False, backend=backend)

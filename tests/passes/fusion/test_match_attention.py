@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import tfjit
-from tests.passes.fusing import fused, groups
+from tests.passes.fusing import evaluate, fused, groups
 from tfjit.kernels.ir.fused_group import FusedGroup
+from tfjit.passes.analysis.shape_inference import infer_shapes
+from tfjit.passes.manager.pass_context import PassContext
+from tfjit.passes.text.text_format import parse_graph
 
 HEADS = """
     q     = Placeholder(shape=<2,9,3,8>)
@@ -89,6 +92,89 @@ def test_a_mask_of_more_batches_than_the_scores_is_left_alone() -> None:
     assert not attentions(
         text.replace("y     = Transpose(o, turn)", "y     = Neg(o)") + "    fetch = _Retval(y)\n"
     )
+
+
+CHAIN = """
+    x  = Placeholder(shape=<2,9,11>)
+    w  = Placeholder(shape=<11,11>)
+    a  = BatchMatMulV2(x, w)
+    p  = Softmax(a)
+    b  = BatchMatMulV2(p, w)
+    q  = Softmax(b)
+    c  = BatchMatMulV2(q, w)
+    r  = Softmax(c)
+    d  = BatchMatMulV2(r, w)
+    s  = Softmax(d)
+    y  = BatchMatMulV2(s, w)
+    f0 = _Retval(y)
+"""
+STACKED = """
+    q    = Placeholder(shape=<2,9,10,8>)
+    turn = Const(value=int32<4>[0, 2, 1, 3])
+    qt   = Transpose(q, turn)
+    a    = BatchMatMulV2(qt, qt, adj_y=True)
+    p    = Softmax(a)
+    b    = BatchMatMulV2(p, qt)
+    bt   = Transpose(b, turn)
+    c    = BatchMatMulV2({left}, {right}, adj_y=True)
+    s    = Softmax(c)
+    d    = BatchMatMulV2(s, {value})
+    y    = Neg(d)
+    f0   = _Retval(y)
+"""
+
+
+def names_and_values(text: str) -> list[set[str]]:
+    """Return the members of a text's attentions; the fetch keeps its value."""
+    plain, (graph, _) = parse_graph(text), fused(text)
+    infer_shapes(plain, PassContext())
+    rng = np.random.default_rng(0)
+    feeds = {
+        node.name: np.asarray(rng.standard_normal(node.output_shapes[0]), np.float32)
+        for node in plain.op_nodes()
+        if node.op == "Placeholder"
+    }
+    ((wanted, output),) = plain.inputs("f0")
+    expected = evaluate(plain, feeds, native=False)[f"{wanted}:{output}"]
+    ((found, output),) = graph.inputs("f0")
+    actual = evaluate(graph, feeds, native=True)[f"{found}:{output}"]
+    np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=2e-5)
+    return [set(g.names) for g in groups(graph).values() if g.kind == "attention"]
+
+
+def test_a_chain_of_softmaxes_divides_its_products_among_attentions() -> None:
+    """The second product of one attention would be the first of the next."""
+    assert names_and_values(CHAIN) == [{"a", "p", "b"}, {"c", "r", "d"}]
+
+
+def test_a_refused_attention_leaves_its_product_to_the_next() -> None:
+    text = CHAIN + "    f1 = _Retval(p, index=1)\n"
+    assert names_and_values(text) == [{"b", "q", "c"}, {"d", "s", "y"}]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "value"), [("bt", "q", "q"), ("q", "bt", "q"), ("q", "q", "bt")]
+)
+def test_a_transpose_between_attentions_belongs_to_the_first(
+    left: str, right: str, value: str
+) -> None:
+    text = STACKED.format(left=left, right=right, value=value)
+    assert names_and_values(text) == [{"a", "p", "b", "bt"}, {"c", "s", "d"}]
+
+
+def test_a_softmax_of_two_products_is_in_no_attention() -> None:
+    """Each of both products needs the probabilities, which an attention does not keep."""
+    text = (
+        HEADS + "    z  = BatchMatMulV2(p, vt)\n    f0 = _Retval(y)\n    f1 = _Retval(z, index=1)\n"
+    )
+    assert names_and_values(text) == []
+
+
+@pytest.mark.parametrize("value", ["p", "qk", "s"])
+def test_values_from_inside_the_attention_are_refused(value: str) -> None:
+    text = HEADS.replace("<2,11,3,8>", "<2,9,3,8>")
+    text = text.replace("BatchMatMulV2(p, vt)", f"BatchMatMulV2(p, {value})")
+    assert names_and_values(text + "    f0 = _Retval(y)\n") == []
 
 
 # ---- values
