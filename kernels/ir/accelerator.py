@@ -111,7 +111,7 @@ class CommandProgram(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Take on the work of the first start, which any thread may do before it."""
+        """Do the first start's preparations now."""
 
     @abstractmethod
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Open a vendor's library for a device on a thread of its own."""
+"""Open a vendor's library for a device on another thread."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class LibraryOpening:
         thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the opening is done; return whether it is. timeout: in seconds."""
+        """Wait until the opening is done; return whether it is.
+
+        timeout: in seconds, None for no limit.
+        """
         return self._done.wait(timeout)
 
     def when_done(self, callback: Callable[[LibraryOpening], None]) -> None:
@@ -88,7 +91,10 @@ class LibraryOpening:
             callback(self)
 
     def after_fork(self) -> None:
-        """Leave the library out of a forked child, which has no thread to open it."""
+        """Leave the library out of a forked child.
+
+        The child has no thread that opens it.
+        """
         if not self._done.is_set():
             self._lock = threading.Lock()
             self._done = threading.Event()
@@ -102,7 +108,10 @@ _THREADS: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
 def _end() -> None:
-    """Wait for the present steps: libraries must not be loading when the process ends."""
+    """Wait for the present steps.
+
+    Libraries must not be loading when the process ends.
+    """
     _ENDING.set()
     for thread in list(_THREADS):
         thread.join(_EXIT_S)

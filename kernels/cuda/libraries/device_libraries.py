@@ -68,7 +68,7 @@ class VendorLibrary(ABC):
 class DeviceLibraries:
     """The libraries of one device.
 
-    The first question about a library opens and checks it, on a thread of its own. A library that
+    The first question about a library opens and checks it, on another thread. A library that
     fails is left out from then on, with one warning: kernels serve instead. A passed check is
     recorded on disk, and later processes only open the library. Thread-safe.
     """
@@ -152,7 +152,7 @@ class DeviceLibraries:
             if not has_passed:
                 yield
                 steps = library.check(accelerator)
-                while self._takes_step(steps):
+                while self._has_step(steps):
                     yield
                 if record is not None:
                     record.write(library.remembered())
@@ -173,13 +173,15 @@ class DeviceLibraries:
         settings.say("kernels", "%s%s is used on %s", name, version, self._name)
         return True
 
-    def _takes_step(self, steps: Iterator[None]) -> bool:
+    def _has_step(self, steps: Iterator[None]) -> bool:
         """Take one step of a check; return whether there was one."""
         with self._current():
             return next(steps, _END) is None
 
     def _record(self, name: str, library: VendorLibrary) -> PassedCheck | None:
-        """Return the record of a library's check, None where its file is unknown."""
+        """Return the record of a library's check.
+
+        The answer is None where the library's file is unknown."""
         if library.file is None:
             return None
         device = f"{self._name}, {self._capability}"

@@ -66,7 +66,7 @@ def open_library(candidates: tuple[Candidate, ...], driver_version: int) -> ctyp
 def is_installed(candidates: tuple[Candidate, ...]) -> bool:
     """Return whether a form of a library is there, whatever the driver.
 
-    A wheel's is not opened, which takes long.
+    A wheel's file is found, not opened: opening is slow.
     """
     if are_on() and any(map(_wheel_file, candidates)):
         return True

@@ -24,7 +24,7 @@ _FORM: Final = "tfjit passed check 1"
 
 
 def path_of(library: ctypes.CDLL) -> str | None:
-    """Return the path of an opened library, None where it cannot be told."""
+    """Return the path of an opened library, None if unknown."""
     name = getattr(library, "_name", None)
     if not name or os.path.isabs(name):
         return name or None
@@ -42,7 +42,7 @@ class PassedCheck:
     """The record of one library's check on one device.
 
     It holds for the same files of the library, the same version, device, driver and code of tfjit.
-    Any other text in its file counts as none.
+    Another text in its file counts as none.
     """
 
     def __init__(self, library: str, version: str, path: str, device: str, driver: int) -> None:
@@ -56,7 +56,7 @@ class PassedCheck:
         self._name = f"{name[:32]}.json"
 
     def found(self) -> str | None:
-        """Return what was remembered with the passed check, None for no record."""
+        """Return the findings of the passed check, None for no record."""
         folder, _ = private_directory(_cache_directory(), FOLDER, make=False)
         if folder is None:
             return None
@@ -68,7 +68,9 @@ class PassedCheck:
         return remembered[:-1] if whole and facts == self._facts else None
 
     def write(self, remembered: str) -> None:
-        """Record that the check was passed; a directory that refuses gets no record."""
+        """Record that the check was passed.
+
+        A directory that refuses gets no record."""
         folder, reason = private_directory(_cache_directory(), FOLDER)
         try:
             if folder is not None:
@@ -85,9 +87,10 @@ def _cache_directory() -> Path:
 
 
 def _files(path: str) -> list[list[object]]:
-    """Return path, size and time of a library's file and of those beside it of one stem.
+    """Return path, size and time of a library's files.
 
-    libcudnn.so.9 loads libcudnn_ops.so.9 and others.
+    They are the opened one and those beside it of one stem: libcudnn.so.9 loads
+    libcudnn_ops.so.9 and others.
     """
     folder, name = os.path.split(path)
     stem = name.partition(".so")[0]

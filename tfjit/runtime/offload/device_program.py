@@ -140,9 +140,9 @@ class DeviceProgram:
         )
 
     def prepare(self, like: DeviceProgram, lookup: Lookup) -> None:
-        """Get ready for runs with the present addresses of another program of the graph.
+        """Get ready for the addresses of another program's runs.
 
-        Raises ResourceExhaustedError.
+        like: a program of the same graph. Raises ResourceExhaustedError.
         """
         with self._lock:
             if not self._staging.is_allocated:

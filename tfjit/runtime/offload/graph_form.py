@@ -51,8 +51,8 @@ class GraphForm:
         """Raise Unsupported where the accelerator has no form of the graph.
 
         kernels: those of the session, which a new program requests. renewals: make programs again
-        whose libraries are not open yet; without it, libraries are waited for. taken, kept: as
-        `DeviceProgram` has them.
+        that need libraries which are not open yet; without it, programs wait for them. taken,
+        kept: as `DeviceProgram` has them.
         """
         self.unrolls = lowered.has_loops
         self._lowered, self._accelerator = lowered, accelerator

@@ -73,8 +73,8 @@ def chosen_form(
     """Return the form of a call that an accelerator takes.
 
     It is the first library form whose problems all have routines, else the call itself. awaited:
-    gets the openings of libraries that are not open yet, and whose forms are passed over; without
-    it, they are waited for.
+    gets the openings of libraries that are not open yet; forms with these are passed over. Without
+    `awaited`, the call waits for libraries.
     """
     for form in call.library_forms:
         if awaited is not None:

@@ -1,4 +1,4 @@
-"""Replace a graph's program by one with the routines of libraries that have opened."""
+"""Replace a graph's program by one with routines of libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.offload.graph_form import GraphForm
 
 _LEAST_TIMES: Final = 8
-"""A program is prepared beside the old one if the device has room for so many of it."""
+"""Programs that have to fit in the device for one to be prepared."""
 
 
 class ProgramRenewal:

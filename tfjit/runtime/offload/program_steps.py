@@ -36,8 +36,8 @@ def program_steps(
 ) -> list[tuple[Instruction, ProgramCall | None]]:
     """Return the instructions with their calls, None for a copy.
 
-    Calls are in the form that the accelerator takes; awaited: as `chosen_form` has it. Raises RefusedNodes for nodes without a
-    kernel, Unsupported for loops and branches.
+    Calls are in the form that the accelerator takes. awaited: as `chosen_form` has it. Raises
+    RefusedNodes for nodes without a kernel, Unsupported for loops and branches.
     """
     memo = CallMemo(lowered.backend)
     refused: list[str] = []

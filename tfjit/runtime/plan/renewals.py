@@ -1,4 +1,4 @@
-"""Make a session's programs again once the libraries that they wait for are open."""
+"""Make a session's programs again once their libraries are open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class Renewal(Protocol):
         """Make the new program; return the kernels that it needs."""
 
     def replace(self) -> None:
-        """Let runs take the new program, if it is better and its kernels are loaded."""
+        """Let runs take the new program, if there is one.
+
+        Its kernels are loaded or refused.
+        """
 
 
 class Renewals:
@@ -63,7 +66,7 @@ class Renewals:
             opening.when_done(opened)
 
     def unfinished(self) -> int:
-        """Return the number of programs that wait for libraries, or are being renewed."""
+        """Return the number of programs with pending renewals."""
         return len(self._pending)
 
     def libraries(self) -> list[str]:
@@ -82,13 +85,13 @@ class Renewals:
                 self._waiting -= 1
 
     def close(self) -> None:
-        """Forget what is pending."""
+        """Forget the pending renewals."""
         with self._changed:
             self._pending.clear()
             self._changed.notify_all()
 
     def after_fork(self) -> None:
-        """Forget what is pending: a forked child opens no library."""
+        """Forget the pending renewals: a forked child opens no library."""
         self._changed = threading.Condition(threading.Lock())
         self._pending.clear()
         self._waiting = 0
@@ -108,7 +111,7 @@ class Renewals:
             self._end(renewal)
 
     def _submit(self, renewal: Renewal, work: Callable[[Renewal], None]) -> None:
-        """Do a part of a renewal on the background thread, unless it is forgotten."""
+        """Do a part of a pending renewal on the background thread."""
 
         def job() -> None:
             settings = self._settings()
