@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.kernels.registry import LibraryProblem
 
 HostArray = np.ndarray[Any, np.dtype[Any]]
@@ -109,6 +110,10 @@ class CommandProgram(ABC):
     launches: int
 
     @abstractmethod
+    def prepare(self) -> None:
+        """Do the first start's preparations now."""
+
+    @abstractmethod
     def start(self) -> None:
         """Queue the commands behind all that was queued before; return at once."""
 
@@ -201,7 +206,17 @@ class Accelerator(ABC):
         """
 
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
-        """Return a vendor's routine for a problem, or None."""
+        """Return a vendor's routine for a problem, or None.
+
+        Waits until the vendor's library is open.
+        """
+        return None
+
+    def opening(self, library: str) -> LibraryOpening | None:
+        """Return the opening of a vendor's library, None once it is done.
+
+        The first call starts it; none waits for it.
+        """
         return None
 
     def accepts(self, routine: LibraryRoutine, words: int) -> bool:

@@ -34,6 +34,7 @@ from tfjit.kernels.ir.accelerator import (
 )
 
 if TYPE_CHECKING:
+    from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.kernels.registry import LibraryProblem
 
 MOST_DIRECT: Final = 2
@@ -70,7 +71,10 @@ class CudaAccelerator(Accelerator):
         self._shared: deque[int] = deque()  # freed, perhaps still in use by other libraries
         self._pool: c_void_p | None = None
         self._accepted: weakref.WeakSet[LibraryRoutine] = weakref.WeakSet()
-        self._libraries = DeviceLibraries(self, driver.driver_version())
+        capability = ".".join(map(str, facts.compute_capability))
+        self._libraries = DeviceLibraries(
+            self, driver.driver_version(), capability, self.context.current
+        )
         self._multiprocessors = facts.multiprocessors
         self.captures = GraphCapture(self)
         with self.context.current():
@@ -233,7 +237,13 @@ class CudaAccelerator(Accelerator):
 
     # commands
 
+    def opening(self, library: str) -> LibraryOpening | None:
+        return None if driver.is_forked() else self._libraries.opening(library)
+
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
+        opening = self.opening(problem.library)
+        if opening is not None:
+            opening.wait()  # without the lock, which the check takes
         with self.lock, self.context.current():
             return self._libraries.routine(problem)
 
@@ -350,6 +360,12 @@ class CudaProgram(CommandProgram):
         self._is_direct = len(commands) <= MOST_DIRECT and not any(
             isinstance(command, LibraryCall) for command in commands
         )
+
+    def prepare(self) -> None:
+        device = self._device
+        with device.lock, device.context.current():
+            if not self._calls:
+                self._prepare()
 
     def start(self) -> None:
         device = self._device

@@ -259,6 +259,9 @@ class _Program(CommandProgram):
         self._device, self._commands = device, commands
         self.launches = sum(isinstance(c, KernelLaunch | LibraryCall) for c in commands)
 
+    def prepare(self) -> None:
+        """Do nothing: commands are run as they stand."""
+
     def start(self) -> None:
         self._device.run(self._commands)
 

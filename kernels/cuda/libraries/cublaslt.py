@@ -14,7 +14,7 @@ import ctypes
 import math
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import (
     POINTER,
     byref,
@@ -36,6 +36,7 @@ from tfjit.framework import errors
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.libraries import library_files
 from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure, VendorLibrary
+from tfjit.kernels.cuda.libraries.passed_checks import path_of
 from tfjit.kernels.cuda.libraries.product_problem import (
     WORKSPACE_BYTES,
     ProductOperand,
@@ -131,6 +132,7 @@ class CublasLt(VendorLibrary):
     def __init__(self, functions: ctypes.CDLL) -> None:
         """Make the handle. Raises LibraryFailure."""
         self.functions = functions
+        self.file = path_of(functions)
         functions.cublasLtGetVersion.restype = c_size_t
         functions.cublasLtGetStatusString.restype = c_char_p
         number = functions.cublasLtGetVersion()
@@ -154,11 +156,12 @@ class CublasLt(VendorLibrary):
         made = _ProductRoutine(self, problem)
         return made if made.find() else None
 
-    def check(self, accelerator: Accelerator) -> None:
+    def check(self, accelerator: Accelerator) -> Iterator[None]:
         for problem in _known_products():
             routine = self.routine(problem)
             if routine is not None:
                 _check_product(accelerator, problem, routine)
+            yield
 
     def algorithm(
         self, descriptor: c_void_p, layouts: Sequence[c_void_p], preference: c_void_p

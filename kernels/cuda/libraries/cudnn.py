@@ -31,12 +31,14 @@ from tfjit.kernels.cuda.libraries.convolution_problem import (
 from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descriptor
 from tfjit.kernels.cuda.libraries.cudnn_plans import Plan, Target, find_plan
 from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure, VendorLibrary
+from tfjit.kernels.cuda.libraries.passed_checks import path_of
 from tfjit.kernels.ir.accelerator import LibraryCall, LibraryRoutine
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator, HostArray
     from tfjit.kernels.registry import LibraryProblem
 
+_BY_HANDLE, _BY_DESCRIPTOR = "by handle", "by descriptor"  # ways to name the device
 _NEAR: Final = 0.02
 """The relative error of a check.
 
@@ -51,6 +53,7 @@ class Cudnn(VendorLibrary):
     def __init__(self, functions: ctypes.CDLL) -> None:
         """Make the handle. Raises MissingLibrary, LibraryFailure."""
         self.functions = CudnnFunctions(functions)
+        self.file = path_of(functions)
         number = self.functions.version
         self.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
         self.handle = c_void_p()
@@ -68,24 +71,37 @@ class Cudnn(VendorLibrary):
             return None
         return _ConvolutionRoutine(self, problem, plan)
 
-    def check(self, accelerator: Accelerator) -> None:
+    def check(self, accelerator: Accelerator) -> Iterator[None]:
         try:
-            self._check_all(accelerator)
+            yield from self._check_all(accelerator)
         except (LibraryFailure, errors.OpError) as failure:
             # cuDNN has another way to name the device
             settings.say("kernels", "cuDNN %s by its handle: %s", self.version, failure)
-            device = Descriptor(self.functions, d.DEVICE)
-            device.set(d.DEVICE_HANDLE, self.handle.value or 0).finalize()
-            self._target = Target(device=device)
-            self._check_all(accelerator)
+            self._describe_device()
+            yield from self._check_all(accelerator)
 
-    def _check_all(self, accelerator: Accelerator) -> None:
+    def remembered(self) -> str:
+        return _BY_HANDLE if self._target.device is None else _BY_DESCRIPTOR
+
+    def recall(self, text: str) -> bool:
+        if text == _BY_DESCRIPTOR:
+            self._describe_device()
+        return text in (_BY_HANDLE, _BY_DESCRIPTOR)
+
+    def _describe_device(self) -> None:
+        """Name the device by a descriptor from now on."""
+        device = Descriptor(self.functions, d.DEVICE)
+        device.set(d.DEVICE_HANDLE, self.handle.value or 0).finalize()
+        self._target = Target(device=device)
+
+    def _check_all(self, accelerator: Accelerator) -> Iterator[None]:
         computed = 0
         for problem in checked_problems():
             routine = self.routine(problem)
             if routine is not None:
                 computed += 1
                 _check(accelerator, problem, routine)
+            yield
         if not computed:
             raise LibraryFailure("it has a plan for none of the problems that are checked")
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import weakref
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors, settings
 from tfjit.kernels.cuda.libraries.library_files import MissingLibrary
+from tfjit.kernels.cuda.libraries.passed_checks import PassedCheck
+from tfjit.kernels.ir.library_opening import LibraryOpening
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
     from tfjit.kernels.ir.accelerator import Accelerator, LibraryRoutine
     from tfjit.kernels.registry import LibraryProblem
 
 _MODULES: Final = {"cuBLASLt": "cublaslt", "cuDNN": "cudnn"}
 """Modules of this folder with a function `open_for`, by library."""
+_END: Final = object()
 
 
 class LibraryFailure(Exception):
@@ -29,13 +36,26 @@ class VendorLibrary(ABC):
     """
 
     version: str
+    file: str | None
+    """The path of the library, None where it cannot be told."""
 
     @abstractmethod
-    def check(self, accelerator: Accelerator) -> None:
-        """Compute small problems with known results.
+    def check(self, accelerator: Accelerator) -> Iterator[None]:
+        """Compute small problems with known results; yield behind each.
 
         Raises LibraryFailure where one differs.
         """
+
+    def remembered(self) -> str:
+        """Return the findings of a passed check, as one line."""
+        return ""
+
+    def recall(self, text: str) -> bool:
+        """Use the findings of a check in an earlier process.
+
+        Returns whether the text is one of `remembered`.
+        """
+        return text == ""
 
     @abstractmethod
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
@@ -48,28 +68,48 @@ class VendorLibrary(ABC):
 class DeviceLibraries:
     """The libraries of one device.
 
-    The accelerator calls with its lock held and its context current. A library that fails is left
-    out from then on, with one warning: kernels serve instead.
+    The first question about a library opens and checks it, on another thread. A library that
+    fails is left out from then on, with one warning: kernels serve instead. A passed check is
+    recorded on disk, and later processes only open the library. Thread-safe.
     """
 
-    def __init__(self, accelerator: Accelerator, driver_version: int) -> None:
-        """Open nothing. driver_version: 13000 is for CUDA 13.0."""
-        self._accelerator = weakref.proxy(accelerator)
-        self._driver_version = driver_version
-        self._opened: dict[str, VendorLibrary | None] = {}
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        driver_version: int,
+        capability: str = "",
+        current: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Open nothing.
+
+        driver_version: 13000 is for CUDA 13.0. capability: the device's, as text. current: makes
+        the device's context current in a block.
+        """
+        self._accelerator = weakref.ref(accelerator)
+        self._name = accelerator.name
+        self._driver_version, self._capability = driver_version, capability
+        self._current = current
+        self._lock = threading.Lock()
+        self._openings: dict[str, LibraryOpening] = {}
+        self._opened: dict[str, VendorLibrary] = {}
         # routines live as long as the programs that use them
         self._routines: weakref.WeakValueDictionary[LibraryProblem, LibraryRoutine] = (
             weakref.WeakValueDictionary()
         )
 
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
-        """Return the routine of a problem, or None."""
+        """Return the routine of a problem, or None.
+
+        Waits for the library. The accelerator calls with its lock held, once the library is open,
+        and with its context current.
+        """
         found = self._routines.get(problem)
         if found is not None:
             return found
-        if problem.library not in self._opened:
-            self._opened[problem.library] = self._open(problem.library)
-        library = self._opened[problem.library]
+        opening = self.opening(problem.library)
+        if opening is not None:
+            opening.wait()
+        library = self._opened.get(problem.library)
         if library is None:
             return None
         try:
@@ -83,29 +123,73 @@ class DeviceLibraries:
             self._routines[problem] = made
         return made
 
-    def _open(self, name: str) -> VendorLibrary | None:
-        """Return a library that has passed its check, or None."""
+    def opening(self, name: str) -> LibraryOpening | None:
+        """Return the opening of a library, None once it is done.
+
+        The first call starts it.
+        """
+        with self._lock:
+            found = self._openings.get(name)
+            if found is None:
+                found = self._openings[name] = LibraryOpening(name)
+                found.start(self._open(name))
+        return None if found.is_done else found
+
+    def _open(self, name: str) -> Generator[None, None, bool]:
+        """Open and check a library, by steps; return whether it has passed."""
+        accelerator = self._accelerator()
+        if accelerator is None:
+            return False
         version = ""
         try:
-            module = importlib.import_module(f"tfjit.kernels.cuda.libraries.{_MODULES[name]}")
-            library: VendorLibrary = module.open_for(self._driver_version)
-            version = f" {library.version}"
-            library.check(self._accelerator)
+            with self._current():
+                module = importlib.import_module(f"tfjit.kernels.cuda.libraries.{_MODULES[name]}")
+                library: VendorLibrary = module.open_for(self._driver_version)
+                version = f" {library.version}"
+                record = self._record(name, library)
+                remembered = record.found() if record is not None else None
+                has_passed = remembered is not None and library.recall(remembered)
+            if not has_passed:
+                yield
+                steps = library.check(accelerator)
+                while self._has_step(steps):
+                    yield
+                if record is not None:
+                    record.write(library.remembered())
         except MissingLibrary as missing:
             settings.say("kernels", "%s is not used: %s", name, missing)
-            return None
+            return False
         except (LibraryFailure, errors.OpError) as failure:
             settings.tell(
                 "kernels",
                 "%s%s is not used on %s, kernels of tfjit serve instead: %s",
                 name,
                 version,
-                self._accelerator.name,
+                self._name,
                 failure,
             )
+            return False
+        self._opened[name] = library
+        settings.say("kernels", "%s%s is used on %s", name, version, self._name)
+        return True
+
+    def _has_step(self, steps: Iterator[None]) -> bool:
+        """Take one step of a check; return whether there was one."""
+        with self._current():
+            return next(steps, _END) is None
+
+    def _record(self, name: str, library: VendorLibrary) -> PassedCheck | None:
+        """Return the record of a library's check.
+
+        The answer is None where the library's file is unknown."""
+        if library.file is None:
             return None
-        settings.say("kernels", "%s%s is used on %s", name, version, self._accelerator.name)
-        return library
+        device = f"{self._name}, {self._capability}"
+        try:
+            return PassedCheck(name, library.version, library.file, device, self._driver_version)
+        except OSError as error:
+            settings.say("kernels", "%s: %s", name, error)
+            return None
 
 
 __all__ = ["DeviceLibraries", "LibraryFailure", "VendorLibrary"]

@@ -55,6 +55,7 @@ def open_library(candidates: tuple[Candidate, ...], driver_version: int) -> ctyp
     reasons = []
     for place in (*filter(None, map(_wheel_file, fitting)), *(one.file for one in fitting)):
         try:
+            _load(place)
             return ctypes.CDLL(place)
         except OSError as error:
             reasons.append(str(error))
@@ -63,7 +64,12 @@ def open_library(candidates: tuple[Candidate, ...], driver_version: int) -> ctyp
 
 @functools.cache
 def is_installed(candidates: tuple[Candidate, ...]) -> bool:
-    """Return whether a form of a library opens, whatever the driver."""
+    """Return whether a form of a library is there, whatever the driver.
+
+    A wheel's file is found, not opened: opening is slow.
+    """
+    if are_on() and any(map(_wheel_file, candidates)):
+        return True
     try:
         open_library(candidates, max(one.oldest_driver for one in candidates))
     except MissingLibrary:
@@ -81,6 +87,17 @@ def declare(library: ctypes.CDLL, signatures: Mapping[str, tuple[type, ...]]) ->
             getattr(library, name).argtypes = arguments
         except AttributeError:
             raise MissingLibrary(f"it has no function {name}") from None
+
+
+def _load(place: str) -> None:
+    """Load a library without the interpreter, which ctypes.CDLL holds meanwhile.
+
+    Other threads run on. An error is left to ctypes.CDLL, which tells it.
+    """
+    if hasattr(os, "RTLD_LOCAL"):
+        process = ctypes.CDLL(None)
+        process.dlopen.restype = ctypes.c_void_p
+        process.dlopen(os.fsencode(place), os.RTLD_NOW | os.RTLD_LOCAL)
 
 
 def _wheel_file(candidate: Candidate) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tfjit.kernels.cuda.libraries.cublaslt import SIGNATURES
 from tfjit.kernels.cuda.libraries.device_libraries import DeviceLibraries
 from tfjit.kernels.cuda.libraries.library_files import MissingLibrary
 from tfjit.kernels.ir.accelerator import LibraryRoutine
+from tfjit.kernels.ir.library_opening import LibraryOpening
 from tfjit.kernels.registry import LibraryProblem
 
 SUCCESS, NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 0, 1, 7, 15
@@ -52,7 +54,7 @@ class FakeCublasLt:
 
     calls: the names of the functions that were called. failing: function -> status. refuses: tells
     for the epilogue and dtypes of a product whether there is no algorithm. streams: those of
-    products. wrong: products are one too large.
+    products. wrong: products are one too large. opens: the library is not open before this event.
     """
 
     def __init__(self) -> None:
@@ -61,6 +63,8 @@ class FakeCublasLt:
         self.refuses: Callable[[int, Any, Any], bool] = lambda epilogue, operand, result: False
         self.streams: list[int | None] = []
         self.wrong = False
+        self.opens = threading.Event()
+        self.opens.set()
         self.objects: dict[int, Descriptor] = {}
         self._handles = itertools.count(0x10000, 16)
         self._text = ctypes.create_string_buffer(b"the text of the library")
@@ -221,18 +225,26 @@ def installed(fake: FakeCublasLt | None) -> Iterator[None]:
         if fake is None:
             raise MissingLibrary("none is installed")
         assert candidates is library_files.CUBLASLT
+        fake.opens.wait(60)
         return fake
 
     found: dict[int, DeviceLibraries] = {}
     kept: list[SimulatedAccelerator] = []
 
-    def routine(device: SimulatedAccelerator, problem: LibraryProblem) -> LibraryRoutine | None:
+    def libraries(device: SimulatedAccelerator) -> DeviceLibraries:
         if id(device) not in found:
             kept.append(device)
             found[id(device)] = DeviceLibraries(device, 13000)
-        return found[id(device)].routine(problem)
+        return found[id(device)]
+
+    def routine(device: SimulatedAccelerator, problem: LibraryProblem) -> LibraryRoutine | None:
+        return libraries(device).routine(problem)
+
+    def opening(device: SimulatedAccelerator, library: str) -> LibraryOpening | None:
+        return libraries(device).opening(library)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library_files, "open_library", open_library)
         patch.setattr(SimulatedAccelerator, "routine", routine)
+        patch.setattr(SimulatedAccelerator, "opening", opening)
         yield

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from tfjit.runtime.host.fork_safety import release_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tfjit.kernels.jit.store import KernelStore
     from tfjit.kernels.source import KernelSource
 
@@ -35,6 +37,15 @@ class RequestedKernels:
         with self._lock:
             self._open.update(dict.fromkeys(sources))
         self._store.request(sources)
+
+    def when_ready(self, sources: Sequence[KernelSource], callback: Callable[[], None]) -> None:
+        """Request kernels, and call back once when each is loaded or refused.
+
+        The call comes at once, or on a thread of the store.
+        """
+        with self._lock:
+            self._open.update(dict.fromkeys(sources))
+        self._store.when_ready(sources, callback)
 
     def unfinished(self) -> list[KernelSource]:
         """Return the requested kernels that are neither loaded nor refused yet."""

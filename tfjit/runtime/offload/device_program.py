@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfjit.kernels.ir.accelerator import Accelerator, CommandProgram
+    from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
     from tfjit.runtime.offload.library_forms import ProgramCall
@@ -48,7 +49,8 @@ MAX_BINDINGS: Final = 8
 class DeviceProgram:
     """The commands of one offloaded graph for one tuple of argument shapes.
 
-    sources: the kernels that it needs. runs: their number so far. Thread-safe: one run at a time.
+    lowered: the graph. sources: the kernels that it needs. awaited: openings of libraries that
+    might serve some of its calls. runs: their number so far. Thread-safe: one run at a time.
 
     Device tensors are arguments and results without a copy once their addresses recur, as those of
     a loop do: such addresses get commands of their own. Until then they are copied on the device.
@@ -61,17 +63,22 @@ class DeviceProgram:
         node_state: NodeState,
         taken: Set[int] = frozenset(),
         kept: Set[int] = frozenset(),
+        waits: bool = True,
     ) -> None:
         """Select kernels and lay out memory.
 
         node_state: gives the session's state of a node. taken: arguments that are always device
-        tensors. kept: results that are. Raises Unsupported for an instruction that the accelerator
-        has no kernel for.
+        tensors. kept: results that are. waits: for a vendor's libraries to open; else kernels stand
+        in for them. Raises Unsupported for an instruction that the accelerator has no kernel for.
         """
-        self._lowered = lowered
+        awaited: set[LibraryOpening] = set()
+        self.lowered = lowered
         self._kept = kept
         self._accelerator = accelerator
-        self._groups = bundle_launches(program_steps(lowered, accelerator))
+        self._groups = bundle_launches(
+            program_steps(lowered, accelerator, None if waits else awaited)
+        )
+        self.awaited = tuple(sorted(awaited, key=lambda opening: opening.library))
         self._steps = [step for steps in self._groups for step in steps]
         self._layout: DeviceLayout = lay_out_program(lowered, self._steps)
         self.sources = tuple(
@@ -120,6 +127,31 @@ class DeviceProgram:
         """Return the bytes of device memory, without variables."""
         return self._layout.arena_bytes + self._layout.constant_bytes
 
+    @property
+    def routines(self) -> tuple[str, ...]:
+        """Return the titles of the routines of a run."""
+        return tuple(
+            [
+                launch.title
+                for _, call in self._steps
+                for launch in (call.launches if call is not None else ())
+                if isinstance(launch, RoutineLaunch)
+            ]
+        )
+
+    def prepare(self, like: DeviceProgram, lookup: Lookup) -> None:
+        """Get ready for the addresses of another program's runs.
+
+        like: a program of the same graph. Raises ResourceExhaustedError.
+        """
+        with self._lock:
+            if not self._staging.is_allocated:
+                self._allocate()
+            for binding in list(like._programs):
+                if binding not in self._programs:
+                    self._programs[binding] = self._program_for(binding, lookup)
+                    self._programs[binding][0].prepare()
+
     def describe(self) -> list[tuple[str, str]]:
         """Return (node, kernels) of each instruction; those of iterations are one line."""
         found = Counter(
@@ -154,7 +186,7 @@ class DeviceProgram:
                 DeviceTensor(self._accelerator, value.dtype, value.shape)
                 if index in self._kept
                 else None
-                for index, value in enumerate(self._lowered.fetches)
+                for index, value in enumerate(self.lowered.fetches)
             ]
             binding, program = self._ready(values, kept, lookup)
             self._finish()
@@ -163,7 +195,7 @@ class DeviceProgram:
             program.start()
             self._newest = program
             self.runs += 1
-            for value, tensor, place in zip(self._lowered.fetches, kept, binding.fetches):
+            for value, tensor, place in zip(self.lowered.fetches, kept, binding.fetches):
                 if tensor is not None and place == COPIED:
                     self._copy(tensor.address, self._address(value, binding), tensor.nbytes)
             for variable in self._written:
@@ -349,7 +381,7 @@ class DeviceProgram:
         for (_, feed), place in zip(self._feeds, binding.feeds):
             if feed.root is root and place > 0:
                 return place
-        for fetch, place in zip(self._lowered.fetches, binding.fetches):
+        for fetch, place in zip(self.lowered.fetches, binding.fetches):
             if fetch.root is root and place > 0 and self._is_written_in_place(fetch):
                 return place
         return self._arena + self._layout.offsets[root.index]
@@ -365,7 +397,7 @@ class DeviceProgram:
             and root.spec.nbytes == fetch.spec.nbytes
             and fetch
             is next(
-                v for i, v in enumerate(self._lowered.fetches) if v.root is root and i in self._kept
+                v for i, v in enumerate(self.lowered.fetches) if v.root is root and i in self._kept
             )
         )
 
@@ -397,7 +429,7 @@ class DeviceProgram:
                 writer.launches(number, instruction, call)
         for value, target in zip(self._read_back, staging.result_addresses(), strict=True):
             writer.move(Copy("out", target, writer.address(value), value.spec.nbytes))
-        for value, place in zip(self._lowered.fetches, binding.fetches):
+        for value, place in zip(self.lowered.fetches, binding.fetches):
             address = writer.address(value)
             if place > 0 and address != place:
                 writer.move(Copy("within", place, address, value.spec.nbytes))

@@ -12,14 +12,15 @@ from tfjit.framework.errors import OpError
 from tfjit.kernels.registry import Unsupported
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.loop_unrolling import deciding_feeds, unroll
+from tfjit.runtime.offload.program_renewal import ProgramRenewal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tfjit.kernels.ir.accelerator import Accelerator
-    from tfjit.kernels.source import KernelSource
+    from tfjit.kernels.ir.library_opening import LibraryOpening
+    from tfjit.runtime.executor.requested_kernels import RequestedKernels
     from tfjit.runtime.lowering.lowered import Lowered
     from tfjit.runtime.offload.device_program import NodeState
+    from tfjit.runtime.plan.renewals import Renewals
 
     Numbers = tuple[bytes, ...]
 
@@ -42,24 +43,30 @@ class GraphForm:
         lowered: Lowered,
         accelerator: Accelerator,
         node_state: NodeState,
-        request: Callable[[tuple[KernelSource, ...]], object],
+        kernels: RequestedKernels,
+        renewals: Renewals | None = None,
         taken: Set[int] = frozenset(),
         kept: Set[int] = frozenset(),
     ) -> None:
         """Raise Unsupported where the accelerator has no form of the graph.
 
-        request: called with a new program's kernels. taken, kept: as `DeviceProgram` has them.
+        kernels: those of the session, which a new program requests. renewals: make programs again
+        that need libraries which are not open yet; without it, programs wait for them. taken,
+        kept: as `DeviceProgram` has them.
         """
         self.unrolls = lowered.has_loops
         self._lowered, self._accelerator = lowered, accelerator
-        self._node_state, self._request = node_state, request
+        self._node_state, self._kernels, self._renewals = node_state, kernels, renewals
+        self.lookup = kernels.lookup
         self._taken, self._kept = taken, kept
         self._deciding = deciding_feeds(lowered) if self.unrolls else ()
         self._lock = threading.Lock()
         # None for numbers that came once
         self._programs: dict[Numbers, DeviceProgram | str | None] = {}
+        self._is_closed = False
         if not self.unrolls:
-            self._programs[()] = self._made(lowered)
+            program = self._programs[()] = self._made(lowered)
+            self.await_libraries((), program, program.awaited)
 
     def program(self, values: Sequence[object]) -> DeviceProgram | str:
         """Return the program for arguments, or the reason for having none."""
@@ -84,7 +91,40 @@ class GraphForm:
             except (Unsupported, OpError) as why:
                 found = str(why)
             self._programs[numbers] = found
-            return found
+        if isinstance(found, DeviceProgram):
+            self.await_libraries(numbers, found, found.awaited)
+        return found
+
+    @property
+    def memory_limit(self) -> int:
+        """Return the bytes that this process may allocate on the device."""
+        return self._accelerator.memory_limit
+
+    def await_libraries(
+        self, numbers: Numbers, program: DeviceProgram, openings: Sequence[LibraryOpening]
+    ) -> None:
+        """Renew a program once one of these libraries is usable."""
+        if openings and self._renewals is not None:
+            self._renewals.expect(ProgramRenewal(self, numbers, program), openings)
+
+    def remade(self, program: DeviceProgram) -> DeviceProgram:
+        """Return a new program of a program's graph.
+
+        Its kernels are not requested. Raises Unsupported.
+        """
+        return self._unrequested(program.lowered)
+
+    def replace(self, numbers: Numbers, program: DeviceProgram) -> None:
+        """Let runs take another program from now on.
+
+        The one before is freed behind the run that uses it.
+        """
+        with self._lock:
+            if self._is_closed:
+                program.close()
+                return
+            self._programs[numbers] = program
+        self.await_libraries(numbers, program, program.awaited)
 
     def refuse(self, values: Sequence[object], reason: str) -> None:
         """Note that a kernel of a program cannot be had."""
@@ -100,16 +140,21 @@ class GraphForm:
     def close(self) -> None:
         """Free the programs' memory."""
         with self._lock:
+            self._is_closed = True
             for program in self._programs.values():
                 if isinstance(program, DeviceProgram):
                     program.close()
 
     def _made(self, lowered: Lowered) -> DeviceProgram:
-        program = DeviceProgram(
-            lowered, self._accelerator, self._node_state, self._taken, self._kept
-        )
-        self._request(program.sources)
+        program = self._unrequested(lowered)
+        self._kernels.request(program.sources)
         return program
+
+    def _unrequested(self, lowered: Lowered) -> DeviceProgram:
+        waits = self._renewals is None
+        return DeviceProgram(
+            lowered, self._accelerator, self._node_state, self._taken, self._kept, waits
+        )
 
     def _numbers(self, values: Sequence[object]) -> Numbers:
         return tuple([np.asarray(values[k]).tobytes() for k in self._deciding])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tfjit.kernels.ir.accelerator import Accelerator
+    from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.kernels.registry import LibraryForm, NativeCall
     from tfjit.kernels.source import KernelSource
 
@@ -66,16 +67,32 @@ class RoutineCall:
     stream_blocks: int = 0
 
 
-def chosen_form(call: NativeCall, accelerator: Accelerator) -> ProgramCall:
+def chosen_form(
+    call: NativeCall, accelerator: Accelerator, awaited: set[LibraryOpening] | None = None
+) -> ProgramCall:
     """Return the form of a call that an accelerator takes.
 
-    It is the first library form whose problems all have routines, else the call itself.
+    It is the first library form whose problems all have routines, else the call itself. awaited:
+    gets the openings of libraries that are not open yet; forms with these are passed over. Without
+    `awaited`, the call waits for libraries.
     """
     for form in call.library_forms:
+        if awaited is not None:
+            closed = _closed_libraries(form, accelerator)
+            if closed:
+                awaited.update(closed)
+                continue
         found = _with_routines(form, call, accelerator)
         if found is not None:
             return found
     return call
+
+
+def _closed_libraries(form: LibraryForm, accelerator: Accelerator) -> list[LibraryOpening]:
+    """Return the openings of a form's libraries that are not done."""
+    names = {one.problem.library for one in form.launches if isinstance(one, LibraryLaunch)}
+    openings = [accelerator.opening(name) for name in sorted(names)]
+    return [opening for opening in openings if opening is not None]
 
 
 def _with_routines(

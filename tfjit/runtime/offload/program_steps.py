@@ -15,6 +15,7 @@ from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator
+    from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 
@@ -31,12 +32,12 @@ class RefusedNodes(Unsupported):
 
 
 def program_steps(
-    lowered: Lowered, accelerator: Accelerator
+    lowered: Lowered, accelerator: Accelerator, awaited: set[LibraryOpening] | None = None
 ) -> list[tuple[Instruction, ProgramCall | None]]:
     """Return the instructions with their calls, None for a copy.
 
-    Calls are in the form that the accelerator takes. Raises RefusedNodes for nodes without a
-    kernel, Unsupported for loops and branches.
+    Calls are in the form that the accelerator takes. awaited: as `chosen_form` has it. Raises
+    RefusedNodes for nodes without a kernel, Unsupported for loops and branches.
     """
     memo = CallMemo(lowered.backend)
     refused: list[str] = []
@@ -75,7 +76,7 @@ def program_steps(
         if call is None:
             refuse(instruction, f": {reason}")
             continue
-        made = calls[id(instruction.spec)] = chosen_form(call, accelerator)
+        made = calls[id(instruction.spec)] = chosen_form(call, accelerator, awaited)
         for launch in made.launches:
             for item in launch.words:
                 if isinstance(item, Pointer) and item.kind in ("code", "cancel"):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.kernel_api.op_kernel import StepContext
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.plan_cache_budget import VariantBudget
+    from tfjit.runtime.plan.renewals import Renewals
     from tfjit.runtime.plan.shared_bodies import SharedBodies
     from tfjit.runtime.resources.variables_and_resources import SessionState
     from tfjit.runtime.step.arena import ArenaPool
@@ -47,6 +48,7 @@ class PlanHost(KeyedSession, Protocol):
     arenas: ArenaPool
     state: SessionState
     node_kernels: RequestedKernels
+    renewals: Renewals
     bodies: SharedBodies
 
     def check_open(self) -> None:

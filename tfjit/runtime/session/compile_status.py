@@ -20,7 +20,8 @@ class PlanStatus:
     """One plan for one tuple of feed shapes.
 
     session: its handle, or "session N" of this process. plan: feeds->fetches/targets. reason: why
-    reference kernels serve all or part of the plan, "" for a plan that waits.
+    reference kernels serve all or part of the plan, "" for a plan that waits for kernels, or the
+    libraries of a vendor that programs of a GPU wait for.
     """
 
     session: str
@@ -85,6 +86,11 @@ def compile_status() -> CompileStatus:
         nodes = len(session.node_kernels.unfinished())
         if nodes:
             waiting.append(PlanStatus(session.label, f"{nodes} kernels of single nodes"))
+        renewed = session.renewals.unfinished()
+        if renewed:
+            libraries = session.renewals.libraries()
+            reason = f"{' and '.join(libraries)} being opened" if libraries else "being made again"
+            waiting.append(PlanStatus(session.label, f"{renewed} programs of a GPU", reason))
         on_references += _on_references(session, set(unfinished))
     return CompileStatus(
         counters.hits,

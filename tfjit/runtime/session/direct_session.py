@@ -38,6 +38,7 @@ from tfjit.runtime.plan.fast_path import plan_runner
 from tfjit.runtime.plan.host import Survey
 from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.plan.plan_cache_budget import VariantBudget
+from tfjit.runtime.plan.renewals import Renewals
 from tfjit.runtime.plan.shared_bodies import SharedBodies
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 from tfjit.runtime.session import rewriter_config, session_config
@@ -121,6 +122,7 @@ class DirectSession(SessionInterface):
         self._compares = session_config.compares()
         self.logs_rendezvous = settings.logs("rendezvous")
         self.node_kernels = RequestedKernels(store)
+        self.renewals = Renewals(self.node_kernels, self.settings)
         self.bodies = SharedBodies()
         self._compiles = session_config.jit_mode(self.config) != "off"
         self.graph: DataflowGraph | None = None
@@ -216,6 +218,7 @@ class DirectSession(SessionInterface):
     def close(self) -> None:
         self.cancellation.cancel()
         self.closed = True
+        self.renewals.close()
         _OPEN.forget(self)  # so that `reset` ignores it
 
     def destroy(self) -> None:
@@ -275,6 +278,7 @@ class DirectSession(SessionInterface):
             self.cancellation,
             self.state,
             self.node_kernels,
+            self.renewals,
             self.bodies,
             self.recycler,
             self.arenas,
@@ -609,11 +613,11 @@ class DirectSession(SessionInterface):
         while True:
             self.check_open()
             waiting = upgrades.unfinished(self)
-            if not waiting and not self.node_kernels.unfinished():
+            if not (waiting or self.node_kernels.unfinished() or self.renewals.unfinished()):
                 return True
             if not all(variant.compile_done.wait(left()) for variant in waiting):
                 return False
-            if not self.node_kernels.wait(left()):
+            if not self.node_kernels.wait(left()) or not self.renewals.wait(left()):
                 return False
 
     def prepare(

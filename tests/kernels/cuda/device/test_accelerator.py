@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -305,11 +307,6 @@ def test_streams_wait_for_each_other(device: CudaAccelerator, fake: FakeDriver) 
         assert calls[1][2] == first and calls[2][1:3] == (then, event)
 
 
-def captured_in(device: CudaAccelerator) -> int | None:
-    """Return the first stream of captures."""
-    return device.captures._streams[0].value
-
-
 class Routine(LibraryRoutine):
     """Records the streams and words of its calls among those of the driver."""
 
@@ -330,12 +327,14 @@ class Failing(Routine):
 def test_a_library_is_called_while_a_graph_is_captured(
     device: CudaAccelerator, fake: FakeDriver
 ) -> None:
+    stream = device.captures._stream(0).value
+    fake.calls.clear()
     program = device.program([LibraryCall(Routine(fake), (0x100, 0x200))])
     assert program.launches == 1
     program.start()
-    assert ("routine", captured_in(device), 0x100, 0x200) in fake.calls
+    assert ("routine", stream, 0x100, 0x200) in fake.calls
     assert fake.names() == [
-        *("cuStreamCreate", "cuStreamBeginCapture_v2", "routine", "cuStreamEndCapture"),
+        *("cuStreamBeginCapture_v2", "routine", "cuStreamEndCapture"),
         *("cuGraphInstantiateWithFlags", "cuGraphDestroy"),
         *("cuEventCreate", "cuGraphLaunch", "cuEventRecord"),
     ]
@@ -355,13 +354,13 @@ def test_a_routine_is_tried_by_a_capture(
 ) -> None:
     """A refused call leaves the kernels; the error of a run would come too late."""
     routine = Routine(fake)
+    stream = device.captures._stream(0).value
+    fake.calls.clear()
     assert device.accepts(routine, 2) and device.memory.used == 0
     (call,) = [call for call in fake.calls if call[0] == "routine"]
-    assert call[1] == captured_in(device) and call[2] == call[3]
+    assert call[1] == stream and call[2] == call[3]
     names = fake.names()
-    assert names[:4] == [
-        *("cuMemAllocFromPoolAsync", "cuStreamCreate", "cuStreamBeginCapture_v2", "routine")
-    ]
+    assert names[:3] == ["cuMemAllocFromPoolAsync", "cuStreamBeginCapture_v2", "routine"]
     assert names[-1] == "cuGraphExecDestroy" and "cuGraphLaunch" not in names
     assert device.accepts(routine, 2) and not fake.names()
     # the driver may compare a fill with the memory at its address
@@ -387,9 +386,17 @@ def test_routines_are_made_with_the_context_and_the_lock(
         assert fake.current == device.context._handle.value and device.lock._is_owned()  # type: ignore[attr-defined]
         return f"for {problem}"
 
+    class Opening:
+        def wait(self) -> None:
+            assert not device.lock._is_owned()  # type: ignore[attr-defined]
+
+    asked: list[str] = []
+    monkeypatch.setattr(device._libraries, "opening", lambda name: asked.append(name) or Opening())
     monkeypatch.setattr(device._libraries, "routine", made)
-    assert device.routine("a problem") == "for a problem"  # type: ignore[arg-type, comparison-overlap]
+    problem: Any = SimpleNamespace(library="cuNothing")
+    assert device.routine(problem) == f"for {problem}"  # type: ignore[comparison-overlap]
+    assert asked == ["cuNothing"]
     monkeypatch.setattr(driver, "_forked", True)
     monkeypatch.setattr(driver, "_functions", None)
     with pytest.raises(errors.FailedPreconditionError, match="by spawn"):
-        device.routine("a problem")  # type: ignore[arg-type]
+        device.routine(problem)

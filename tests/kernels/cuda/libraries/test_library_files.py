@@ -34,6 +34,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
             raise OSError(f"{place}: cannot open shared object file")
         return SimpleNamespace(place=place)
 
+    monkeypatch.setattr(library_files, "_load", lambda place: None)
     monkeypatch.setattr(ctypes, "CDLL", open_file)
     monkeypatch.setattr(
         importlib.util,
@@ -93,6 +94,9 @@ def test_libraries_that_are_installed(opened: list[str], monkeypatch: pytest.Mon
     monkeypatch.setattr(library_files, "_wheel_file", lambda one: None)
     monkeypatch.setattr(ctypes, "CDLL", lambda place: SimpleNamespace(place=place))
     assert ask(CUDNN) and ask(CUBLASLT)
+    monkeypatch.setattr(library_files, "_wheel_file", lambda one: "somewhere")
+    monkeypatch.setattr(ctypes, "CDLL", None)  # a wheel's is not opened
+    assert ask(CUDNN)
     monkeypatch.setenv("TFJIT_CUDA_LIBRARIES", "0")
     library_files.are_on.cache_clear()
     assert not ask(CUDNN)

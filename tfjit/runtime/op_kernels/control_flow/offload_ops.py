@@ -153,6 +153,11 @@ class OffloadKernel:
                 f"  for {given}: {program.launches} launches, {program.device_bytes} bytes of "
                 "device memory"
             )
+            lines += [
+                f"    {opening.library} is being opened, kernels serve until then"
+                for opening in program.awaited
+                if not opening.is_done
+            ]
             lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
         return "\n".join(lines)
 
@@ -190,7 +195,8 @@ class OffloadKernel:
                     lowered,
                     accelerator,
                     session.state.node_state,
-                    session.node_kernels.request,
+                    session.node_kernels,
+                    session.renewals if session.jit != "eager" else None,
                     self.offloaded.taken,
                     self.offloaded.kept,
                 )

@@ -1,0 +1,258 @@
+"""Kernels serve while a library opens; then routines replace them between runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfjit as tf
+from tests.forked_calls import in_child
+from tests.kernels.cuda.fake_cublaslt import FakeCublasLt
+from tests.kernels.cuda.library_calls import libraries_for_all_sizes
+from tests.simulated_gpu import simulated_gpu
+from tfjit.framework import errors
+from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
+from tfjit.kernels.cuda.gemm import library_products
+from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.offload.program_renewal import ProgramRenewal
+
+pytestmark = pytest.mark.simulator
+
+X = np.random.default_rng(4).integers(-4, 5, (5, 7)).astype(np.float32)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCublasLt]:
+    made = FakeCublasLt()
+    made.opens.clear()
+    monkeypatch.setattr(library_products, "allows_tf32", lambda: False)
+    with simulated_gpu(), libraries_for_all_sizes(made):
+        yield made
+        made.opens.set()
+
+
+class Product:
+    """A session on a GPU that multiplies, and adds to a variable."""
+
+    def __init__(self) -> None:
+        with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
+            self.x = tf.placeholder(tf.float32, [None, 7])
+            total = tf.get_variable("total", initializer=np.zeros((), np.float32))
+            product = tf.matmul(self.x, self.x, transpose_b=True)
+            self.fetches = [product, tf.assign_add(total, tf.reduce_sum(product))]
+            init = tf.global_variables_initializer()
+        self.session = tf.Session(graph=graph)
+        self.session.run(init)
+        self.runs = 0
+
+    def run(self, rows: int = 5) -> None:
+        """Compare the results with NumPy's. Whole numbers have them exactly."""
+        product, total = self.session.run(self.fetches, {self.x: X[:rows]})
+        np.testing.assert_array_equal(product, X[:rows] @ X[:rows].T)
+        if rows == 5:
+            self.runs += 1
+            assert total == self.runs * np.sum(X @ X.T)
+
+    def wait_for_kernels(self) -> None:
+        """Wait for all but the library."""
+        runtime = self.session._runtime_session
+        assert not self.session.wait_until_compiled(0)
+        for variant in tf_unfinished(runtime):
+            assert variant.compile_done.wait(60)
+        assert runtime.node_kernels.wait(60)
+
+    def text(self, rows: int = 5) -> str:
+        nodes = self.session.explain(self.fetches, {self.x: (rows, 7)}).nodes
+        return "\n".join(node.group for node in nodes if node.op == "_Offload")
+
+
+def tf_unfinished(runtime: Any) -> list[Any]:
+    from tfjit.runtime.plan import upgrades
+
+    return upgrades.unfinished(runtime)
+
+
+def products(fake: FakeCublasLt) -> int:
+    """Return the number of products, without those of the check."""
+    return fake.calls.count("cublasLtMatmul") - 7
+
+
+def test_kernels_serve_while_a_library_opens(fake: FakeCublasLt) -> None:
+    one = Product()
+    with one.session:
+        one.run()
+        one.wait_for_kernels()
+        for _ in range(3):
+            one.run()
+        text = one.text()
+        assert "cuBLASLt is being opened, kernels serve until then" in text
+        assert "cuBLASLt product" not in text
+        waiting = [str(plan) for plan in tf.compile_status().waiting]
+        assert any("1 programs of a GPU: cuBLASLt being opened" in line for line in waiting)
+        assert not one.session.wait_until_compiled(0.01) and not fake.calls
+        fake.opens.set()
+        assert one.session.wait_until_compiled(60)
+        assert not tf.compile_status().waiting
+        assert products(fake) == 0  # the new program has not run
+        for _ in range(3):
+            one.run()
+        assert products(fake) == 3
+        text = one.text()
+        assert "cuBLASLt product 5x5x7 float32" in text and "being opened" not in text
+        one.run(3)  # of later shapes
+        assert one.session.wait_until_compiled(60)
+        one.run(3)
+        assert products(fake) >= 4 and "cuBLASLt product 3x3x7" in one.text(3)
+
+
+def test_runs_go_on_while_programs_are_replaced(fake: FakeCublasLt) -> None:
+    one = Product()
+    with one.session:
+        one.run()
+        one.wait_for_kernels()
+        threading.Timer(0.02, fake.opens.set).start()
+        while one.session._runtime_session.renewals.unfinished():
+            one.run()
+        one.run()
+        assert products(fake) >= 1
+
+
+@pytest.mark.parametrize("fails", ["cublasLtCreate", "cublasLtMatmul", "results", "algorithms"])
+def test_a_library_that_fails_changes_nothing(fake: FakeCublasLt, fails: str) -> None:
+    fake.wrong = fails == "results"
+    if fails == "algorithms":
+        fake.refuses = lambda epilogue, operand, result: True
+    elif not fake.wrong:
+        fake.failing[fails] = 1
+    one = Product()
+    with one.session:
+        one.run()
+        fake.opens.set()
+        assert one.session.wait_until_compiled(60)
+        one.run()
+        assert "cuBLASLt" not in one.text()
+
+
+def test_eager_waits_before_the_first_result(
+    fake: FakeCublasLt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFJIT_JIT", "eager")
+    threading.Timer(0.05, fake.opens.set).start()
+    one = Product()
+    with one.session:
+        one.run()
+        assert products(fake) == 1 and "cuBLASLt product" in one.text()
+
+
+def test_closing_while_a_library_opens(fake: FakeCublasLt) -> None:
+    one = Product()
+    one.run()
+    one.wait_for_kernels()
+    one.run()
+    closing = threading.Timer(0.05, one.session.close)
+    closing.start()
+    with pytest.raises(errors.CancelledError, match="has been closed"):
+        one.session.wait_until_compiled(60)
+    closing.join()
+    fake.opens.set()
+    with Product().session as other:  # the library is there for others
+        assert other.wait_until_compiled(60)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_keeps_the_kernels(fake: FakeCublasLt) -> None:
+    one = Product()
+    with one.session:
+        one.run()
+        one.wait_for_kernels()
+        one.run()
+        # the fork waits for the library to be loaded
+        threading.Timer(0.05, fake.opens.set).start()
+
+        def child() -> list[bool]:
+            done = one.session.wait_until_compiled(60)
+            one.run()
+            return [done]
+
+        assert in_child(child) == [True]
+        assert one.session.wait_until_compiled(60)
+        one.run()
+        assert products(fake) >= 1
+
+
+def test_the_old_program_is_freed(fake: FakeCublasLt) -> None:
+    freed: list[DeviceProgram] = []
+    one = Product()
+    with one.session, pytest.MonkeyPatch.context() as patch:
+        one.run()
+        one.wait_for_kernels()
+        one.run()
+        close = DeviceProgram.close
+        patch.setattr(DeviceProgram, "close", lambda self: (freed.append(self), close(self))[1])
+        fake.opens.set()
+        assert one.session.wait_until_compiled(60)
+        one.run()
+        assert any(program.runs and not program.libraries for program in freed)
+
+
+def test_without_room_the_first_run_prepares(
+    fake: FakeCublasLt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[DeviceProgram] = []
+    prepare = DeviceProgram.prepare
+
+    def noted(self: DeviceProgram, *arguments: Any) -> None:
+        prepared.append(self)
+        prepare(self, *arguments)
+
+    def exhausted(self: DeviceProgram, *arguments: Any) -> None:
+        prepare(self, *arguments)
+        raise errors.ResourceExhaustedError(None, None, "OOM")
+
+    for replaced, count in ((noted, 1), (exhausted, 1)):
+        monkeypatch.setattr(DeviceProgram, "prepare", replaced)
+        fake.calls.clear()
+        fake.opens.clear()
+        one = Product()
+        with one.session:
+            one.run()
+            fake.opens.set()
+            assert one.session.wait_until_compiled(60)
+            one.run()
+            assert "cuBLASLt product" in one.text() and len(prepared) == count
+
+
+def test_a_renewal_of_what_is_gone() -> None:
+    class Form:
+        lookup = None
+
+    form: Any = Form()
+    renewal = ProgramRenewal(form, (), form)
+    del form
+    assert renewal.make() == ()
+    renewal.replace()
+
+
+def test_prepared_programs_have_the_addresses_of_runs(
+    fake: FakeCublasLt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run by routines makes no commands."""
+    one = Product()
+    with one.session:
+        one.run()
+        one.wait_for_kernels()
+        one.run()
+        fake.opens.set()
+        assert one.session.wait_until_compiled(60)
+
+        def program(self: SimulatedAccelerator, *arguments: Any) -> Any:
+            raise AssertionError("a run makes commands")
+
+        monkeypatch.setattr(SimulatedAccelerator, "program", program)
+        one.run()
+        assert products(fake) == 1
