@@ -64,9 +64,9 @@ def open_library(candidates: tuple[Candidate, ...], driver_version: int) -> ctyp
 
 @functools.cache
 def is_installed(candidates: tuple[Candidate, ...]) -> bool:
-    """Return whether a form of a library is there, whatever the driver.
+    """Return whether a form of a library is installed for some driver.
 
-    A wheel's file is found, not opened: opening is slow.
+    A wheel's file is not opened: opening is slow.
     """
     if are_on() and any(map(_wheel_file, candidates)):
         return True

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.offload.graph_form import GraphForm
 
 _LEAST_TIMES: Final = 8
-"""Programs that have to fit in the device for one to be prepared."""
+"""A device with room for this number prepares programs early."""
 
 
 class ProgramRenewal:
