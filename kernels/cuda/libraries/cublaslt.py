@@ -35,14 +35,18 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.cuda.libraries import library_files
-from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure, VendorLibrary
+from tfjit.kernels.cuda.libraries.device_libraries import (
+    LibraryFailure,
+    VendorLibrary,
+    run_once,
+)
 from tfjit.kernels.cuda.libraries.passed_checks import path_of
 from tfjit.kernels.cuda.libraries.product_problem import (
     WORKSPACE_BYTES,
     ProductOperand,
     ProductProblem,
 )
-from tfjit.kernels.ir.accelerator import LibraryCall, LibraryRoutine
+from tfjit.kernels.ir.accelerator import LibraryRoutine
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -286,7 +290,7 @@ def _check_product(
 ) -> None:
     """Compare a routine's results with the host's.
 
-    It runs in a program, as those of graphs do.
+    Raises LibraryFailure.
     """
     p = problem
 
@@ -310,19 +314,7 @@ def _check_product(
         *([added.astype(result.dtype)] if p.adds else []),
         result,
     ]
-    places = [accelerator.allocate(a.nbytes) for a in arrays]
-    places.append(accelerator.allocate(max(routine.workspace_bytes, 1)))
-    try:
-        for place, array in zip(places, arrays):
-            accelerator.write(place, array)
-        program = accelerator.program([LibraryCall(routine, tuple(places))])
-        program.start()
-        program.wait()
-        program.close()
-        accelerator.read(result, places[-2])
-    finally:
-        for place in places:
-            accelerator.free(place)
+    run_once(accelerator, routine, arrays)
     if not np.array_equal(result.astype(np.float64), expected):
         raise LibraryFailure(f"{p.title} has wrong results")
 

@@ -30,9 +30,13 @@ from tfjit.kernels.cuda.libraries.convolution_problem import (
 )
 from tfjit.kernels.cuda.libraries.cudnn_descriptors import CudnnFunctions, Descriptor
 from tfjit.kernels.cuda.libraries.cudnn_plans import Plan, Target, find_plan
-from tfjit.kernels.cuda.libraries.device_libraries import LibraryFailure, VendorLibrary
+from tfjit.kernels.cuda.libraries.device_libraries import (
+    LibraryFailure,
+    VendorLibrary,
+    run_once,
+)
 from tfjit.kernels.cuda.libraries.passed_checks import path_of
-from tfjit.kernels.ir.accelerator import LibraryCall, LibraryRoutine
+from tfjit.kernels.ir.accelerator import LibraryRoutine
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator, HostArray
@@ -156,9 +160,9 @@ def checked_problems() -> Iterator[ConvolutionProblem]:
 
 
 def _check(accelerator: Accelerator, problem: ConvolutionProblem, routine: LibraryRoutine) -> None:
-    """Compare a routine with the host.
+    """Compare a routine's results with the host's.
 
-    It runs in a program, as those of graphs do.
+    Raises LibraryFailure.
     """
     arrays = {
         tensor: (np.arange(np.prod(problem.sizes(tensor))) * (2 * tensor + 1) % 7 - 3.0)
@@ -173,19 +177,7 @@ def _check(accelerator: Accelerator, problem: ConvolutionProblem, routine: Libra
         for t in problem.tensors
     ]
     held[-1][...] = -1
-    places = [accelerator.allocate(a.nbytes) for a in held]
-    places.append(accelerator.allocate(max(routine.workspace_bytes, 1)))
-    try:
-        for place, array in zip(places, held):
-            accelerator.write(place, array)
-        program = accelerator.program([LibraryCall(routine, tuple(places))])
-        program.start()
-        program.wait()
-        program.close()
-        accelerator.read(held[-1], places[-2])
-    finally:
-        for place in places:
-            accelerator.free(place)
+    run_once(accelerator, routine, held)
     error = np.abs(held[-1].astype(np.float64) - expected.transpose(problem.order)).max()
     if not error <= _NEAR * np.abs(expected).max():
         raise LibraryFailure(f"{problem.title} has wrong results")

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework import errors, settings
 from tfjit.kernels.cuda.libraries.library_files import MissingLibrary
 from tfjit.kernels.cuda.libraries.passed_checks import PassedCheck
+from tfjit.kernels.ir.accelerator import LibraryCall
 from tfjit.kernels.ir.library_opening import LibraryOpening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from tfjit.kernels.ir.accelerator import Accelerator, LibraryRoutine
+    from tfjit.kernels.ir.accelerator import Accelerator, HostArray, LibraryRoutine
     from tfjit.kernels.registry import LibraryProblem
 
 _MODULES: Final = {"cuBLASLt": "cublaslt", "cuDNN": "cudnn"}
@@ -181,7 +182,8 @@ class DeviceLibraries:
     def _record(self, name: str, library: VendorLibrary) -> PassedCheck | None:
         """Return the record of a library's check.
 
-        The answer is None where the library's file is unknown."""
+        The answer is None where the library's file is unknown.
+        """
         if library.file is None:
             return None
         device = f"{self._name}, {self._capability}"
@@ -192,4 +194,27 @@ class DeviceLibraries:
             return None
 
 
-__all__ = ["DeviceLibraries", "LibraryFailure", "VendorLibrary"]
+def run_once(
+    accelerator: Accelerator, routine: LibraryRoutine, arrays: Sequence[HostArray]
+) -> None:
+    """Run a routine on copies of arrays; read the last one back.
+
+    It runs in a program, as those of graphs do. arrays: contiguous, by the routine's words, the
+    result last.
+    """
+    places = [accelerator.allocate(array.nbytes) for array in arrays]
+    places.append(accelerator.allocate(max(routine.workspace_bytes, 1)))
+    try:
+        for place, array in zip(places, arrays):
+            accelerator.write(place, array)
+        program = accelerator.program([LibraryCall(routine, tuple(places))])
+        program.start()
+        program.wait()
+        program.close()
+        accelerator.read(arrays[-1], places[-2])
+    finally:
+        for place in places:
+            accelerator.free(place)
+
+
+__all__ = ["DeviceLibraries", "LibraryFailure", "VendorLibrary", "run_once"]
