@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.kernels.cuda.fake_driver import GIB, FakeDriver, install, launched_words
+from tests.kernels.cuda.fake_driver import GIB, FakeDriver, launched_words
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
 from tfjit.kernels.ir.accelerator import Copy, Fill, KernelLaunch, LibraryCall, LibraryRoutine
 
 KERNEL = 0xBEEF
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    yield install(monkeypatch, FakeDriver())
-    driver.properties.cache_clear()
-
-
-@pytest.fixture
-def device(fake: FakeDriver) -> CudaAccelerator:
-    made = CudaAccelerator(0)
-    fake.calls.clear()
-    return made
 
 
 def launch(*words: int, shared_bytes: int = 0) -> KernelLaunch:

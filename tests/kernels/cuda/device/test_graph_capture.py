@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.cuda.fake_driver import Capture, FakeDriver, install
+from tests.kernels.cuda.fake_driver import Capture, FakeDriver
 from tfjit.framework import errors
-from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
 from tfjit.kernels.cuda.device.stream_plan import START, Place, StreamPlan
 from tfjit.kernels.ir.accelerator import Command, CommandOrder, Copy, Fill, KernelLaunch
 
 MB = 1 << 20
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    yield install(monkeypatch, FakeDriver())
-    driver.properties.cache_clear()
-
-
-@pytest.fixture
-def device(fake: FakeDriver) -> CudaAccelerator:
-    made = CudaAccelerator(0)
-    fake.calls.clear()
-    return made
 
 
 def small(number: int) -> KernelLaunch:
