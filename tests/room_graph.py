@@ -86,6 +86,7 @@ ROOMS = {
         *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),
         *("containers", "control_flow", "", "records", "autodiff", "autodiff.arithmetic"),
         *("autodiff.arrays", "autodiff.layers", "autodiff.images", "autodiff.sparse"),
+        "autodiff.random_values",
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
     "distributed": ("protocol", "worker", "master", "server", "session", ""),

@@ -37,7 +37,7 @@ LIMITS = {
 # Names that TensorFlow or Python gave.
 FOREIGN = {
     *("walk", "Walk", "SERVING", "DEFAULT_SERVING_SIGNATURE_DEF_KEY"),
-    *("_banded_triangular_solve", "swap_memory"),
+    *("BandedTriangularSolve", "_banded_triangular_solve", "swap_memory"),
     "_pending_takes",  # TakeGrad
 }
 _ENDINGS = ("", "s", "es", "d", "ed", "n", "ing", "er", "ers")

@@ -15,7 +15,7 @@ from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.arithmetic.clipping import global_norm
 from tfjit.ops.arithmetic.elementwise_functions import abs as _abs
-from tfjit.ops.arithmetic.elementwise_functions import cast, conj
+from tfjit.ops.arithmetic.elementwise_functions import cast, conj, real
 from tfjit.ops.arithmetic.elementwise_functions import pow as _pow
 from tfjit.ops.arithmetic.matrix_product import cross, einsum, matmul, matvec, tensordot
 from tfjit.ops.arithmetic.reduction import reduce_max, reduce_sum
@@ -333,9 +333,10 @@ def svd(
 ) -> Any:
     """Return (s, u, v) with tensor = u diag(s) v^H.
 
-    s [..., k], greatest first, u [..., m, k], v [..., n, k]; s alone without `compute_uv`.
+    s [..., k], real, greatest first, u [..., m, k], v [..., n, k]; s alone without `compute_uv`.
     """
     s, u, v = raw.Svd(input=tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
+    s = real(s)
     return (s, u, v) if compute_uv else s
 
 

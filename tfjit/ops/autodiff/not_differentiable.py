@@ -9,15 +9,15 @@ from tfjit.framework.op_defs.gradient_registry import NotDifferentiable
 OPS: Final = {
     "arithmetic.elementwise": (
         "ApproximateEqual BitwiseAnd BitwiseOr BitwiseXor Ceil Equal Floor FloorDiv Greater "
-        "GreaterEqual Invert IsFinite IsInf IsNan LeftShift Less LessEqual LogicalAnd "
-        "LogicalNot LogicalOr Mod NotEqual RightShift Rint Round TruncateDiv TruncateMod"
+        "GreaterEqual Invert IsFinite IsInf IsNan LeftShift Less LessEqual LogicalAnd LogicalNot "
+        "LogicalOr Mod NotEqual PopulationCount RightShift Rint Round TruncateDiv TruncateMod"
     ),
-    "arithmetic.reduction": ("All Any ArgMax ArgMin"),
+    "arithmetic.reduction": ("All Any ArgMax ArgMin ReduceJoin"),
     "arithmetic.segment": ("Bincount HistogramFixedWidth"),
     "arrays.array": (
         "Bitcast BroadcastArgs BroadcastGradientArgs ConcatOffset Const FakeParam "
-        "InvertPermutation OnesLike Placeholder PlaceholderV2 Range Rank Shape ShapeN Size "
-        "StopGradient ZerosLike"
+        "InvertPermutation LinSpace OnesLike Placeholder PlaceholderV2 Range Rank Shape ShapeN "
+        "Size StopGradient ZerosLike"
     ),
     "arrays.indexing": (
         "Bucketize ListDiff LowerBound OneHot Unique UniqueWithCounts UnravelIndex UpperBound Where"
@@ -26,41 +26,84 @@ OPS: Final = {
         "ScatterAdd ScatterDiv ScatterMul ScatterNdAdd ScatterNdSub ScatterNdUpdate ScatterSub "
         "ScatterUpdate"
     ),
+    "arrays.session_handle": (
+        "DeleteSessionTensor GetSessionHandle GetSessionHandleV2 GetSessionTensor"
+    ),
     "containers.optional": ("OptionalHasValue OptionalNone"),
     "containers.tensor_array": (
-        "TensorArrayCloseV3 TensorArrayGradV3 TensorArrayGradWithShape TensorArraySizeV3 "
-        "TensorArrayV3"
+        "TensorArray TensorArrayClose TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayGrad "
+        "TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape TensorArraySize "
+        "TensorArraySizeV2 TensorArraySizeV3 TensorArrayV2 TensorArrayV3"
     ),
     "containers.tensor_list": (
         "EmptyTensorList TensorListConcatLists TensorListElementShape TensorListLength "
         "TensorListPushBackBatch TensorListReserve"
     ),
-    "control_flow.control_flow": ("Assert ControlTrigger LoopCond NoOp"),
+    "control_flow.control_flow": ("Assert ControlTrigger LoopCond NoOp Timestamp"),
+    "control_flow.py_func": ("PyFunc PyFuncStateless"),
     "images.boxes": (
         "DrawBoundingBoxes DrawBoundingBoxesV2 NonMaxSuppression NonMaxSuppressionV2 "
-        "NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 "
-        "NonMaxSuppressionWithOverlaps"
+        "NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps"
+    ),
+    "images.color": ("HSVToRGB"),
+    "images.crop": ("ExtractGlimpse"),
+    "images.resize": ("ResizeBilinearGrad"),
+    "layers.fake_quant": (
+        "FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVarsGradient "
+        "FakeQuantWithMinMaxVarsPerChannelGradient"
     ),
     "layers.pooling": ("MaxPoolGradGrad"),
     "layers.quantization": ("QuantizeV2 QuantizedConcat"),
-    "layers.sequences": ("EditDistance"),
+    "layers.sequences": ("CTCBeamSearchDecoder CTCGreedyDecoder EditDistance"),
     "layers.top_k": ("InTopK InTopKV2"),
+    "random_values.candidate_sampling": (
+        "RandomCrop SampleDistortedBoundingBox SampleDistortedBoundingBoxV2"
+    ),
     "random_values.stateful_random": (
-        "Multinomial RandomShuffle RandomStandardNormal RandomUniform RandomUniformInt "
-        "TruncatedNormal"
+        "Multinomial ParameterizedTruncatedNormal RandomShuffle RandomStandardNormal RandomUniform "
+        "RandomUniformInt TruncatedNormal"
     ),
     "random_values.stateless_random": (
-        "StatelessRandomNormal StatelessRandomUniform StatelessRandomUniformInt "
-        "StatelessTruncatedNormal"
+        "RandomIndexShuffle StatelessMultinomial StatelessRandomBinomial StatelessRandomNormal "
+        "StatelessRandomNormalV2 StatelessRandomPoisson StatelessRandomUniform "
+        "StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt "
+        "StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessTruncatedNormal "
+        "StatelessTruncatedNormalV2"
     ),
+    "records.dataset": ("ReduceDataset"),
+    "records.hashing": ("StringToHashBucket StringToHashBucketFast StringToHashBucketStrong"),
     "records.parsing": ("DecodeRaw"),
-    "records.string": ("StringSplit"),
-    "records.string_conversion": ("AsString StringToNumber"),
+    "records.reader": (
+        "FixedLengthRecordReader IdentityReader ReaderNumRecordsProduced "
+        "ReaderNumWorkUnitsCompleted ReaderRead ReaderReadUpTo ReaderReset ReaderRestoreState "
+        "ReaderSerializeState TFRecordReader TextLineReader WholeFileReader"
+    ),
+    "records.serialized": ("DecodePaddedRaw DecodeProtoV2 EncodeProto ParseTensor SerializeTensor"),
+    "records.string": ("RegexReplace StringJoin StringSplit"),
+    "records.string_conversion": ("AsString DecodeBase64 EncodeBase64 StringToNumber"),
+    "records.summary": (
+        "AudioSummary AudioSummaryV2 HistogramSummary ImageSummary MergeSummary ScalarSummary "
+        "TensorSummary TensorSummaryV2"
+    ),
+    "sparse.ragged": ("RaggedRange"),
     "sparse.sparse": (
-        "DenseToDenseSetOperation DenseToSparseSetOperation SetSize SparseFillEmptyRowsGrad "
-        "SparseSliceGrad SparseToSparseSetOperation"
+        "DenseToDenseSetOperation DenseToSparseSetOperation SetSize SparseConcat "
+        "SparseFillEmptyRowsGrad SparseSliceGrad SparseToSparseSetOperation"
     ),
     "sparse.sparse_math": ("SparseAddGrad SparseReduceMaxSparse"),
+    "sparse.sparse_matrix": ("SparseMatrixNNZ SparseMatrixZeros"),
+    "state.lookup": (
+        "HashTable HashTableV2 InitializeTable InitializeTableFromTextFile "
+        "InitializeTableFromTextFileV2 InitializeTableV2 LookupTableFind LookupTableFindV2 "
+        "LookupTableInsert LookupTableInsertV2 LookupTableSize LookupTableSizeV2 "
+        "MutableDenseHashTable MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors "
+        "MutableHashTableOfTensorsV2 MutableHashTableV2"
+    ),
+    "state.queue": (
+        "QueueClose QueueDequeue QueueDequeueMany QueueDequeueUpTo QueueEnqueue QueueEnqueueMany "
+        "QueueSize"
+    ),
+    "state.stack": ("Stack StackClose StackPop StackPush"),
     "state.variable": (
         "Assign AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp AssignVariableOp "
         "CountUpTo IsVariableInitialized VarHandleOp VarIsInitializedOp Variable VariableShape "

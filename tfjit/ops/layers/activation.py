@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops.arithmetic.elementwise import elementwise_function
-from tfjit.ops.arithmetic.elementwise_functions import add, erf, multiply, negative, pow, realdiv
+from tfjit.ops.arithmetic.elementwise_functions import cast, erfc, multiply, negative, pow
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_elementwise
@@ -153,18 +153,20 @@ def swish(features: TensorLike, beta: float = 1.0) -> Tensor:
 def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """Return x times the normal distribution function of x.
 
-    `approximate`: by tanh.
+    `approximate`: by tanh. Raises ValueError for integers. As in TensorFlow, float64
+    has constants of float32.
     """
     with name_scope(name, "Gelu", [features]):
         x = convert_to_tensor(features, name="features")
+        if not x.dtype.is_floating:
+            raise ValueError(
+                "`features.dtype` must be a floating point tensor."
+                f"Received:features.dtype={x.dtype}"
+            )
         if approximate:
-            cubic = multiply(0.044715, pow(x, 3))
-            inner = multiply(0.7978845608028654, add(x, cubic))
-            return multiply(multiply(0.5, x), add(1.0, tanh(inner)))
-        return multiply(
-            multiply(0.5, x),
-            add(1.0, erf(realdiv(x, convert_to_tensor(1.4142135623730951, x.dtype.base_dtype)))),
-        )
+            cubic = cast(0.044715, x.dtype.base_dtype) * pow(x, 3)
+            return 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + cubic)))
+        return 0.5 * x * erfc(-x * cast(0.7071067811865476, x.dtype.base_dtype))
 
 
 def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
+from tfjit.ops.autodiff.terms import attrs_of, like
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
@@ -36,3 +37,41 @@ def _matrix_band_part(op: Operation, grad: Tensor) -> Gradients:
         None,
         None,
     )
+
+
+def _of_version(op: Operation, kind: str, **arguments: object) -> Tensor:
+    """Build an op of an operation's version and alignment.
+
+    kind: the op type without its version. The second version has no alignment.
+    """
+    version = op.type[-2:]
+    align = attrs_of(op, "align") if version == "V3" else {}
+    made: Tensor = getattr(raw, kind + version)(**arguments, **align)
+    return made
+
+
+def _part(op: Operation, grad: Tensor, k: Tensor) -> Tensor:
+    return _of_version(op, "MatrixDiagPart", input=grad, k=k, padding_value=like(0, grad))
+
+
+@RegisterGradient("MatrixDiagV2")
+@RegisterGradient("MatrixDiagV3")
+def _matrix_diag_band(op: Operation, grad: Tensor) -> Gradients:
+    return _part(op, grad, op.inputs[1]), None, None, None, None
+
+
+@RegisterGradient("MatrixDiagPartV2")
+@RegisterGradient("MatrixDiagPartV3")
+def _matrix_diag_part_band(op: Operation, grad: Tensor) -> Gradients:
+    x, k, _ = op.inputs
+    zeros = raw.ZerosLike(x=x)
+    return _of_version(op, "MatrixSetDiag", input=zeros, diagonal=grad, k=k), None, None
+
+
+@RegisterGradient("MatrixSetDiagV2")
+@RegisterGradient("MatrixSetDiagV3")
+def _matrix_set_diag_band(op: Operation, grad: Tensor) -> Gradients:
+    _, diagonal, k = op.inputs
+    zeros = raw.ZerosLike(x=diagonal)
+    rest = _of_version(op, "MatrixSetDiag", input=grad, diagonal=zeros, k=k)
+    return rest, _part(op, grad, k), None

@@ -7,79 +7,35 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.op_defs.gradient_registry import GradientFn, RegisterGradient, register
+from tfjit.framework.op_defs.gradient_registry import RegisterGradient, register
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.autodiff.terms import COMPLEX, UnaryRule, both, conj, like, reduced, unary
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
 
-_COMPLEX = (dtypes.complex64, dtypes.complex128)
+
+def _except_at(point: float, value: float, x: Tensor, slope: Tensor) -> Tensor:
+    """Return a slope, its limit where it is 0 / 0."""
+    there = raw.Equal(x=x, y=like(point, x))
+    limit = raw.BroadcastTo(input=like(value, x), shape=raw.Shape(input=x))
+    return raw.SelectV2(condition=there, t=limit, e=slope)
 
 
-def conj(x: Tensor) -> Tensor:
-    """Return the conjugate; for reals the tensor itself."""
-    return raw.Conj(input=x) if x.dtype.base_dtype in _COMPLEX else x
+def _half_pi_squares(x: Tensor) -> Tensor:
+    return like(math.pi / 2.0, x) * raw.Square(x=x)
 
 
-def like(value: float, x: Tensor) -> Tensor:
-    """Return a scalar constant of a tensor's dtype."""
-    return convert_to_tensor(value, dtype=x.dtype.base_dtype)
-
-
-def reduced(gradient: Tensor | None, x: Tensor, other: Tensor, *, first: bool) -> Tensor | None:
-    """Sum a gradient of the broadcast shape to x's shape.
-
-    The broadcast is of x and `other`. first: x stood before `other`.
-    """
-    if gradient is None:
-        return None
-    ours, theirs = x.shape_tuple, other.shape_tuple
-    if ours is not None and None not in ours and ours == theirs:
-        return gradient
-    gradient = convert_to_tensor(gradient)  # rows of a gather's gradient are to be summed
-    if (
-        gradient.shape_tuple is not None
-        and gradient.shape_tuple == ours
-        and None not in (ours or ())
-    ):
-        return gradient
-    shape, other_shape = raw.Shape(input=x), raw.Shape(input=other)
-    pair = (
-        raw.BroadcastGradientArgs(s0=shape, s1=other_shape)
-        if first
-        else raw.BroadcastGradientArgs(s0=other_shape, s1=shape)
-    )
-    axes = pair[0] if first else pair[1]
-    return raw.Reshape(tensor=raw.Sum(input=gradient, reduction_indices=axes), shape=shape)
-
-
-def attrs_of(op: Operation, *names: str) -> dict[str, object]:
-    """Return attrs of the operation by name."""
-    return {name: op.get_attr(name) for name in names}
-
-
-def both(
-    op: Operation, for_x: Tensor | None, for_y: Tensor | None
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return gradients of a broadcasting operation's two inputs.
-
-    Each is summed to its input's shape.
-    """
-    x, y = op.inputs[:2]
-    return reduced(for_x, x, y, first=True), reduced(for_y, y, x, first=False)
-
-
-# (x, y, gradient of y) -> gradient of x
-UnaryRule = Callable[[Tensor, Tensor, Tensor], Tensor]
+# The slopes of Bessel functions are in Abramowitz and Stegun, 9.1.27-30 and 9.6.26-28. At 0 that
+# of I1 is 1 in TensorFlow, though it tends to 1/2.
 UNARY: dict[str, UnaryRule] = {
     "Neg": lambda x, y, g: -g,
     "Sign": lambda x, y, g: raw.ZerosLike(x=x),
     "Abs": lambda x, y, g: g * raw.Sign(x=x),
     "Square": lambda x, y, g: g * (like(2.0, x) * conj(x)),
     "Sqrt": lambda x, y, g: (
-        raw.SqrtGrad(y=conj(y), dy=g) if x.dtype.base_dtype in _COMPLEX else raw.SqrtGrad(y=y, dy=g)
+        raw.SqrtGrad(y=conj(y), dy=g) if x.dtype.base_dtype in COMPLEX else raw.SqrtGrad(y=y, dy=g)
     ),
     "Rsqrt": lambda x, y, g: raw.RsqrtGrad(y=conj(y), dy=g),
     "Inv": lambda x, y, g: raw.ReciprocalGrad(y=conj(y), dy=g),
@@ -108,13 +64,28 @@ UNARY: dict[str, UnaryRule] = {
     "Lgamma": lambda x, y, g: g * raw.Digamma(x=x),
     "Digamma": lambda x, y, g: g * raw.Polygamma(a=like(1.0, x), x=x),
     "BesselI0e": lambda x, y, g: g * (raw.BesselI1e(x=x) - raw.Sign(x=x) * y),
+    "BesselI0": lambda x, y, g: g * raw.BesselI1(x=x),
+    "BesselI1": lambda x, y, g: g * _except_at(0.0, 1.0, x, raw.BesselI0(x=x) - y / x),
+    "BesselI1e": lambda x, y, g: (
+        g * _except_at(0.0, 0.5, x, raw.BesselI0e(x=x) - y * (raw.Sign(x=x) + raw.Reciprocal(x=x)))
+    ),
+    "BesselK0": lambda x, y, g: -g * raw.BesselK1(x=x),
+    "BesselK0e": lambda x, y, g: g * (y - raw.BesselK1e(x=x)),
+    "BesselK1": lambda x, y, g: g * (-raw.BesselK0(x=x) - y / x),
+    "BesselK1e": lambda x, y, g: (
+        g * (y * (like(1.0, x) - raw.Reciprocal(x=x)) - raw.BesselK0e(x=x))
+    ),
+    "BesselJ0": lambda x, y, g: -g * raw.BesselJ1(x=x),
+    "BesselJ1": lambda x, y, g: g * _except_at(0.0, 0.5, x, raw.BesselJ0(x=x) - y / x),
+    "BesselY0": lambda x, y, g: -g * raw.BesselY1(x=x),
+    "BesselY1": lambda x, y, g: g * (raw.BesselY0(x=x) - y / x),
+    "Dawsn": lambda x, y, g: g * (like(1.0, x) - like(2.0, x) * x * y),
+    "Expint": lambda x, y, g: g * raw.Exp(x=x) / x,
+    "FresnelCos": lambda x, y, g: g * raw.Cos(x=_half_pi_squares(x)),
+    "FresnelSin": lambda x, y, g: g * raw.Sin(x=_half_pi_squares(x)),
+    "Spence": lambda x, y, g: g * _except_at(1.0, -1.0, x, raw.Log(x=x) / (like(1.0, x) - x)),
     "Conj": lambda x, y, g: raw.Conj(input=g),
 }
-
-
-def unary(rule: UnaryRule) -> GradientFn:
-    """Return the gradient function of an op of one input and output."""
-    return lambda op, grad: rule(op.inputs[0], op.outputs[0], grad)
 
 
 for _op_type, _rule in UNARY.items():
@@ -191,7 +162,7 @@ def _pow(op: Operation, grad: Tensor) -> Gradients:
     # no log is taken of values that are not positive: 0 replaces it
     positive = (
         raw.NotEqual(x=x, y=like(0.0, x))
-        if x.dtype.base_dtype in _COMPLEX
+        if x.dtype.base_dtype in COMPLEX
         else raw.Greater(x=x, y=like(0.0, x))
     )
     safe = raw.Select(condition=positive, t=x, e=raw.OnesLike(x=x))
@@ -252,6 +223,19 @@ def _igammac(op: Operation, grad: Tensor) -> Gradients:
     return (-first if first is not None else None), (-second if second is not None else None)
 
 
+@RegisterGradient("Betainc")
+def _betainc(op: Operation, grad: Tensor) -> Gradients:
+    """Return the gradient by x: the beta distribution's density.
+
+    Its logarithm is added up first, since its factors can be large.
+    """
+    a, b, x = op.inputs
+    one = like(1.0, x)
+    log_beta = raw.Lgamma(x=a) + raw.Lgamma(x=b) - raw.Lgamma(x=a + b)
+    log_density = raw.Xlog1py(x=b - one, y=-x) + raw.Xlogy(x=a - one, y=x) - log_beta
+    return None, None, reduced(grad * raw.Exp(x=log_density), x, a, first=False)
+
+
 @RegisterGradient("Polygamma")
 def _polygamma(op: Operation, grad: Tensor) -> Gradients:
     n, x = op.inputs
@@ -307,7 +291,7 @@ def _clip_by_value(op: Operation, grad: Tensor) -> Gradients:
 @RegisterGradient("Cast")
 def _cast(op: Operation, grad: Tensor) -> Gradients:
     source = op.inputs[0].dtype.base_dtype
-    floats = (dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bfloat16, *_COMPLEX)
+    floats = (dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bfloat16, *COMPLEX)
     return (
         raw.Cast(x=grad, DstT=source)
         if source in floats and grad.dtype.base_dtype in floats
@@ -346,6 +330,18 @@ def _complex_abs(op: Operation, grad: Tensor) -> Gradients:
     kind = op.inputs[0].dtype.base_dtype
     scale = raw.DivNoNan(x=grad, y=op.outputs[0])
     return raw.Complex(real=scale, imag=raw.ZerosLike(x=scale), Tout=kind) * op.inputs[0]
+
+
+@RegisterGradient("Angle")
+def _angle(op: Operation, grad: Tensor) -> Gradients:
+    x = op.inputs[0]
+    part = x.dtype.base_dtype.real_dtype
+    exchanged = raw.Complex(
+        real=raw.Imag(input=x, Tout=part),
+        imag=raw.Real(input=x, Tout=part),
+        Tout=x.dtype.base_dtype,
+    )
+    return raw.Complex(real=-grad, imag=raw.ZerosLike(x=grad), Tout=x.dtype.base_dtype) / exchanged
 
 
 @RegisterGradient("SqrtGrad")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import conj
+from tfjit.ops.autodiff.terms import conj
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients

@@ -8,7 +8,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import conj
+from tfjit.ops.autodiff.terms import conj, like
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
@@ -82,6 +82,38 @@ def _prod(op: Operation, grad: Tensor) -> Gradients:
     right = raw.Cumprod(x=flat, axis=0, exclusive=True, reverse=True)
     product = raw.Reshape(tensor=conj(left) * conj(right), shape=raw.Shape(input=transposed))
     return grad * raw.Transpose(x=product, perm=raw.InvertPermutation(x=order)), None
+
+
+@RegisterGradient("EuclideanNorm")
+def _euclidean_norm(op: Operation, grad: Tensor) -> Gradients:
+    x, axes = op.inputs
+    shape = kept_dims_shape(x, axes)
+    norm = raw.Reshape(tensor=op.outputs[0], shape=shape)
+    return x / (norm / raw.Reshape(tensor=grad, shape=shape)), None
+
+
+@RegisterGradient("CumulativeLogsumexp")
+def _cumulative_logsumexp(op: Operation, grad: Tensor) -> Gradients:
+    """Return a scan from the other side, of logarithms.
+
+    Gradients above and below 0 are scanned apart, since logarithms are of positive numbers.
+    """
+    x, axis = op.inputs
+    zero = like(0.0, grad)
+    lowest = like(grad.dtype.base_dtype.min, grad)
+
+    def scanned(size: Tensor) -> Tensor:
+        there = raw.Greater(x=size, y=zero)
+        log = raw.SelectV2(condition=there, t=raw.Log(x=size), e=lowest)
+        summed = raw.CumulativeLogsumexp(
+            x=log - op.outputs[0],
+            axis=axis,
+            exclusive=op.get_attr("exclusive"),
+            reverse=not op.get_attr("reverse"),
+        )
+        return raw.Exp(x=summed + x)
+
+    return scanned(grad) - scanned(-grad), None
 
 
 @RegisterGradient("Cumsum")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
+from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import like
+from tfjit.ops.autodiff.terms import like
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
@@ -47,6 +48,42 @@ def _segment_extremum(op: Operation, grad: Tensor) -> Gradients:
     return raw.Select(condition=chosen, t=gathered, e=raw.ZerosLike(x=gathered)), None
 
 
+def _of_other_factors(x: Tensor, product: Tensor, without_zeros: Tensor) -> Tensor:
+    """Return each element's product with the others of its segment, without itself.
+
+    product, without_zeros: of each element's segment; zeros are left out of the second. It serves
+    the only zero of a segment; segments of several are the caller's.
+    """
+    is_zero = raw.Equal(x=x, y=like(0.0, x))
+    safe = raw.SelectV2(condition=is_zero, t=raw.OnesLike(x=x), e=x)
+    return raw.SelectV2(condition=is_zero, t=without_zeros, e=product / safe)
+
+
+def _zeros_and_others(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return flags of zeros (int32), and the elements with ones there."""
+    is_zero = raw.Equal(x=x, y=like(0.0, x))
+    others = raw.SelectV2(condition=is_zero, t=raw.OnesLike(x=x), e=x)
+    return raw.Cast(x=is_zero, DstT=dtypes.int32), others
+
+
+def _unless_several(zeros: Tensor, grad: Tensor) -> Tensor:
+    """Return a gradient, 0 in segments of several zeros."""
+    several = raw.Greater(x=zeros, y=convert_to_tensor(1))
+    return raw.SelectV2(condition=several, t=raw.ZerosLike(x=grad), e=grad)
+
+
+@RegisterGradient("SegmentProd")
+def _segment_prod(op: Operation, grad: Tensor) -> Gradients:
+    x, ids = op.inputs
+    zeros, others = _zeros_and_others(x)
+    grad = _unless_several(raw.SegmentSum(data=zeros, segment_ids=ids), grad)
+    rest = raw.SegmentProd(data=others, segment_ids=ids)
+    spread, product, rest = (
+        raw.GatherV2(params=rows, indices=ids, axis=0) for rows in (grad, op.outputs[0], rest)
+    )
+    return spread * _of_other_factors(x, product, rest), None
+
+
 def _gather_or_zero(rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows by id, and a mask of non-negative ids.
 
@@ -81,6 +118,17 @@ def _unsorted_segment_extremum(op: Operation, grad: Tensor) -> Gradients:
     )
     gathered = _gather_or_zero(grad / count, ids)[0]
     return raw.SelectV2(condition=chosen, t=gathered, e=raw.ZerosLike(x=gathered)), None, None
+
+
+@RegisterGradient("UnsortedSegmentProd")
+def _unsorted_segment_prod(op: Operation, grad: Tensor) -> Gradients:
+    x, ids, number = op.inputs
+    zeros, others = _zeros_and_others(x)
+    segments = {"segment_ids": ids, "num_segments": number}
+    grad = _unless_several(raw.UnsortedSegmentSum(data=zeros, **segments), grad)
+    rest = raw.UnsortedSegmentProd(data=others, **segments)
+    spread, product, rest = (_gather_or_zero(rows, ids)[0] for rows in (grad, op.outputs[0], rest))
+    return spread * _of_other_factors(x, product, rest), None, None
 
 
 @RegisterGradient("SparseSegmentMean")

@@ -62,6 +62,16 @@ def _check_numerics(op: Operation, grad: Tensor) -> Gradients:
     )
 
 
+@RegisterGradient("CheckNumericsV2")
+def _check_numerics_v2(op: Operation, grad: Tensor) -> Gradients:
+    message = op.get_attr("message")
+    text = message.decode() if isinstance(message, bytes) else message
+    return raw.CheckNumericsV2(
+        tensor=grad,
+        message=f"Not a number (NaN) or infinity (Inf) values detected in gradient. {text}",
+    )
+
+
 @RegisterGradient("IdentityN")
 def _identity_n(op: Operation, *grads: Tensor) -> Gradients:
     return list(grads)

@@ -34,38 +34,62 @@ def _gather_v2(op: Operation, grad: Tensor) -> Gradients:
 
     params, indices, axis = op.inputs
     batch = op.get_attr("batch_dims")
+    if batch < 0:
+        if indices.shape.rank is None:
+            raise NotImplementedError(
+                f"gradients: '{op.name}' gathers with batch_dims {batch} by indices of unknown "
+                "rank; give batch_dims a number that is not negative"
+            )
+        batch += indices.shape.rank
     known = constant_value(axis)
     if known is not None and int(known) == 0 and not batch:
         return _scattered(grad, indices, params), None, None
-    if batch:
-        raise NotImplementedError(
-            f"gradients: '{op.name}' gathers with batch_dims {batch}, of which there is no "
-            "gradient yet"
-        )
-    # bring the axis to the front on both sides
+    # bring the axis behind the batch on both sides
     rank = raw.Rank(input=params)
     axis = raw.FloorMod(x=raw.Cast(x=axis, DstT=dtypes.int32) + rank, y=rank)
     shape = raw.Shape(input=params)
-    before, after = (
-        raw.Range(start=0, limit=axis, delta=1),
+    batches, before, after = (
+        raw.Range(start=0, limit=batch, delta=1),
+        raw.Range(start=batch, limit=axis, delta=1),
         raw.Range(start=axis + 1, limit=rank, delta=1),
     )
-    middle = raw.Rank(input=indices)
+    middle = raw.Rank(input=indices) - batch
     taken = raw.Range(start=axis, limit=axis + middle, delta=1)
     last = raw.Range(start=axis + middle, limit=rank - 1 + middle, delta=1)
-    transposed = raw.Transpose(x=grad, perm=raw.ConcatV2(values=[taken, before, last], axis=0))
+    transposed = raw.Transpose(
+        x=grad, perm=raw.ConcatV2(values=[batches, taken, before, last], axis=0)
+    )
     sizes = [raw.GatherV2(params=shape, indices=axes, axis=0) for axes in (before, after)]
     rest = raw.ConcatV2(values=sizes, axis=0)
-    flat = raw.Reshape(tensor=indices, shape=convert_to_tensor([-1]))
+    number = raw.GatherV2(params=shape, indices=axis, axis=0)
+    segments, flat = _segments_of_batches(indices, shape, number, batch)
     rows = raw.Reshape(
         tensor=transposed, shape=raw.ConcatV2(values=[raw.Shape(input=flat), rest], axis=0)
     )
-    number = raw.GatherV2(params=shape, indices=axis, axis=0)
-    summed = raw.UnsortedSegmentSum(data=rows, segment_ids=flat, num_segments=number)
-    back = raw.ConcatV2(
-        values=[before + 1, raw.ExpandDims(input=raw.ZerosLike(x=axis), dim=0), after], axis=0
+    summed = raw.UnsortedSegmentSum(data=rows, segment_ids=flat, num_segments=segments)
+    split = raw.ConcatV2(values=[shape[:batch], raw.ExpandDims(input=number, dim=0), rest], axis=0)
+    back = raw.ConcatV2(values=[batches, before + 1, [batch], after], axis=0)
+    return raw.Transpose(x=raw.Reshape(tensor=summed, shape=split), perm=back), None, None
+
+
+def _segments_of_batches(
+    indices: Tensor, shape: Tensor, number: Tensor, batch: int
+) -> tuple[Tensor, Tensor]:
+    """Return the rows of all batches and flat indices of them.
+
+    shape: that of the params. number: the rows of one batch.
+    """
+    flat = convert_to_tensor([-1])
+    if batch == 0:
+        return number, raw.Reshape(tensor=indices, shape=flat)
+    count = raw.Prod(input=shape[:batch], reduction_indices=0)
+    inner = raw.Prod(input=raw.Shape(input=indices)[batch:], reduction_indices=0)
+    offsets = raw.Cast(
+        x=raw.Range(start=0, limit=count, delta=1) * number, DstT=indices.dtype.base_dtype
     )
-    return raw.Transpose(x=summed, perm=back), None, None
+    by_batch = raw.Reshape(tensor=indices, shape=raw.Pack(values=[count, inner]))
+    shifted = by_batch + raw.ExpandDims(input=offsets, dim=1)
+    return count * number, raw.Reshape(tensor=shifted, shape=flat)
 
 
 @RegisterGradient("GatherNd")
@@ -102,6 +126,47 @@ def _tensor_scatter_add(op: Operation, grad: Tensor) -> Gradients:
 @RegisterGradient("TensorScatterSub")
 def _tensor_scatter_sub(op: Operation, grad: Tensor) -> Gradients:
     return grad, None, -raw.GatherNd(params=grad, indices=op.inputs[1])
+
+
+@RegisterGradient("TensorScatterMax")
+@RegisterGradient("TensorScatterMin")
+def _tensor_scatter_extremum(op: Operation, grad: Tensor) -> Gradients:
+    """Share the gradient between the elements that are the extremum."""
+    x, indices, updates = op.inputs
+    y = op.outputs[0]
+    dtype = grad.dtype.base_dtype
+    kept = raw.Cast(x=raw.Equal(x=x, y=y), DstT=dtype)
+    written = raw.Cast(
+        x=raw.Equal(x=updates, y=raw.GatherNd(params=y, indices=indices)), DstT=dtype
+    )
+    shape = raw.Shape(input=x, out_type=indices.dtype.base_dtype)
+    count = kept + raw.ScatterNd(indices=indices, updates=written, shape=shape)
+    share = grad / count
+    return share * kept, None, raw.GatherNd(params=share, indices=indices) * written
+
+
+@RegisterGradient("ScatterNdNonAliasingAdd")
+def _scatter_nd_non_aliasing_add(op: Operation, grad: Tensor) -> Gradients:
+    return grad, None, raw.GatherNd(params=grad, indices=op.inputs[1])
+
+
+@RegisterGradient("ResourceGatherNd")
+def _resource_gather_nd(op: Operation, grad: Tensor) -> Gradients:
+    variable, indices = op.inputs
+    shape = raw.VariableShape(input=variable, out_type=indices.dtype.base_dtype)
+    if indices.shape_tuple is not None and indices.shape_tuple[1:] == (1,):
+        return IndexedSlices(grad, raw.Squeeze(input=indices, squeeze_dims=[-1]), shape), None
+    return raw.ScatterNd(indices=indices, updates=grad, shape=shape), None
+
+
+@RegisterGradient("NthElement")
+def _nth_element(op: Operation, grad: Tensor) -> Gradients:
+    """Share the gradient between the elements that are the nth."""
+    x = op.inputs[0]
+    nth = raw.ExpandDims(input=op.outputs[0], dim=-1)
+    chosen = raw.Cast(x=raw.Equal(x=x, y=nth), DstT=grad.dtype.base_dtype)
+    count = raw.Sum(input=chosen, reduction_indices=-1, keep_dims=True)
+    return chosen / count * raw.ExpandDims(input=grad, dim=-1), None
 
 
 @RegisterGradient("DynamicPartition")

@@ -19,6 +19,11 @@ def _transpose(op: Operation, grad: Tensor) -> Gradients:
     return raw.Transpose(x=grad, perm=raw.InvertPermutation(x=op.inputs[1])), None
 
 
+@RegisterGradient("ConjugateTranspose")
+def _conjugate_transpose(op: Operation, grad: Tensor) -> Gradients:
+    return raw.ConjugateTranspose(x=grad, perm=raw.InvertPermutation(x=op.inputs[1])), None
+
+
 def _split_for(values: list[Tensor], axis: Tensor, grad: Tensor) -> list[Tensor]:
     """Return the parts of a concatenation's gradient."""
     if len(values) == 1:
@@ -89,6 +94,11 @@ def _mirror_pad(op: Operation, grad: Tensor) -> Gradients:
     return raw.MirrorPadGrad(input=grad, paddings=op.inputs[1], mode=op.get_attr("mode")), None
 
 
+@RegisterGradient("MirrorPadGrad")
+def _mirror_pad_grad(op: Operation, grad: Tensor) -> Gradients:
+    return raw.MirrorPad(input=grad, paddings=op.inputs[1], mode=op.get_attr("mode")), None
+
+
 @RegisterGradient("Tile")
 def _tile(op: Operation, grad: Tensor) -> Gradients:
     x, multiples = op.inputs
@@ -107,6 +117,11 @@ def _tile(op: Operation, grad: Tensor) -> Gradients:
 @RegisterGradient("ReverseV2")
 def _reverse(op: Operation, grad: Tensor) -> Gradients:
     return raw.ReverseV2(tensor=grad, axis=op.inputs[1]), None
+
+
+@RegisterGradient("Reverse")
+def _reverse_by_flags(op: Operation, grad: Tensor) -> Gradients:
+    return raw.Reverse(tensor=grad, dims=op.inputs[1]), None
 
 
 @RegisterGradient("ReverseSequence")

@@ -38,3 +38,15 @@ def _depth_to_space(op: Operation, grad: Tensor) -> Gradients:
     return raw.SpaceToDepth(
         input=grad, block_size=op.get_attr("block_size"), data_format=op.get_attr("data_format")
     )
+
+
+@RegisterGradient("SpaceToBatch")
+def _space_to_batch(op: Operation, grad: Tensor) -> Gradients:
+    paddings = op.inputs[1]
+    return raw.BatchToSpace(input=grad, crops=paddings, block_size=op.get_attr("block_size")), None
+
+
+@RegisterGradient("BatchToSpace")
+def _batch_to_space(op: Operation, grad: Tensor) -> Gradients:
+    crops = op.inputs[1]
+    return raw.SpaceToBatch(input=grad, paddings=crops, block_size=op.get_attr("block_size")), None

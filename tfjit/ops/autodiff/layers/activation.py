@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient, register
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import UnaryRule, conj, like, unary
+from tfjit.ops.autodiff.terms import UnaryRule, conj, like, unary
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
@@ -62,3 +62,21 @@ def _softplus_grad(op: Operation, grad: Tensor) -> Gradients:
     return raw.SoftplusGrad(gradients=grad, features=x), grad * dy / (
         raw.Exp(x=-x) + like(2.0, x) + raw.Exp(x=x)
     )
+
+
+@RegisterGradient("EluGrad")
+@RegisterGradient("SeluGrad")
+def _exponential_grad(op: Operation, grad: Tensor) -> Gradients:
+    dy, y = op.inputs
+    below = raw.Less(x=y, y=like(0.0, y))
+    return (
+        getattr(raw, op.type)(gradients=grad, outputs=y),
+        raw.SelectV2(condition=below, t=grad * dy, e=raw.ZerosLike(x=y)),
+    )
+
+
+@RegisterGradient("LeakyReluGrad")
+def _leaky_relu_grad(op: Operation, grad: Tensor) -> Gradients:
+    x = op.inputs[1]
+    again = raw.LeakyReluGrad(gradients=grad, features=x, alpha=op.get_attr("alpha"))
+    return again, raw.ZerosLike(x=x)

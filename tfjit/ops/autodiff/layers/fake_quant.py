@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import attrs_of
+from tfjit.ops.autodiff.terms import attrs_of
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
@@ -37,6 +37,11 @@ def _fake_channels(op: Operation, grad: Tensor) -> Gradients:
             gradients=grad, inputs=x, min=low, max=high, **options
         )
     )
+
+
+@RegisterGradient("QuantizeAndDequantize")
+def _quantize_and_dequantize_v1(op: Operation, grad: Tensor) -> Gradients:
+    return grad
 
 
 @RegisterGradient("QuantizeAndDequantizeV2")

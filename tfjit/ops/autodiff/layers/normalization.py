@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import attrs_of
+from tfjit.ops.autodiff.terms import attrs_of
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
@@ -85,4 +85,51 @@ def _lrn(op: Operation, grad: Tensor) -> Gradients:
     options = attrs_of(op, "depth_radius", "bias", "alpha", "beta")
     return raw.LRNGrad(
         input_grads=grad, input_image=op.inputs[0], output_image=op.outputs[0], **options
+    )
+
+
+@RegisterGradient("FusedBatchNormGrad")
+@RegisterGradient("FusedBatchNormGradV2")
+@RegisterGradient("FusedBatchNormGradV3")
+def _fused_batch_norm_grad(op: Operation, *grads: Tensor) -> Gradients:
+    """Differentiate the gradient, built of single ops."""
+    from tfjit.ops.autodiff.backprop import gradients
+
+    inputs = [raw.Identity(input=x) for x in op.inputs[:3]]
+    outputs = _batch_norm_gradients(op, *inputs)
+    found = gradients(outputs, inputs, grad_ys=list(grads[:3]))
+    return *found, *[None] * (len(op.inputs) - 3)
+
+
+def _batch_norm_gradients(
+    op: Operation, grad: Tensor, x: Tensor, scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the outputs of a FusedBatchNormGrad, of x, scale and offset."""
+    layout = op.get_attr("data_format")
+    layout = layout.decode() if isinstance(layout, bytes) else layout
+    axes = [i for i, axis in enumerate(layout) if axis != "C"]
+    kept = [-1 if axis == "C" else 1 for axis in layout]
+    dtype = x.dtype.base_dtype
+    x, grad = (raw.Cast(x=v, DstT=scale.dtype.base_dtype) for v in (x, grad))
+
+    def by_channel(values: Tensor) -> Tensor:
+        return raw.Reshape(tensor=values, shape=convert_to_tensor(kept))
+
+    def mean(values: Tensor) -> Tensor:
+        return raw.Mean(input=values, reduction_indices=axes, keep_dims=True)
+
+    training = op.get_attr("is_training")
+    centre = mean(x) if training else by_channel(op.inputs[3])
+    centred = x - centre
+    variance = mean(raw.Square(x=centred)) if training else by_channel(op.inputs[4])
+    variance += convert_to_tensor(op.get_attr("epsilon"), dtype=scale.dtype.base_dtype)
+    normal = centred * raw.Rsqrt(x=variance)
+    factor = by_channel(scale) * raw.Rsqrt(x=variance)
+    for_x = grad * factor
+    if training:
+        for_x = factor * (grad - mean(grad) - normal * mean(grad * normal))
+    return (
+        raw.Cast(x=for_x, DstT=dtype),
+        raw.Sum(input=grad * normal, reduction_indices=axes),
+        raw.Sum(input=grad, reduction_indices=axes),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import attrs_of
+from tfjit.ops.autodiff.terms import attrs_of
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
@@ -70,3 +70,44 @@ def _avg_pool_3d(op: Operation, grad: Tensor) -> Gradients:
 @RegisterGradient("AvgPool3DGrad")
 def _avg_pool_3d_grad(op: Operation, grad: Tensor) -> Gradients:
     return None, raw.AvgPool3D(input=grad, **attrs_of(op, *_POOL_3D))
+
+
+@RegisterGradient("MaxPool3DGrad")
+@RegisterGradient("MaxPool3DGradGrad")
+def _max_pool_3d_grad(op: Operation, grad: Tensor) -> Gradients:
+    """Return the gradient of the third input; choices are constant.
+
+    Each of the two moves values between the same places, the other way round.
+    """
+    x, y, _ = op.inputs
+    other = raw.MaxPool3DGrad if op.type == "MaxPool3DGradGrad" else raw.MaxPool3DGradGrad
+    third = other(orig_input=x, orig_output=y, grad=grad, **attrs_of(op, *_POOL_3D))
+    return raw.ZerosLike(x=x), raw.ZerosLike(x=y), third
+
+
+@RegisterGradient("MaxPoolV2")
+def _max_pool_v2(op: Operation, grad: Tensor) -> Gradients:
+    x, sizes, strides = op.inputs
+    gradient = raw.MaxPoolGradV2(
+        orig_input=x,
+        orig_output=op.outputs[0],
+        grad=grad,
+        ksize=sizes,
+        strides=strides,
+        **attrs_of(op, "padding", "data_format"),
+    )
+    return gradient, None, None
+
+
+@RegisterGradient("MaxPoolGradV2")
+def _max_pool_grad_v2(op: Operation, grad: Tensor) -> Gradients:
+    x, y, _, sizes, strides = op.inputs
+    second = raw.MaxPoolGradGradV2(
+        orig_input=x,
+        orig_output=y,
+        grad=grad,
+        ksize=sizes,
+        strides=strides,
+        **attrs_of(op, "padding", "data_format"),
+    )
+    return raw.ZerosLike(x=x), raw.ZerosLike(x=y), second, None, None

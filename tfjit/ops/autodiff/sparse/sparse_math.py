@@ -8,7 +8,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.arithmetic.elementwise import conj
+from tfjit.ops.autodiff.terms import conj
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
@@ -159,3 +159,11 @@ def _cwise_div(op: Operation, gradient: Tensor) -> Gradients:
         sp_indices=indices, sp_values=raw.OnesLike(x=op.inputs[1]), sp_shape=shape, dense=dense
     )
     return None, gradient * inverse, None, None
+
+
+@RegisterGradient("SparseDenseCwiseAdd")
+@RegisterGradient("SparseSparseMaximum")
+@RegisterGradient("SparseSparseMinimum")
+def _not_implemented(op: Operation, *_: object) -> Gradients:
+    """Raise TensorFlow's NotImplementedError: it has no gradient of these either."""
+    raise NotImplementedError(f"Gradient for {op.type} is not implemented.")
