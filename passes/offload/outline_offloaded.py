@@ -107,7 +107,7 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
             if key not in read:
                 like = graph.node(variable)
                 made = graph.add_node_op(
-                    graph.new_name(f"{variable}/read"),
+                    graph.new_name(variable),  # errors show the user's node of that name
                     "Identity",
                     [(variable, 0)],
                     {"T": dtype.base_dtype},
