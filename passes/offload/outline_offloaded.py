@@ -44,7 +44,8 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: names and ids of the nodes, which become those of a function; every order.
     Needs: `place`; a partition that holds the nodes of the host and of its accelerators.
 
-    Nodes of one device without a node of the host between them share an `_Offload`. Constants and
+    Nodes of one device without a node of the host between them share an `_Offload`, unless they
+    wait for different blocking nodes. Constants and
     variables of that device are copied into each. A node stays on the host where the device has no
     code for it, and where the user named no device and the nodes have little work. A loop is moved
     whole where `offload_loops` says so. Nothing of a graph with control flow of version 1 is moved:
@@ -67,7 +68,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
             if graph.node(name).op not in NEVER:
                 ctx.log(name, f"stays on the host: it cuts the program, as {reasons[name]}")
     for group, members in sorted(levels.groups.items()):
-        device = group[0]
+        device = group.device
         own = [graph.node(name) for name in members]
         why = _reason_against(graph, own, loops)
         if why:
@@ -183,7 +184,7 @@ def _outline(
 
     joints: constants and NoOps between the nodes; the function gets copies.
     """
-    device, level = group
+    device = group.device
     inside = set(members)
     for name in members:
         graph.node(name).assigned_device = device
@@ -212,7 +213,7 @@ def _outline(
     last = graph.node(members[-1])
     types = [graph.node(src).output_dtypes[output] for src, output in arguments]
     shapes = [graph.node(src).output_shapes[output] for src, output in arguments]
-    builder = BodyBuilder(graph, f"offload_{level}", [*copies, *members], types, shapes, last)
+    builder = BodyBuilder(graph, f"offload_{group.level}", [*copies, *members], types, shapes, last)
     for index, tensor in enumerate(arguments):
         builder.replace(tensor, index)
     builder.connect()
