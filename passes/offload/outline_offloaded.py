@@ -96,7 +96,7 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
             if not dtype.is_ref:
                 continue
             variable = _variable_behind(graph, src)
-            if graph.node(variable).assigned_device not in devices:
+            if variable is None or graph.node(variable).assigned_device not in devices:
                 continue
             if src != variable:
                 graph.replace_input(name, index, variable, 0)
@@ -269,10 +269,16 @@ def _is_copied(node: Node, device: str) -> bool:
     return node.op == "Const" or (node.has_trait(VARIABLE) and node.assigned_device == device)
 
 
-def _variable_behind(graph: DataflowGraph, name: str) -> str:
-    """Return the variable that a node passes on as a reference."""
+def _variable_behind(graph: DataflowGraph, name: str) -> str | None:
+    """Return the variable that a node passes on as a reference.
+
+    It is None for the handle of a queue or an accumulator.
+    """
     while not graph.node(name).has_trait(VARIABLE):
-        name = graph.inputs(name)[0][0]
+        inputs = graph.inputs(name)
+        if not inputs:
+            return None
+        name = inputs[0][0]
     return name
 
 

@@ -75,8 +75,8 @@ def test_nodes_that_wait_for_other_blocking_nodes_are_apart() -> None:
     """In a partial run, `b` is asked for before `y` is fed."""
     found = levels(
         """
-        x = _Recv(tensor_name="x", tensor_type=float32) -> float32<2>
-        y = _Recv(tensor_name="y", tensor_type=float32) -> float32<2>
+        x = _Recv(tensor_name=b'x', tensor_type=float32) -> float32<2>
+        y = _Recv(tensor_name=b'y', tensor_type=float32) -> float32<2>
         a = Tanh(x)
         b = Neg(a)
         c = Mul(a, y)
