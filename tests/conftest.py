@@ -81,15 +81,17 @@ def needs_tensorflow(path: Path) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With `-m gpu` use the machine's GPU."""
+    """With `-m gpu` use the machine's GPU or the simulated one, else none."""
     if config.option.markexpr == "gpu":
         hardware.choose()
+    else:
+        hardware.hide()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out modules that hold none of the chosen tests, before they import their libraries.
 
-    With `-m "not oracle"` those that need TensorFlow, with `-m gpu` those without kernels of GPUs.
+    With `-m "not oracle"` those that need TensorFlow, with `-m gpu` those without tests of GPUs.
     """
     if config.option.markexpr == "gpu" and collection_path.name.startswith("test_"):
         return None if hardware.has_tests(collection_path) else True
@@ -106,7 +108,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of modules that import TensorFlow, and those that run on a GPU."""
     for item in items:
-        if hardware.is_chosen() and item.get_closest_marker("simulator") is None:
+        if hardware.gpu_count() and item.get_closest_marker("simulator") is None:
             item.add_marker("gpu")
         if needs_tensorflow(item.path):
             item.add_marker("oracle")
@@ -116,6 +118,13 @@ def pytest_collection_finish() -> None:
     """Leave modules and collected tests out of garbage collections, which visit them in vain."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def conformance_on_a_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `-m gpu` let sessions of the conformance suite compute on GPU:0."""
+    with hardware.on_gpu(request.path):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,10 @@
-"""Choose between the simulated GPU and a real one: `pytest -m gpu` is for a machine with one.
+"""Choose the GPU of tests: none, the simulated one, or that of the machine.
 
-Then the tests of GPU kernels, which otherwise run in the simulator, use GPU:0, and all other tests
-are left out. A test marked `simulator` shows what the simulated GPU alone has.
+`pytest -m gpu` is for a machine with a GPU. Then the tests of GPU kernels, which otherwise run in
+the simulator, use GPU:0; sessions of the conformance suite have it and place their nodes there; all
+other tests are left out. With NUMBA_ENABLE_CUDASIM=1 in the environment, `pytest -m gpu` runs the
+conformance suite on the simulated GPU. Otherwise sessions of tests see no GPU. A test marked
+`simulator` shows what the simulated GPU alone has.
 """
 
 from __future__ import annotations
@@ -9,10 +12,35 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
-_CHOSEN = False
+import pytest
+
+TESTS: Final = Path(__file__).resolve().parent
+
+CONFORMANCE: Final = (
+    "contract",
+    "client",
+    "ops",
+    "programs",
+    "public_api",
+    "runtime/op_kernels",
+)
+"""Folders with the tests that compare sessions with TensorFlow.
+
+A new test of one of them is a test of GPUs too.
+"""
+HOST_ONLY: Final[dict[str, str]] = {}
+"""Modules of these folders without a session on a GPU, by reason."""
+
+# of values of a GPU beside TensorFlow's on a CPU: functions within 4 ULP, sums in another order
+_RTOL: Final = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-6, "complex64": 2e-6}
+_RTOL_OF_DOUBLES: Final = 4e-15
+
+_USED: Literal["", "simulated", "real"] = ""
 _KERNELS = re.compile(
     r"\btests\.(kernels\.cuda\.(harness|library_calls|libraries\.form_runs|conv\.oracle)|simulated_gpu)\b"
 )
@@ -29,23 +57,56 @@ def missing() -> str:
 
 
 def choose() -> None:
-    """Let tests use the GPU of this machine, if it has one.
+    """Let tests use the GPU of this machine, if it has one, or the simulated one.
 
     Results are compared with those of the host, so float32 stays float32.
     """
-    global _CHOSEN
-    _CHOSEN = not missing()
-    if _CHOSEN:
+    global _USED
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        _USED = "simulated"
+    elif not missing():
+        _USED = "real"
         os.environ.setdefault("TFJIT_TF32", "0")
+
+
+def hide() -> None:
+    """Let no session of this process, nor of its children, see a GPU of the machine."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 
 def is_chosen() -> bool:
     """Return whether tests run on hardware."""
-    return _CHOSEN
+    return _USED == "real"
+
+
+def gpu_count() -> int:
+    """Return the number of GPUs that sessions of the conformance suite have."""
+    if _USED == "real":
+        from tfjit.kernels.cuda.device import driver
+
+        return driver.device_count()[0]
+    return 1 if _USED else 0
+
+
+def rtol(dtype: Any) -> float:
+    """Return the relative difference that values of a session may have from TensorFlow's.
+
+    It is 0 without a GPU and for all types but floats.
+    """
+    name = str(dtype)
+    if not _USED or not name.startswith(("float", "bfloat", "complex")):
+        return 0.0
+    return _RTOL.get(name, _RTOL_OF_DOUBLES)
+
+
+def is_conformance(path: Path) -> bool:
+    """Return whether a test module belongs to the conformance suite."""
+    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+    return name.startswith(tuple(f"{folder}/" for folder in CONFORMANCE)) and name not in HOST_ONLY
 
 
 def has_tests(path: Path) -> bool:
-    """Return whether a test module has tests of a real GPU.
+    """Return whether a test module has tests of a GPU.
 
     Without one, modules that are for nothing else stay: their reason to skip is that of all.
     """
@@ -53,7 +114,28 @@ def has_tests(path: Path) -> bool:
     alone = _ALONE.search(text)
     if alone is not None:
         return alone[1] == "gpu"
-    return is_chosen() and _KERNELS.search(text) is not None
+    if is_chosen() and _KERNELS.search(text) is not None:
+        return True
+    return bool(_USED) and is_conformance(path)
+
+
+@contextmanager
+def on_gpu(path: Path) -> Iterator[None]:
+    """Run what a test module of the conformance suite can on its GPU, from the first run on.
+
+    Without that, graphs as small as those of tests stay on the host, and so do first runs.
+    """
+    if not _USED or not is_conformance(path):
+        yield
+        return
+    from tfjit.passes.offload import outline_offloaded
+
+    with pytest.MonkeyPatch.context() as patch:
+        if "TFJIT_JIT" not in os.environ:
+            patch.setenv("TFJIT_JIT", "eager")
+        patch.setattr(outline_offloaded, "SMALL_BYTES", 0)
+        patch.setattr(outline_offloaded, "SMALL_FLOPS", 0)
+        yield
 
 
 @functools.cache

@@ -35,6 +35,10 @@ _HOST_NUMBERS: Final = frozenset({"int32"})
 _COMPARISONS: Final = frozenset(
     {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
 )
+_OF_NUMBERS: Final = frozenset(
+    {"VariableV2", "Variable", "Assign", "ReadVariableOp", "AssignVariableOp"}
+)
+"""Ops without a kernel for strings on TensorFlow's GPUs: such variables are the host's."""
 
 
 class CudaBackend(Backend):
@@ -94,6 +98,8 @@ class CudaBackend(Backend):
         return f"device: {number}, {devices.description(self._devices[number].physical)}"
 
     def has_kernel(self, op: str, dtypes: Sequence[DType]) -> bool:
+        if op in _OF_NUMBERS and any(d.base_dtype.name == "string" for d in dtypes):
+            return False
         return op in HOST_COMPUTED or registry.find_builder(op) is not None
 
     def computes(self, op: str, dtypes: Sequence[DType]) -> bool:

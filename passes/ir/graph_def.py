@@ -166,6 +166,8 @@ def fill_node_def(proto: Any, node: Node) -> None:
             attr_forms.fill_proto(
                 proto.attr["members"], tuple(name.encode() for name in value.names)
             )
+            if node.op == OFFLOAD:
+                proto.attr["device"].s = value.device.encode()
         else:
             attr_forms.fill_proto(proto.attr[key], value)
     if node.origin and node.origin != (node.name,):

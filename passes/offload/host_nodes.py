@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.op_defs.op_traits import SHAPE_QUERY, TRANSFER, VARIABLE
+from tfjit.framework.types.dtypes import DType, string
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def reason_for_host(node: Node, devices: Mapping[str, Backend]) -> str:
         return f"it is placed on {node.assigned_device}"
     if node.op in NEVER or node.has_trait(VARIABLE | TRANSFER):
         return f"a {node.op} computes nothing"
-    if any(not d.base_dtype.is_numpy_compatible for d in node.output_dtypes):
+    if any(not _has_numbers(d.base_dtype) for d in node.output_dtypes):
         return "its values are no numbers"
     if node.op == "ReadVariableOp" or (node.is_view and node.op != "Reshape"):
         return _SIZES if _is_host_number(node) else ""
@@ -47,6 +48,10 @@ def reason_for_host(node: Node, devices: Mapping[str, Backend]) -> str:
         if node._graph.node(begin).op != "Const":
             return "its first index is known at run time, and the host checks it"
     return ""
+
+
+def _has_numbers(dtype: DType) -> bool:
+    return dtype.is_numpy_compatible and dtype is not string
 
 
 def _is_host_number(node: Node) -> bool:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tfjit.framework.cooperative_yield import yielding
+from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph
 
 _JOINTS: Final = frozenset({"Const", "NoOp"})
 """Ops without an effect, of which both sides may have copies."""
-Group = tuple[str, int]
-"""A device and a level."""
+
+
+class Group(NamedTuple):
+    """Name the nodes of one `_Offload`: a device, a level, and the blocking nodes before them."""
+
+    device: str
+    level: int
+    awaited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Hold the nodes of each device by level, in order.
+    """Hold the nodes of each device by group, in order.
 
-    joints: constants and NoOps of these levels, which order nodes of the group among themselves; a
+    joints: constants and NoOps of these groups, which order nodes of the group among themselves; a
     group takes copies of those that it needs.
     """
 
@@ -28,16 +35,20 @@ class Levels:
 
 
 def levels_of(graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, str]) -> Levels:
-    """Return the nodes of each device by level.
+    """Return the nodes of each device by level and awaited nodes.
 
     order: nodes behind their inputs. movable: devices by node. A node's level is the largest number
     of changes from a device to another place, on the paths that lead to the node. So no path
     between two nodes of a level leaves their device. A joint is in the place that gives it the
-    lowest level: optimizers put a NoOp between the updates and those of their own variables.
+    lowest level: optimizers put a NoOp between the updates and those of their own variables. Nodes
+    of a group wait for the same blocking nodes, or a part of a partial run would wait for feeds of
+    another part.
     """
     found = Levels()
     level: dict[str, int] = {}
     place: dict[str, str] = {}
+    awaited: dict[str, frozenset[str]] = {}
+    blocks = graph.has_trait(BLOCKING)
     for name in yielding(order):
         inputs = [edge.src for edge in graph.edges_into(name) if edge.src != SOURCE]
         here = movable.get(name, "")
@@ -46,8 +57,11 @@ def levels_of(graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, 
             here = _place_of_joint(inputs, level, place)
         level[name] = _level(inputs, here, level, place)
         place[name] = here
+        if blocks:
+            own = [name] if graph.node(name).has_trait(BLOCKING) else []
+            awaited[name] = frozenset(own).union(*(awaited[src] for src in inputs))
         if here:
-            group = here, level[name]
+            group = Group(here, level[name], tuple(sorted(awaited.get(name, ()))))
             if is_joint:
                 found.joints.setdefault(group, set()).add(name)
             else:

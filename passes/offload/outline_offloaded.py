@@ -44,7 +44,8 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
     Keeps: names and ids of the nodes, which become those of a function; every order.
     Needs: `place`; a partition that holds the nodes of the host and of its accelerators.
 
-    Nodes of one device without a node of the host between them share an `_Offload`. Constants and
+    Nodes of one device without a node of the host between them share an `_Offload`, unless they
+    wait for different blocking nodes. Constants and
     variables of that device are copied into each. A node stays on the host where the device has no
     code for it, and where the user named no device and the nodes have little work. A loop is moved
     whole where `offload_loops` says so. Nothing of a graph with control flow of version 1 is moved:
@@ -67,7 +68,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
             if graph.node(name).op not in NEVER:
                 ctx.log(name, f"stays on the host: it cuts the program, as {reasons[name]}")
     for group, members in sorted(levels.groups.items()):
-        device = group[0]
+        device = group.device
         own = [graph.node(name) for name in members]
         why = _reason_against(graph, own, loops)
         if why:
@@ -95,7 +96,7 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
             if not dtype.is_ref:
                 continue
             variable = _variable_behind(graph, src)
-            if graph.node(variable).assigned_device not in devices:
+            if variable is None or graph.node(variable).assigned_device not in devices:
                 continue
             if src != variable:
                 graph.replace_input(name, index, variable, 0)
@@ -107,7 +108,7 @@ def _read_on_devices(graph: DataflowGraph, devices: Mapping[str, Backend]) -> No
             if key not in read:
                 like = graph.node(variable)
                 made = graph.add_node_op(
-                    graph.new_name(f"{variable}/read"),
+                    graph.new_name(variable),  # errors show the user's node of that name
                     "Identity",
                     [(variable, 0)],
                     {"T": dtype.base_dtype},
@@ -183,7 +184,7 @@ def _outline(
 
     joints: constants and NoOps between the nodes; the function gets copies.
     """
-    device, level = group
+    device = group.device
     inside = set(members)
     for name in members:
         graph.node(name).assigned_device = device
@@ -212,7 +213,7 @@ def _outline(
     last = graph.node(members[-1])
     types = [graph.node(src).output_dtypes[output] for src, output in arguments]
     shapes = [graph.node(src).output_shapes[output] for src, output in arguments]
-    builder = BodyBuilder(graph, f"offload_{level}", [*copies, *members], types, shapes, last)
+    builder = BodyBuilder(graph, f"offload_{group.level}", [*copies, *members], types, shapes, last)
     for index, tensor in enumerate(arguments):
         builder.replace(tensor, index)
     builder.connect()
@@ -268,10 +269,16 @@ def _is_copied(node: Node, device: str) -> bool:
     return node.op == "Const" or (node.has_trait(VARIABLE) and node.assigned_device == device)
 
 
-def _variable_behind(graph: DataflowGraph, name: str) -> str:
-    """Return the variable that a node passes on as a reference."""
+def _variable_behind(graph: DataflowGraph, name: str) -> str | None:
+    """Return the variable that a node passes on as a reference.
+
+    It is None for the handle of a queue or an accumulator.
+    """
     while not graph.node(name).has_trait(VARIABLE):
-        name = graph.inputs(name)[0][0]
+        inputs = graph.inputs(name)
+        if not inputs:
+            return None
+        name = inputs[0][0]
     return name
 
 

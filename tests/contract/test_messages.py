@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests import hardware
 from tests.contract.worlds import both, shared_world, world
 from tfjit import protos
 
@@ -191,7 +192,7 @@ def test_a_config_of_either_package(front: str) -> None:
         theirs.SerializeToString(),
     ):
         with tfjit.Session(graph=w.graph, config=config) as session:
-            assert len(session.list_devices()) == 2
+            assert len(session.list_devices()) == 2 + hardware.gpu_count()
             for options, metadata in (
                 (tf1.RunOptions(trace_level=3), tf1.RunMetadata()),
                 (tfjit.RunOptions(trace_level=3), tfjit.RunMetadata()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests import oracle
+from tests import hardware, oracle
 from tests.contract.worlds import (
     Call,
     agree,
@@ -18,6 +19,7 @@ from tests.contract.worlds import (
     cause,
     ours,
     outcome,
+    same,
     shared_world,
     theirs,
     world,
@@ -113,6 +115,14 @@ FAULTS: dict[str, tuple[str, Call]] = {
 }
 
 
+# faults of an index that GPUs answer by zeros instead, as TensorFlow's documentation of Gather says
+SILENT_ON_A_GPU = {
+    "an index out of range": np.array([[1, 1], [0, 0]], "f4"),
+    "a scalar index out of range": np.zeros(2, "f4"),
+    "an index inside a fused chain": np.full((1, 2), np.tanh(np.float32(1))),
+}
+
+
 def find_op(w: SimpleNamespace, name: str) -> Any:
     return w.graph.get_operation_by_name(name)
 
@@ -133,9 +143,13 @@ def test_class_words_and_operation(
         kind, expected = outcome(session, reference, call)
         assert kind == "error"
     w = shared_world(front, build)
+    on_gpu = hardware.gpu_count() > 0 and jit != "off"
     with ours(w) as session:
         for _ in range(2):
             kind, error = outcome(session, w, call)
+            if on_gpu and name in SILENT_ON_A_GPU:
+                same(error, SILENT_ON_A_GPU[name])
+                continue
             assert kind == "error"
             assert type(error).__name__ == type(expected).__name__
             assert oracle.words(cause(error)) == cause(expected)
@@ -143,7 +157,9 @@ def test_class_words_and_operation(
             assert error.node_def.name == node
             assert error.message.startswith("Graph execution error:\n\nDetected at node '")
             assert f"Detected at node '{node}'" in str(error)
-            assert f"[[{{{{node {node}}}}}]]" in str(error)
+            # the value of a GPU is sent to the client, as from another device of TensorFlow
+            sent = r"(/_\d+)?" if hardware.gpu_count() and node == "ref" else ""
+            assert re.search(rf"\[\[{{{{node {node}{sent}}}}}\]\]", str(error))
             assert error.error_code == expected.error_code
             assert isinstance(error, getattr(tf.errors, type(expected).__name__))
         np.testing.assert_array_equal(session.run(w.x, {w.x: X}), X)
@@ -188,7 +204,11 @@ def test_a_device_that_is_not_there(front: str) -> None:
     assert text in str(expected.value)
     assert text in str(caught.value)
     assert "Make sure the device specification refers to a valid device" in str(caught.value)
-    assert "tfjit has no GPU devices: set allow_soft_placement" in str(caught.value)
+    if not hardware.gpu_count():
+        assert "tfjit has no GPU devices: set allow_soft_placement" in str(caught.value)
+    else:
+        assert "available devices are [ /job:localhost" in str(caught.value)
+        assert "device:GPU:0 ]" in str(caught.value)
     assert caught.value.op is find_op(w, "far")
 
 

@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests import hardware
 
 tf1 = tf.compat.v1
 Build = Callable[[Any], dict[str, Any]]
@@ -103,11 +104,20 @@ def same(got: Any, expected: Any) -> None:
     elif isinstance(expected, (np.ndarray, np.generic)):
         assert got.dtype == expected.dtype
         assert got.shape == expected.shape
+        rtol = hardware.rtol(got.dtype)
         if got.dtype.type.__module__ == "ml_dtypes":  # NumPy does not know ml_dtypes' NaNs as such
             got, expected = got.astype("f4"), expected.astype("f4")
-        np.testing.assert_array_equal(got, expected)
+        close(got, expected, rtol)
     elif isinstance(expected, (str, bytes, int, float, bool, type(None))):
         assert got == expected
+
+
+def close(got: Any, expected: Any, rtol: float) -> None:
+    """Equal arrays, or those of a GPU with a relative difference of at most `rtol`."""
+    if rtol:
+        np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol / 100)
+    else:
+        np.testing.assert_array_equal(got, expected)
 
 
 def essence(error: BaseException) -> str:

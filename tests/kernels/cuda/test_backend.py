@@ -65,6 +65,12 @@ def test_shape_arithmetic_is_the_hosts(backend: CudaBackend) -> None:
     assert not backend.has_kernel("StringToNumber", (f32,))
 
 
+def test_variables_of_strings_are_the_hosts(backend: CudaBackend) -> None:
+    assert backend.has_kernel("VariableV2", (dtypes.float32,))
+    assert not backend.has_kernel("VariableV2", (dtypes.string,))
+    assert not backend.has_kernel("ReadVariableOp", (dtypes.resource, dtypes.string))
+
+
 def test_random_numbers_with_a_draw(backend: CudaBackend) -> None:
     f16, f32, i32, i64 = dtypes.float16, dtypes.float32, dtypes.int32, dtypes.int64
     assert backend.computes("RandomUniform", (i32, f32))

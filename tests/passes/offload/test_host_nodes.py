@@ -36,6 +36,8 @@ def test_reasons() -> None:
         at = StridedSlice(x, i, i, one) -> float32<2>
         first = StridedSlice(x, one, one, one) -> float32<2>
         host = Tanh(x)
+        words = Placeholder(dtype=string) -> string<2>
+        same = Identity(words)
         """
     )
     devices = {GPU: CudaBackend()}
@@ -51,6 +53,7 @@ def test_reasons() -> None:
     assert found["at"] == "its first index is known at run time, and the host checks it"
     assert found["host"] == "it is placed on CPU:0"
     assert found["one"] == "a Const computes nothing"
+    assert found["same"] == "its values are no numbers"
 
 
 def test_nodes_between_are_those_that_cut() -> None:

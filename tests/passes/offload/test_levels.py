@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
-from tfjit.passes.offload.levels import Levels, levels_of
+from tfjit.passes.offload.levels import Group, Levels, levels_of
 from tfjit.passes.text.text_format import parse_graph
 
 GPU, OTHER = "GPU:0", "GPU:1"
@@ -26,7 +26,7 @@ def test_a_node_of_the_host_between_starts_a_level() -> None:
         """,
         a=GPU, c=GPU, d=GPU,
     )  # fmt: skip
-    assert found.groups == {(GPU, 0): ["a", "d"], (GPU, 1): ["c"]}
+    assert found.groups == {Group(GPU, 0): ["a", "d"], Group(GPU, 1): ["c"]}
 
 
 def test_nodes_that_only_order_are_in_the_place_of_their_inputs() -> None:
@@ -44,8 +44,8 @@ def test_nodes_that_only_order_are_in_the_place_of_their_inputs() -> None:
         """,
         a=GPU, b=GPU, c=GPU,
     )  # fmt: skip
-    assert found.groups == {(GPU, 0): ["a", "b", "c"]}
-    assert found.joints == {(GPU, 0): {"done", "later", "one"}}
+    assert found.groups == {Group(GPU, 0): ["a", "b", "c"]}
+    assert found.joints == {Group(GPU, 0): {"done", "later", "one"}}
 
 
 def test_a_joint_behind_two_places_waits_for_both() -> None:
@@ -62,8 +62,34 @@ def test_a_joint_behind_two_places_waits_for_both() -> None:
         """,
         a=GPU, c=GPU, e=OTHER, f=OTHER,
     )  # fmt: skip
-    assert found.groups == {(GPU, 0): ["a"], (OTHER, 0): ["e"], (GPU, 1): ["c"], (OTHER, 1): ["f"]}
-    assert "done" not in found.joints.get((GPU, 0), ())
+    assert found.groups == {
+        Group(GPU, 0): ["a"],
+        Group(OTHER, 0): ["e"],
+        Group(GPU, 1): ["c"],
+        Group(OTHER, 1): ["f"],
+    }
+    assert "done" not in found.joints.get(Group(GPU, 0), ())
+
+
+def test_nodes_that_wait_for_other_blocking_nodes_are_apart() -> None:
+    """In a partial run, `b` is asked for before `y` is fed."""
+    found = levels(
+        """
+        x = _Recv(tensor_name=b'x', tensor_type=float32) -> float32<2>
+        y = _Recv(tensor_name=b'y', tensor_type=float32) -> float32<2>
+        a = Tanh(x)
+        b = Neg(a)
+        c = Mul(a, y)
+        d = Neg(c)
+        e = Exp(y)
+        """,
+        a=GPU, b=GPU, c=GPU, d=GPU, e=GPU,
+    )  # fmt: skip
+    assert found.groups == {
+        Group(GPU, 0, ("x",)): ["a", "b"],
+        Group(GPU, 0, ("x", "y")): ["c", "d"],
+        Group(GPU, 0, ("y",)): ["e"],
+    }
 
 
 def test_without_nodes_of_devices() -> None:

@@ -176,7 +176,7 @@ class DeviceProgram:
         lookup: gives the addresses of the program's kernels, which are loaded. unfinished: gets the
         wait of a program without results. Waits for the device only where a result is in host
         memory, or an argument is borrowed. Raises FailedPreconditionError for an
-        uninitialised variable, InternalError where a kernel failed.
+        uninitialised variable, at the node that reads it, and InternalError where a kernel failed.
         """
         values = [self._reachable(value) for value in values]
         with self._lock:
@@ -297,12 +297,7 @@ class DeviceProgram:
         lookup: Lookup,
     ) -> tuple[Binding, CommandProgram]:
         """Return the program for the present places of variables and tensors."""
-        addresses = tuple(
-            [
-                variable.device_address(shape, initializes)
-                for variable, shape, initializes in self._variables
-            ]
-        )
+        addresses = tuple([use.address() for use in self._variables])
         feeds = [values[index] for index, _ in self._feeds]
         exact = Binding(
             addresses,
@@ -372,11 +367,10 @@ class DeviceProgram:
         if root.storage == "const":
             return self._constants + self._layout.constants[root.index][0]
         if root.storage in ("variable", "handle"):
-            used = (variable for variable, _, _ in self._variables)
             return next(
                 address
-                for variable, address in zip(used, binding.variables, strict=True)
-                if variable is root.variable
+                for use, address in zip(self._variables, binding.variables, strict=True)
+                if use.variable is root.variable
             )
         for (_, feed), place in zip(self._feeds, binding.feeds):
             if feed.root is root and place > 0:

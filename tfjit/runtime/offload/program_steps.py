@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs.op_traits import ASSIGN, IDENTITY, RESHAPE
 from tfjit.kernels.registry import Pointer, Unsupported
+from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.offload.library_forms import ProgramCall, chosen_form
 from tfjit.runtime.resources.migrating_variable import MigratingVariable
@@ -29,6 +32,29 @@ class RefusedNodes(Unsupported):
         more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
         super().__init__(f"{reasons[0]}{more}")
         self.names = frozenset(names)
+
+
+@dataclass(frozen=True)
+class UsedVariable:
+    """A variable of a program.
+
+    shape: of its value. initializes: its first use is an assignment. node: that uses it first.
+    """
+
+    variable: MigratingVariable
+    shape: tuple[int, ...]
+    initializes: bool
+    node: str
+
+    def address(self) -> int:
+        """Return the address of the value, in device memory.
+
+        Raises FailedPreconditionError, which names the node, for a variable without a value.
+        """
+        try:
+            return self.variable.device_address(self.shape, self.initializes)
+        except OpError as error:
+            raise at_node(error, self.node) from None
 
 
 def program_steps(
@@ -89,31 +115,30 @@ def program_steps(
 
 def used_variables(
     lowered: Lowered, steps: Sequence[tuple[Instruction, ProgramCall | None]]
-) -> tuple[list[MigratingVariable], list[tuple[MigratingVariable, tuple[int, ...], bool]]]:
-    """Return the variables that a program writes, and all of them.
-
-    The latter with their shapes, and whether the first use is an assignment.
-    """
-    used: dict[int, tuple[MigratingVariable, tuple[int, ...], bool]] = {}
+) -> tuple[list[MigratingVariable], list[UsedVariable]]:
+    """Return the variables that a program writes, and all of them."""
+    used: dict[int, UsedVariable] = {}
     written: dict[int, MigratingVariable] = {}
 
-    def meet(value: Value, initializes: bool) -> None:
+    def meet(value: Value, initializes: bool, user: str) -> None:
         root = value.root
         if root.storage not in ("variable", "handle") or root.variable is None:
             return
         if not isinstance(root.variable, MigratingVariable):
             raise Unsupported(f"variable {root.variable.name} is in host memory")
-        used.setdefault(id(root.variable), (root.variable, root.shape, initializes))
+        node = root.producer if root.storage == "variable" else user
+        use = UsedVariable(root.variable, root.shape, initializes, node)
+        used.setdefault(id(root.variable), use)
 
     for instruction, _ in steps:
-        assigns = instruction.node.has_trait(ASSIGN)
+        name, assigns = instruction.node.name, instruction.node.has_trait(ASSIGN)
         for index, value in reversed(list(enumerate(instruction.inputs))):
-            meet(value, assigns and index == 0)
+            meet(value, assigns and index == 0, name)
             variable = value.variable
             if value.storage == "handle" and isinstance(variable, MigratingVariable):
                 written[id(variable)] = variable
     for value in lowered.fetches:
-        meet(value, False)
+        meet(value, False, value.producer)
     return list(written.values()), list(used.values())
 
 
@@ -132,4 +157,4 @@ def first_uses(
     return found
 
 
-__all__ = ["RefusedNodes", "first_uses", "program_steps", "used_variables"]
+__all__ = ["RefusedNodes", "UsedVariable", "first_uses", "program_steps", "used_variables"]

@@ -121,6 +121,67 @@ def test_variables_live_on_the_device(resource: bool) -> None:
             np.testing.assert_array_equal(found, X)
 
 
+@pytest.mark.parametrize("jit", ["off", "eager"])
+@pytest.mark.parametrize("resource", [False, True])
+def test_an_error_names_the_read_of_a_variable(
+    resource: bool, jit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the node that TensorFlow names: the first reader, or a fetched reference itself."""
+    monkeypatch.setenv("TFJIT_JIT", jit)
+    with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
+        v = tf.get_variable("v", initializer=X, use_resource=resource)
+        y = tf.tanh(v) * 2.0
+    readers = {y: y.op.inputs[0].op.inputs[0].op.name, v: "v/Read/ReadVariableOp"}
+    if not resource:
+        readers = {y: "v/read", "v:0": "v"}
+    with tf.Session(graph=graph) as session:
+        for fetch, reader in readers.items():
+            with pytest.raises(errors.FailedPreconditionError) as caught:
+                session.run(fetch)
+            assert caught.value.op.name == reader
+
+
+def test_accumulators_beside_a_gpu() -> None:
+    """Their handles are references, and no variables."""
+    with tf.Graph().as_default() as graph:
+        made = tf.ConditionalAccumulator(tf.float32, shape=[4, 5])
+        put, taken = made.apply_grad(X), tf.tanh(made.take_grad(1))
+        with tf.device("/device:GPU:0"):
+            y = taken + 1.0
+    with tf.Session(graph=graph) as session:
+        session.run(put)
+        np.testing.assert_allclose(session.run(y), np.tanh(X) + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_variables_of_strings_beside_a_gpu(resource: bool) -> None:
+    with tf.Graph().as_default() as graph:
+        words = tf.Variable(["a", "bc"], use_resource=resource)
+        with tf.device("/device:GPU:0"):
+            same = tf.identity(words)
+        update = words.assign(["x", "yz"])
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        assert session.run(same).tolist() == [b"a", b"bc"]
+        session.run(update)
+        assert session.run(words).tolist() == [b"x", b"yz"]
+
+
+def test_a_partial_run_waits_for_its_own_feeds() -> None:
+    """The nodes of its parts have programs of their own."""
+    with tf.Graph().as_default() as graph:
+        x, y = (tf.placeholder(tf.float32, [4, 5]) for _ in range(2))
+        with tf.device("/device:GPU:0"):
+            first = tf.tanh(x)
+            second = first * y
+    with tf.Session(graph=graph) as session:
+        handle = session.partial_run_setup([first, second], [x, y])
+        found = session.partial_run(handle, first, {x: X})
+        np.testing.assert_allclose(found, np.tanh(X), rtol=1e-6)
+        np.testing.assert_allclose(session.partial_run(handle, second, {y: X}), found * X)
+
+
 def test_the_host_reads_before_and_after_an_assignment() -> None:
     """Each reader of a reference gets the value at its place in the order."""
     with tf.Graph().as_default() as graph:
