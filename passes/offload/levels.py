@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -42,11 +42,12 @@ def levels_of(graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, 
     between two nodes of a level leaves their device. A joint is in the place that gives it the
     lowest level: optimizers put a NoOp between the updates and those of their own variables. Nodes
     of a group wait for the same blocking nodes, or a part of a partial run would wait for feeds of
-    another part.
+    another part, and a task for a tensor that another task sends only behind one of this group.
     """
-    found = Levels()
     level: dict[str, int] = {}
     place: dict[str, str] = {}
+    group: dict[str, Group] = {}
+    joints: set[str] = set()
     awaited: dict[str, frozenset[str]] = {}
     blocks = graph.has_trait(BLOCKING)
     for name in yielding(order):
@@ -61,12 +62,44 @@ def levels_of(graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, 
             own = [name] if graph.node(name).has_trait(BLOCKING) else []
             awaited[name] = frozenset(own).union(*(awaited[src] for src in inputs))
         if here:
-            group = Group(here, level[name], tuple(sorted(awaited.get(name, ()))))
+            group[name] = Group(here, level[name], tuple(sorted(awaited.get(name, ()))))
             if is_joint:
-                found.joints.setdefault(group, set()).add(name)
-            else:
-                found.groups.setdefault(group, []).append(name)
+                joints.add(name)
+    if blocks:
+        _postpone(graph, order, group, joints)
+    found = Levels()
+    for name, key in group.items():
+        if name in joints:
+            found.joints.setdefault(key, set()).add(name)
+        else:
+            found.groups.setdefault(key, []).append(name)
     return found
+
+
+def _postpone(
+    graph: DataflowGraph, order: Sequence[str], group: dict[str, Group], joints: Collection[str]
+) -> None:
+    """Put nodes into the group of their first consumer, where nothing else reads them.
+
+    A network whose weights are received one by one is one program this way, not one a layer. No
+    consumer waits longer than before. A node with state stays where its inputs put it, unless it
+    reads a variable: control edges hold the order of reads.
+    """
+    for name in yielding(reversed(order)):
+        own = group.get(name)
+        if own is None or name in joints:
+            continue
+        node = graph.node(name)
+        if node.is_stateful and node.op != "ReadVariableOp":
+            continue
+        consumers = {edge.dst for edge in graph.edges_out_of(name)}
+        later = [group.get(consumer) for consumer in consumers]
+        if not later or any(key is None or key[:2] != own[:2] for key in later):
+            continue
+        first = min((key for key in later if key is not None), key=lambda key: len(key.awaited))
+        wanted = set(first.awaited)
+        if all(key is not None and wanted.issubset(key.awaited) for key in later):
+            group[name] = first
 
 
 def _level(

@@ -92,6 +92,29 @@ def test_nodes_that_wait_for_other_blocking_nodes_are_apart() -> None:
     }
 
 
+def test_layers_with_received_weights_are_one_program() -> None:
+    """The host reads `early`, so that its node waits for no other weights."""
+    found = levels(
+        """
+        x = Placeholder() -> float32<2>
+        v = _Recv(tensor_name=b'v', tensor_type=float32) -> float32<2>
+        w = _Recv(tensor_name=b'w', tensor_type=float32) -> float32<2>
+        size = Square(x)
+        first = Mul(x, v)
+        early = Tanh(v)
+        second = Mul(first, w)
+        back = Mul(first, second)
+        loss = Add(size, back)
+        host = Neg(early)
+        """,
+        size=GPU, first=GPU, early=GPU, second=GPU, back=GPU, loss=GPU,
+    )  # fmt: skip
+    assert found.groups == {
+        Group(GPU, 0, ("v",)): ["early"],
+        Group(GPU, 0, ("v", "w")): ["size", "first", "second", "back", "loss"],
+    }
+
+
 def test_without_nodes_of_devices() -> None:
     found = levels("a = NoOp()\nb = NoOp(^a)")
     assert found == Levels()
