@@ -15,7 +15,7 @@ _JOINTS: Final = frozenset({"Const", "NoOp"})
 
 
 class Group(NamedTuple):
-    """Name the nodes of one `_Offload`: a device, a level, and the blocking nodes before them."""
+    """Name the nodes of one `_Offload`: device, level, awaited blocking nodes."""
 
     device: str
     level: int
@@ -79,9 +79,10 @@ def levels_of(graph: DataflowGraph, order: Sequence[str], movable: Mapping[str, 
 def _postpone(
     graph: DataflowGraph, order: Sequence[str], group: dict[str, Group], joints: Collection[str]
 ) -> None:
-    """Put nodes into the group of their first consumer, where nothing else reads them.
+    """Put nodes into the group of their first consumer.
 
-    A network whose weights are received one by one is one program this way, not one a layer. No
+    They are those that only nodes of later groups read. So a network with weights that are received
+    one by one is one program, not one a layer. No
     consumer waits longer than before. A node with state stays where its inputs put it, unless it
     reads a variable: control edges hold the order of reads.
     """
