@@ -108,7 +108,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of modules that import TensorFlow, and those that run on a GPU."""
     for item in items:
-        if hardware.gpu_count() and item.get_closest_marker("simulator") is None:
+        if hardware.gpu_count() and not hardware.is_left_out(item):
             item.add_marker("gpu")
         if needs_tensorflow(item.path):
             item.add_marker("oracle")

@@ -2,7 +2,7 @@
 
 `pytest -m gpu` is for a machine with a GPU. Then the tests of GPU kernels, which otherwise run in
 the simulator, use GPU:0; sessions of the conformance suite have it and place their nodes there; all
-other tests are left out. With NUMBA_ENABLE_CUDASIM=1 in the environment, `pytest -m gpu` runs the
+other tests are left out, and those marked `host`. With NUMBA_ENABLE_CUDASIM=1 in the environment, `pytest -m gpu` runs the
 conformance suite on the simulated GPU. Otherwise sessions of tests see no GPU. A test marked
 `simulator` shows what the simulated GPU alone has.
 """
@@ -31,10 +31,8 @@ CONFORMANCE: Final = (
 )
 """Folders with the tests that compare sessions with TensorFlow.
 
-A new test of one of them is a test of GPUs too.
+A new test of one of them is a test of GPUs too, unless it is marked `host`.
 """
-HOST_ONLY: Final[dict[str, str]] = {}
-"""Modules of these folders without a session on a GPU, by reason."""
 
 # of values of a GPU beside TensorFlow's on a CPU: functions within 4 ULP, sums in another order
 _RTOL: Final = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-6, "complex64": 2e-6}
@@ -44,7 +42,7 @@ _USED: Literal["", "simulated", "real"] = ""
 _KERNELS = re.compile(
     r"\btests\.(kernels\.cuda\.(harness|library_calls|libraries\.form_runs|conv\.oracle)|simulated_gpu)\b"
 )
-_ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|simulator)$", re.MULTILINE)
+_ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|host|simulator)$", re.MULTILINE)
 
 
 @functools.cache
@@ -72,6 +70,11 @@ def choose() -> None:
 def hide() -> None:
     """Let no session of this process, nor of its children, see a GPU of the machine."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    """Return whether a test shows the host's code or the simulator alone."""
+    return any(item.get_closest_marker(mark) is not None for mark in ("host", "simulator"))
 
 
 def is_chosen() -> bool:
@@ -102,7 +105,7 @@ def rtol(dtype: Any) -> float:
 def is_conformance(path: Path) -> bool:
     """Return whether a test module belongs to the conformance suite."""
     name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
-    return name.startswith(tuple(f"{folder}/" for folder in CONFORMANCE)) and name not in HOST_ONLY
+    return name.startswith(tuple(f"{folder}/" for folder in CONFORMANCE))
 
 
 def has_tests(path: Path) -> bool:
