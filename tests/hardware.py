@@ -1,10 +1,11 @@
 """Choose the GPU of tests: none, the simulated one, or that of the machine.
 
-`pytest -m gpu` is for a machine with a GPU. Then the tests of GPU kernels, which otherwise run in
-the simulator, use GPU:0; sessions of the conformance suite have it and place their nodes there; all
-other tests are left out, and those marked `host`. With NUMBA_ENABLE_CUDASIM=1 in the environment, `pytest -m gpu` runs the
-conformance suite on the simulated GPU. Otherwise sessions of tests see no GPU. A test marked
-`simulator` shows what the simulated GPU alone has.
+`pytest -m gpu` is for a machine with a GPU. The tests of GPU kernels, which otherwise run in the
+simulator, then use GPU:0. Sessions of the conformance suite then have it, too, and place their
+nodes there. All other tests are left out. With NUMBA_ENABLE_CUDASIM=1 in the environment, `pytest
+-m gpu` runs the conformance suite on the simulated GPU. Without `-m gpu`, sessions see no GPU of
+the machine. A test marked `simulator` shows what the simulated GPU alone has, one of the
+conformance suite marked `host` the code of the host alone: `-m gpu` leaves out both.
 """
 
 from __future__ import annotations
@@ -102,10 +103,16 @@ def rtol(dtype: Any) -> float:
     return _RTOL.get(name, _RTOL_OF_DOUBLES)
 
 
+@functools.cache
 def is_conformance(path: Path) -> bool:
-    """Return whether a test module belongs to the conformance suite."""
+    """Return whether a test module belongs to the conformance suite.
+
+    Modules that simulate a GPU themselves do not: they say what it runs.
+    """
     name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
-    return name.startswith(tuple(f"{folder}/" for folder in CONFORMANCE))
+    if not name.startswith(tuple(f"{folder}/" for folder in CONFORMANCE)):
+        return False
+    return _KERNELS.search(path.read_text(encoding="utf-8")) is None
 
 
 def has_tests(path: Path) -> bool:
