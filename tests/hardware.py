@@ -11,6 +11,7 @@ conformance suite marked `host` the code of the host alone: `-m gpu` leaves out 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 from collections.abc import Iterator
@@ -34,6 +35,15 @@ CONFORMANCE: Final = (
 
 A new test of one of them is a test of GPUs too, unless it is marked `host`.
 """
+LONG_IN_THE_SIMULATOR: Final = (
+    "programs/test_loop_programs.py",
+    "programs/test_random_graphs.py",
+    "programs/test_random_templates.py",
+    "programs/test_real_graphs.py",
+    "programs/test_training.py",
+    "programs/test_workloads.py",
+)
+"""Modules of them that hardware alone runs; tests/programs/test_simulated_gpu.py has such graphs."""
 
 # of values of a GPU beside TensorFlow's on a CPU: functions within 4 ULP, sums in another order
 _RTOL: Final = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-6, "complex64": 2e-6}
@@ -73,6 +83,16 @@ def hide() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 
+def report() -> str:
+    """Return a line on the GPU for the head of the report, "" without one."""
+    if not _USED:
+        return ""
+    place = f"{_USED} GPU:0"
+    if importlib.util.find_spec("tensorflow") is None:
+        return f"{place}, without the conformance suite: TensorFlow is not installed"
+    return f"{place}, with the conformance suite"
+
+
 def is_left_out(item: pytest.Item) -> bool:
     """Return whether a test shows the host's code or the simulator alone."""
     return any(item.get_closest_marker(mark) is not None for mark in ("host", "simulator"))
@@ -109,10 +129,14 @@ def is_conformance(path: Path) -> bool:
 
     Modules that simulate a GPU themselves do not: they say what it runs.
     """
-    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
-    if not name.startswith(tuple(f"{folder}/" for folder in CONFORMANCE)):
+    if not _name(path).startswith(tuple(f"{folder}/" for folder in CONFORMANCE)):
         return False
     return _KERNELS.search(path.read_text(encoding="utf-8")) is None
+
+
+def _name(path: Path) -> str:
+    """Return the path from the folder of all tests, "" for one that is elsewhere."""
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
 
 
 def has_tests(path: Path) -> bool:
@@ -126,6 +150,8 @@ def has_tests(path: Path) -> bool:
         return alone[1] == "gpu"
     if is_chosen() and _KERNELS.search(text) is not None:
         return True
+    if _USED == "simulated" and _name(path) in LONG_IN_THE_SIMULATOR:
+        return False
     return bool(_USED) and is_conformance(path)
 
 
