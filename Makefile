@@ -18,7 +18,7 @@ help:
 	@echo "make demo      install into $(VENV) and run the demo"
 	@echo "make check     install the test extra too; lint, types, tests (PYTEST_ARGS=... instead of one pytest process a core)"
 	@echo "make lint, make types, make test, make format      one of these alone"
-	@echo "make gpu       on a machine with a GPU: its tests, compute-sanitizer where it is installed, the benchmarks of GPUs"
+	@echo "make gpu       on a machine with a GPU: tests of kernels and the conformance suite on it, compute-sanitizer where it is installed, the benchmarks of GPUs"
 	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
 	@echo "make ulp       accuracy of the vector math (ULP=--quick for a sample)"
 	@echo "make protos    generate protos/*_pb2.py and .pyi again"
@@ -62,13 +62,13 @@ types: $(TEST)
 test: $(TEST)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Everything that only hardware shows. compute-sanitizer, a part of CUDA's toolkit, finds memory errors and races of the kernels.
+# Everything that only hardware shows: the tests of kernels and the conformance suite (tests/hardware.py) on GPU:0. compute-sanitizer, a part of CUDA's toolkit, finds memory errors and races of the kernels.
 gpu: $(TEST)
 	$(BIN)/python -m pip install --quiet --editable '.[gpu,plot]'
 	@$(BIN)/python -c 'import sys; from tests.hardware import missing; sys.exit(missing() and f"no GPU: {missing()}")'
 	$(BIN)/python -m pytest -m gpu --numprocesses 8
 	if command -v compute-sanitizer >/dev/null; then \
-		compute-sanitizer --tool memcheck --error-exitcode 1 $(BIN)/python -m pytest -m gpu tests/kernels/cuda tests/programs; \
+		compute-sanitizer --tool memcheck --error-exitcode 1 $(BIN)/python -m pytest -m gpu tests/kernels/cuda tests/programs/test_simulated_gpu*.py; \
 		compute-sanitizer --tool racecheck --error-exitcode 1 $(BIN)/python -m pytest -m gpu tests/kernels/cuda; \
 	else echo "compute-sanitizer is not installed"; fi
 	mkdir -p build

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import os
 import re
 import sys
@@ -54,6 +55,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
+
+
+def pytest_report_header() -> str:
+    """Say which GPU the tests use."""
+    return hardware.report()
+
+
 @functools.cache
 def needs_tensorflow(path: Path) -> bool:
     """Return whether a test module imports TensorFlow.
@@ -94,7 +103,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     With `-m "not oracle"` those that need TensorFlow, with `-m gpu` those without tests of GPUs.
     """
     if config.option.markexpr == "gpu" and collection_path.name.startswith("test_"):
-        return None if hardware.has_tests(collection_path) else True
+        no_oracle = not HAS_TENSORFLOW and needs_tensorflow(collection_path)
+        return None if hardware.has_tests(collection_path) and not no_oracle else True
     if (
         config.option.markexpr == "not oracle"
         and collection_path.suffix == ".py"
@@ -108,7 +118,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of modules that import TensorFlow, and those that run on a GPU."""
     for item in items:
-        if hardware.gpu_count() and item.get_closest_marker("simulator") is None:
+        if hardware.gpu_count() and not hardware.is_left_out(item):
             item.add_marker("gpu")
         if needs_tensorflow(item.path):
             item.add_marker("oracle")

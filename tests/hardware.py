@@ -1,15 +1,17 @@
 """Choose the GPU of tests: none, the simulated one, or that of the machine.
 
-`pytest -m gpu` is for a machine with a GPU. Then the tests of GPU kernels, which otherwise run in
-the simulator, use GPU:0; sessions of the conformance suite have it and place their nodes there; all
-other tests are left out. With NUMBA_ENABLE_CUDASIM=1 in the environment, `pytest -m gpu` runs the
-conformance suite on the simulated GPU. Otherwise sessions of tests see no GPU. A test marked
-`simulator` shows what the simulated GPU alone has.
+`pytest -m gpu` is for a machine with a GPU. The tests of GPU kernels, which otherwise run in the
+simulator, then use GPU:0. Sessions of the conformance suite then have it, too, and place their
+nodes there. All other tests are left out. With NUMBA_ENABLE_CUDASIM=1 in the environment, `pytest
+-m gpu` runs the conformance suite on the simulated GPU. Without `-m gpu`, sessions see no GPU of
+the machine. A test marked `simulator` shows what the simulated GPU alone has, one of the
+conformance suite marked `host` the code of the host alone: `-m gpu` leaves out both.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 from collections.abc import Iterator
@@ -31,10 +33,17 @@ CONFORMANCE: Final = (
 )
 """Folders with the tests that compare sessions with TensorFlow.
 
-A new test of one of them is a test of GPUs too.
+A new test of one of them is a test of GPUs too, unless it is marked `host`.
 """
-HOST_ONLY: Final[dict[str, str]] = {}
-"""Modules of these folders without a session on a GPU, by reason."""
+LONG_IN_THE_SIMULATOR: Final = (
+    "programs/test_loop_programs.py",
+    "programs/test_random_graphs.py",
+    "programs/test_random_templates.py",
+    "programs/test_real_graphs.py",
+    "programs/test_training.py",
+    "programs/test_workloads.py",
+)
+"""Modules of them that hardware alone runs; tests/programs/test_simulated_gpu.py has such graphs."""
 
 # of values of a GPU beside TensorFlow's on a CPU: functions within 4 ULP, sums in another order
 _RTOL: Final = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-6, "complex64": 2e-6}
@@ -44,7 +53,7 @@ _USED: Literal["", "simulated", "real"] = ""
 _KERNELS = re.compile(
     r"\btests\.(kernels\.cuda\.(harness|library_calls|libraries\.form_runs|conv\.oracle)|simulated_gpu)\b"
 )
-_ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|simulator)$", re.MULTILINE)
+_ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|host|simulator)$", re.MULTILINE)
 
 
 @functools.cache
@@ -74,6 +83,21 @@ def hide() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 
+def report() -> str:
+    """Return a line on the GPU for the head of the report, "" without one."""
+    if not _USED:
+        return ""
+    place = f"{_USED} GPU:0"
+    if importlib.util.find_spec("tensorflow") is None:
+        return f"{place}, without the conformance suite: TensorFlow is not installed"
+    return f"{place}, with the conformance suite"
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    """Return whether a test shows the host's code or the simulator alone."""
+    return any(item.get_closest_marker(mark) is not None for mark in ("host", "simulator"))
+
+
 def is_chosen() -> bool:
     """Return whether tests run on hardware."""
     return _USED == "real"
@@ -99,10 +123,20 @@ def rtol(dtype: Any) -> float:
     return _RTOL.get(name, _RTOL_OF_DOUBLES)
 
 
+@functools.cache
 def is_conformance(path: Path) -> bool:
-    """Return whether a test module belongs to the conformance suite."""
-    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
-    return name.startswith(tuple(f"{folder}/" for folder in CONFORMANCE)) and name not in HOST_ONLY
+    """Return whether a test module belongs to the conformance suite.
+
+    Modules that simulate a GPU themselves do not: they say what it runs.
+    """
+    if not _name(path).startswith(tuple(f"{folder}/" for folder in CONFORMANCE)):
+        return False
+    return _KERNELS.search(path.read_text(encoding="utf-8")) is None
+
+
+def _name(path: Path) -> str:
+    """Return the path from the folder of all tests, "" for one that is elsewhere."""
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
 
 
 def has_tests(path: Path) -> bool:
@@ -116,6 +150,8 @@ def has_tests(path: Path) -> bool:
         return alone[1] == "gpu"
     if is_chosen() and _KERNELS.search(text) is not None:
         return True
+    if _USED == "simulated" and _name(path) in LONG_IN_THE_SIMULATOR:
+        return False
     return bool(_USED) and is_conformance(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.simulated_gpu import simulated_gpu
 from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.registry import find_builder
+from tfjit.passes.offload import outline_offloaded
 
 pytestmark = pytest.mark.simulator
 TESTS = Path(__file__).resolve().parent
@@ -49,11 +51,36 @@ def test_modules_with_tests_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         "kernels/cuda/libraries/test_cudnn_on_hardware.py",
         "runtime/resources/test_device_tensor_on_hardware.py",
     }
-    monkeypatch.setattr(hardware, "is_chosen", lambda: False)
+    monkeypatch.setattr(hardware, "_USED", "")
     assert chosen() == alone
-    monkeypatch.setattr(hardware, "is_chosen", lambda: True)
+    monkeypatch.setattr(hardware, "_USED", "simulated")
+    simulated = chosen()
+    suites = tuple(f"{folder}/" for folder in hardware.CONFORMANCE)
+    assert all(any(name.startswith(suite) for name in simulated) for suite in suites)
+    assert all(name.startswith(suites) for name in simulated - alone)
+    assert "contract/test_table.py" in simulated
+    monkeypatch.setattr(hardware, "_USED", "real")
     found = chosen()
+    assert found > simulated | set(hardware.LONG_IN_THE_SIMULATOR)
     rooms = ("conv", "data_movement", "elementwise", "gemm", "reduction", "template")
     assert all(any(name.startswith(f"kernels/cuda/{room}/") for name in found) for room in rooms)
     assert alone | {"programs/test_simulated_gpu.py"} <= found
     assert "test_hardware.py" not in found and "kernels/cuda/test_backend.py" not in found
+    assert "contract/test_on_a_gpu.py" not in found and "framework/test_errors.py" not in found
+
+
+def test_what_the_conformance_suite_runs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small work and first runs, too; differences are allowed for floats alone."""
+    module = TESTS / "contract/test_fetches.py"
+    monkeypatch.delenv("TFJIT_JIT", raising=False)
+    with hardware.on_gpu(module):
+        assert "TFJIT_JIT" not in os.environ and outline_offloaded.SMALL_BYTES > 0
+    assert hardware.rtol("float32") == hardware.gpu_count() == 0
+    monkeypatch.setattr(hardware, "_USED", "simulated")
+    with hardware.on_gpu(module):
+        assert os.environ["TFJIT_JIT"] == "eager" and outline_offloaded.SMALL_BYTES == 0
+    with hardware.on_gpu(TESTS / "framework/test_errors.py"):
+        assert outline_offloaded.SMALL_BYTES > 0
+    assert hardware.gpu_count() == 1
+    assert hardware.rtol("float32") > hardware.rtol("float64") > 0
+    assert hardware.rtol("int64") == hardware.rtol("bool") == hardware.rtol("object") == 0

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests import hardware
 from tests.programs.loop_programs import PROGRAMS, Built, Program, Way, built
 
 tf1 = tf.compat.v1
@@ -56,4 +57,5 @@ def test_loops(name: str) -> None:
         assert_alike(
             program, ours.run(made.fetches, made.feeds), theirs.run(made.fetches, made.feeds)
         )
-    assert RANKS[way] >= RANKS[program.way[form]], f"{form}: {way}"
+    if not hardware.gpu_count():  # the ways are those of the host
+        assert RANKS[way] >= RANKS[program.way[form]], f"{form}: {way}"

@@ -22,6 +22,7 @@ from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS as LOOP_OUTPUTS
 from tfjit.kernels.cpu.reduction.reduce_plan import MAX_HEADS
 from tfjit.passes.fusion import clusters, fuse, rematerialize, roles
 
+pytestmark = pytest.mark.host
 tf1 = tf.compat.v1
 Values = list[Any]
 

@@ -105,7 +105,7 @@ def test_fifty_steps_beside_tensorflow(
         assert [
             (n.name, n.op, n.reason)
             for n in explanation.nodes
-            if n.serving in ("reference", "runtime", "copy", "dataflow")
+            if n.serving in ("reference", "runtime", "copy", "dataflow") and n.op != "_Offload"
         ] == []
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
@@ -171,7 +171,7 @@ def test_embeddings_beside_tensorflow(
         assert [
             (n.name, n.op, n.reason)
             for n in ours.explain(["loss:0", "train"], shapes).nodes
-            if n.serving in ("reference", "runtime", "copy", "dataflow")
+            if n.serving in ("reference", "runtime", "copy", "dataflow") and n.op != "_Offload"
         ] == []
 
 

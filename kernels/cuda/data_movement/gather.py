@@ -55,10 +55,11 @@ def widest_words(size: int, inner: int) -> tuple[int, int]:
     return size, inner
 
 
-def refuse_errors(spec: NodeSpec) -> None:
-    """Raise Unsupported where indices out of range are errors."""
-    if spec.attrs.get("bad_indices_policy", b"") == b"ERROR":
-        raise Unsupported("errors for indices out of range are the host's")
+def refuse_policies(spec: NodeSpec) -> None:
+    """Raise Unsupported where indices out of range, or the policy itself, are errors."""
+    policy = spec.attrs.get("bad_indices_policy", b"")
+    if policy not in (b"", b"DEFAULT", b"IGNORE"):
+        raise Unsupported(f"bad_indices_policy {policy.decode(errors='replace')} is the host's")
 
 
 @device_native("GatherV2", "Gather", "ResourceGather")
@@ -104,7 +105,7 @@ def _zero(size: int) -> str:
 
 @device_native("GatherNd", "ResourceGatherNd")
 def _gather_nd(spec: NodeSpec) -> NativeCall:
-    refuse_errors(spec)
+    refuse_policies(spec)
     params, indices, out = spec.inputs[0], spec.inputs[1], spec.outputs[0]
     if not out.size:
         return NativeCall(())

@@ -25,7 +25,7 @@ from tfjit.kernels.cpu.data_movement.scatter import (
     start_launch,
 )
 from tfjit.kernels.cpu.data_movement.strided_copy import copies_by
-from tfjit.kernels.cuda.data_movement.gather import refuse_errors, widest_words
+from tfjit.kernels.cuda.data_movement.gather import refuse_policies, widest_words
 from tfjit.kernels.cuda.data_movement.strided_copy import copy_launch
 from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.cuda.template.kernel_text import KernelText, fits_32_bits, grid_stride
@@ -156,7 +156,7 @@ def _atomic_launch(combination: _Combination, index: RowIndex, inner: int, what:
 
 @device_native(*variable_scatter.OPS)
 def _into_variable(spec: NodeSpec) -> NativeCall:
-    refuse_errors(spec)
+    refuse_policies(spec)
     variable = spec.inputs[0]
     scatter = variable_scatter.scatter_into_variable(spec)
     if scatter.refuses_zeros and scatter.dtype.is_integer:
@@ -195,7 +195,7 @@ def _into_copy(spec: NodeSpec, scatter: Scatter) -> NativeCall:
 
 @device_native(*COPY_OPS)
 def _scatter_nd(spec: NodeSpec) -> NativeCall:
-    refuse_errors(spec)
+    refuse_policies(spec)
     return _into_copy(spec, scatter_into_copy(spec))
 
 

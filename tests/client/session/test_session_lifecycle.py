@@ -332,6 +332,7 @@ print("end")
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
+@pytest.mark.host  # a child of a process that has used CUDA cannot use it
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 @pytest.mark.parametrize("jit", ["off", "lazy", "eager"])
 def test_a_forked_child_runs(jit: str, library: Processes) -> None:
@@ -380,6 +381,7 @@ print("child", status, session.run(y, {x: np.zeros(2)}).tolist())
     assert done.stdout == "child 0 [1.0, 1.0]\n"
 
 
+@pytest.mark.host  # as above
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 def test_a_child_forked_from_among_running_steps(library: Processes) -> None:
     """Other threads run steps, build plans, extend graphs, wait for queues: all that stays the

@@ -15,6 +15,7 @@ from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.lowering.lowered_parser import parse_lowered
 from tfjit.runtime.stored_plans import plan_warm_start
 
+pytestmark = pytest.mark.host
 X = np.linspace(-1, 1, 40 * 30, dtype=np.float32).reshape(40, 30)
 
 W = np.cos(np.arange(600, dtype=np.float32)).reshape(30, 20)

@@ -14,10 +14,12 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests import hardware
 from tfjit.client.session.tensor_handles import TensorHandle
 
 tf1 = tf.compat.v1
 CPU0, CPU1 = (f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(2))
+GPU0 = CPU0.replace("CPU", "GPU")
 TWO_CPUS = {"CPU": 2}
 
 
@@ -28,6 +30,8 @@ class World:
 
     def __init__(self, lib: Any, session: Any, devices: tuple[str, str] = ("", "")) -> None:
         self.lib = lib
+        on_gpu = hardware.gpu_count() > 0 and session is tfjit.Session
+        self.home = GPU0 if on_gpu else CPU0  # of nodes that name no device
         self.graph = lib.Graph()
         with self.graph.as_default():
             with lib.device(devices[0]):
@@ -64,12 +68,12 @@ def test_kept_read_and_fed_back(world: World) -> None:
     s = world.session
     handle = s.run(world.h, {world.x: X})
     assert type(handle).__name__ == "TensorHandle"
-    assert handle.handle == str(handle) == f"GetSessionHandle;0;{CPU0}"
+    assert handle.handle == str(handle) == f"GetSessionHandle;0;{world.home}"
     np.testing.assert_array_equal(handle.eval(), X * 2)
     np.testing.assert_array_equal(s.run(world.y, {world.x: handle}), X * 4)
     np.testing.assert_array_equal(s.run(world.z1, {world.z: handle}), X * -2)
     again = s.run(world.h, {world.x: handle})
-    assert again.handle == f"GetSessionHandle;1;{CPU0}"
+    assert again.handle == f"GetSessionHandle;1;{world.home}"
     np.testing.assert_array_equal(again.eval(), X * 4)
     np.testing.assert_array_equal(handle.eval(), X * 2)
 
@@ -124,7 +128,7 @@ def test_by_session_tensor(world: World) -> None:
     assert (holder.op.type, value.op.type, holder.op.device) == (
         "Placeholder",
         "GetSessionTensor",
-        CPU0,
+        world.home,
     )
     assert value.shape.rank is None
     np.testing.assert_array_equal(s.run(root, {holder: handle.handle}), np.sqrt(X * 2))

@@ -176,7 +176,8 @@ class DeviceProgram:
         lookup: gives the addresses of the program's kernels, which are loaded. unfinished: gets the
         wait of a program without results. Waits for the device only where a result is in host
         memory, or an argument is borrowed. Raises FailedPreconditionError for an
-        uninitialised variable, at the node that reads it, and InternalError where a kernel failed.
+        uninitialised variable, at the node that reads it, InternalError where a kernel failed, and
+        Reroute for a variable whose shape has changed.
         """
         values = [self._reachable(value) for value in values]
         with self._lock:

@@ -15,6 +15,7 @@ from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.offload.library_forms import ProgramCall, chosen_form
 from tfjit.runtime.resources.migrating_variable import MigratingVariable
 from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
+from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator
@@ -49,8 +50,12 @@ class UsedVariable:
     def address(self) -> int:
         """Return the address of the value, in device memory.
 
-        Raises FailedPreconditionError, which names the node, for a variable without a value.
+        Raises FailedPreconditionError, which names the node, for a variable without a value, and
+        Reroute for one that an assignment has given another shape.
         """
+        found = self.variable.value_shape
+        if not self.initializes and found not in (None, self.shape):
+            raise Reroute(f"variable {self.variable.name} has shape {found}, planned {self.shape}")
         try:
             return self.variable.device_address(self.shape, self.initializes)
         except OpError as error:

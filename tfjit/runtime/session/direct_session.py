@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors, settings
@@ -110,7 +111,8 @@ class DirectSession(SessionInterface):
         self._place_pruned = config is not None and config.graph_options.place_pruned_graph
         self.state = self._make_state(options)
         if len(self.devices.devices) > 1:
-            self.state.make_variable = self._make_variable
+            # no method: the state would hold the session that holds it
+            self.state.make_variable = partial(_variable_on, self.devices)
         self._custom_kernels = (
             CustomKernels(options.custom_kernel_creator)
             if options.custom_kernel_creator is not None
@@ -288,23 +290,6 @@ class DirectSession(SessionInterface):
         parts += [part for part in (self._custom_kernels, self.observer) if part is not None]
         for part in parts:
             part.after_fork()
-
-    def _make_variable(
-        self,
-        device: str,
-        container: str,
-        name: str,
-        dtype: DType,
-        shape: Shape,
-        is_resource: bool,
-    ) -> Variable:
-        """Return a new variable; that of an accelerator migrates."""
-        accelerator = self.devices.accelerator(device)
-        if accelerator is None or not dtype.is_numpy_compatible:
-            return Variable(container, name, dtype, shape, is_resource)
-        from tfjit.runtime.resources.migrating_variable import MigratingVariable
-
-        return MigratingVariable(accelerator, container, name, dtype, shape, is_resource)
 
     def check_open(self) -> None:
         """Raise CancelledError once the session is closed."""
@@ -783,6 +768,24 @@ class DirectSession(SessionInterface):
         names = [name for name, _ in feeds]
         plan = self.plan(names, fetches, targets)
         return PlanStages(plan, names, [shape for _, shape in feeds], fetches)
+
+
+def _variable_on(
+    devices: DeviceManager,
+    device: str,
+    container: str,
+    name: str,
+    dtype: DType,
+    shape: Shape,
+    is_resource: bool,
+) -> Variable:
+    """Return a new variable; that of an accelerator migrates."""
+    accelerator = devices.accelerator(device)
+    if accelerator is None or not dtype.is_numpy_compatible:
+        return Variable(container, name, dtype, shape, is_resource)
+    from tfjit.runtime.resources.migrating_variable import MigratingVariable
+
+    return MigratingVariable(accelerator, container, name, dtype, shape, is_resource)
 
 
 def _passes_on(op: str) -> bool:

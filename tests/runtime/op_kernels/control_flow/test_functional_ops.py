@@ -452,6 +452,7 @@ def test_a_saved_model_of_recurrent_layers(data_dir: Path) -> None:
     assert "straight-line" in plan.executor, plan.executor
 
 
+@pytest.mark.host
 def test_a_loop_that_reads_a_variable_is_in_its_step() -> None:
     with tf.Graph().as_default() as graph:
         v = tf1.get_variable("v", initializer=np.ones(3, np.float32), use_resource=True)

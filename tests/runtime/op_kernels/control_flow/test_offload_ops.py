@@ -153,6 +153,25 @@ def test_accumulators_beside_a_gpu() -> None:
         np.testing.assert_allclose(session.run(y), np.tanh(X) + 1, rtol=1e-6)
 
 
+def test_a_variable_of_another_shape_than_the_graph_says() -> None:
+    """A program is for the graph's shape; the host computes with the value that is there."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32)
+        with tf.device("/device:GPU:0"):
+            v = tf.get_variable("v", initializer=np.ones(4, np.float32))
+            total = tf.reduce_sum(v * 2.0)
+        change = tf.assign(v, x, validate_shape=False)
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        for found in runs(session, total, {}):
+            assert found == 8
+        for size in (9, 4, 3):
+            session.run(change, {x: np.ones(size)})
+            for found in runs(session, total, {}):
+                assert found == 2 * size
+
+
 @pytest.mark.parametrize("resource", [False, True])
 def test_variables_of_strings_beside_a_gpu(resource: bool) -> None:
     with tf.Graph().as_default() as graph:

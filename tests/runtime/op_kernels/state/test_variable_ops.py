@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests import hardware
 from tfjit.passes.text.text_format import parse_graph
 from tfjit.runtime.op_kernels.state.variable_ops import variable_op
 
@@ -453,6 +454,11 @@ def assert_same(got: tuple[str, Any], want: tuple[str, Any], where: str, exact: 
             assert a == b, where
 
 
+def is_silent(name: str, want: tuple[str, Any]) -> bool:
+    """Whether a GPU passes over the indices that TensorFlow refuses on a CPU."""
+    return hardware.gpu_count() > 0 and name == "scatters" and want[0] == "error"
+
+
 @pytest.fixture(scope="module")
 def answers() -> dict[str, tuple[Any, list[Step], list[tuple[str, Any]]]]:
     """Of each course: its graph, its steps and what TensorFlow answers."""
@@ -476,6 +482,11 @@ def test_a_course_of_runs(mode: str, name: str, answers: Any) -> None:
     graph, steps, wanted = answers[name]
     with tfjit.Session(graph=graph) as session:
         for i, (step, want) in enumerate(zip(steps, wanted, strict=True)):
+            if is_silent(name, want) and mode != "off":
+                kind, got = outcome(session, step)
+                assert kind == "values", f"step {i}: {got!r}"
+                assert not any(np.any(a) for a in flat(got) if a is not None)
+                continue
             assert_same(
                 outcome(session, step), want, f"step {i} of {name}", exact=name not in ROUNDED
             )
@@ -491,7 +502,7 @@ def test_errors_have_tensorflows_words(name: str, answers: Any) -> None:
     with tfjit.Session(graph=graph) as session:
         for i, (step, want) in enumerate(zip(steps, wanted, strict=True)):
             kind, got = outcome(session, step)
-            if want[0] == "error":
+            if want[0] == "error" and not is_silent(name, want):
                 assert kind == "error"
                 cause = [
                     line
@@ -578,7 +589,9 @@ def test_a_fetched_reference_is_read_at_the_end_of_a_straight_step(mode: str) ->
     with tfjit.Session(graph=graph) as session:
         with pytest.raises(tfjit.errors.FailedPreconditionError) as caught:
             session.run(fetches[0])
-        assert "Attempting to use uninitialized value v\n\t [[{{node v}}]]" in str(caught.value)
+        node = "v/_0" if hardware.gpu_count() else "v"  # a GPU's value is sent to the client
+        text = f"Attempting to use uninitialized value v\n\t [[{{{{node {node}}}}}]]"
+        assert text in str(caught.value)
         session.run(init)
         for i in range(3):
             session.run(updates)

@@ -30,6 +30,7 @@ from tfjit.runtime.plan.function_plan import (
 )
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.resources.variables_and_resources import Variable
+from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
@@ -74,7 +75,8 @@ class OffloadKernel:
     """The programs of one `_Offload` node.
 
     A run for new shapes makes a program and requests its kernels. Until they are loaded, the host's
-    plan of the same nodes answers. Nodes that the device has no kernels for are the host's, with
+    plan of the same nodes answers, and where an assignment has given a variable another shape.
+    Nodes that the device has no kernels for are the host's, with
     programs of the others. A loop that the device cannot run whole is the host's, with programs of
     the nodes in its body.
     """
@@ -105,12 +107,15 @@ class OffloadKernel:
             if form.unrolls and ctx.step.cancellation.cancelled:
                 raise cancelled()
             kernels = session.node_kernels
-            if all(kernels.lookup(source) is not None for source in program.sources):
-                return program.run(values, kernels.lookup, ctx.step.unfinished)
-            if session.jit == "eager":
+            loaded = all(kernels.lookup(source) is not None for source in program.sources)
+            if not loaded and session.jit == "eager":
                 kernels.wait(None)
-                if all(kernels.lookup(source) is not None for source in program.sources):
+                loaded = all(kernels.lookup(source) is not None for source in program.sources)
+            if loaded:
+                try:
                     return program.run(values, kernels.lookup, ctx.step.unfinished)
+                except Reroute:
+                    return self._run_on_host(ctx, session, values, types)
             refused = [kernels.refused(source) for source in program.sources]
             reason = next((text for text in refused if text), "")
             if reason:
