@@ -9,6 +9,7 @@ import ctypes
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from ctypes import byref, c_void_p
 from dataclasses import replace
 from math import prod
@@ -219,12 +220,15 @@ def _computed(problem: ConvolutionProblem, arrays: dict[int, np.ndarray]) -> np.
     return made
 
 
-def open_for(driver_version: int) -> Cudnn:
+def open_for(driver_version: int, apart: AbstractContextManager[object]) -> Cudnn:
     """Open the library for the current context.
 
-    Raises MissingLibrary, LibraryFailure.
+    apart: the handle is made in its block, since the library may wait for the device. Raises
+    MissingLibrary, LibraryFailure.
     """
-    return Cudnn(library_files.open_library(library_files.CUDNN, driver_version))
+    functions = library_files.open_library(library_files.CUDNN, driver_version)
+    with apart:
+        return Cudnn(functions)
 
 
 __all__ = ["Cudnn", "checked_problems", "open_for"]

@@ -80,16 +80,18 @@ class DeviceLibraries:
         driver_version: int,
         capability: str = "",
         current: Callable[[], AbstractContextManager[None]] = nullcontext,
+        apart: AbstractContextManager[object] | None = None,
     ) -> None:
         """Open nothing.
 
         driver_version: 13000 is for CUDA 13.0. capability: the device's, as text. current: makes
-        the device's context current in a block.
+        the device's context current in a block. apart: no program is captured in its block, which
+        may be entered again.
         """
         self._accelerator = weakref.ref(accelerator)
         self._name = accelerator.name
         self._driver_version, self._capability = driver_version, capability
-        self._current = current
+        self._current, self._apart = current, apart or nullcontext()
         self._lock = threading.Lock()
         self._openings: dict[str, LibraryOpening] = {}
         self._opened: dict[str, VendorLibrary] = {}
@@ -145,7 +147,7 @@ class DeviceLibraries:
         try:
             with self._current():
                 module = importlib.import_module(f"tfjit.kernels.cuda.libraries.{_MODULES[name]}")
-                library: VendorLibrary = module.open_for(self._driver_version)
+                library: VendorLibrary = module.open_for(self._driver_version, self._apart)
                 version = f" {library.version}"
                 record = self._record(name, library)
                 remembered = record.found() if record is not None else None

@@ -35,7 +35,7 @@ WORKSPACE = 4096
 SIZES = {
     "cublasLtMatmulDesc": {0: 4, 1: 4, 3: 4, 4: 4, 7: 4, 8: 8},
     "cublasLtMatrixLayout": {0: 4, 1: 4, 2: 8, 3: 8, 4: 8, 5: 4, 6: 8},
-    "cublasLtMatmulPreference": {1: 8, 5: 4, 6: 4, 7: 4, 8: 4},
+    "cublasLtMatmulPreference": {1: 8, 3: 4, 5: 4, 6: 4, 7: 4, 8: 4},
 }
 """Bytes of each attribute, by kind of descriptor and number (cublasLt.h)."""
 
@@ -122,6 +122,8 @@ class FakeCublasLt:
     ) -> int:  # fmt: skip
         assert self.objects[handle].kind == "cublasLt" and asked == 1
         wanted = self.objects[preference].attributes
+        if self.objects[d].arguments[0] in (2, 14):  # no sums in 16 bits
+            assert wanted[3] == 2
         assert wanted[1] >= WORKSPACE and {wanted[k] for k in (5, 6, 7, 8)} == {16}
         product = self.objects[descriptor]
         epilogue = product.attributes.get(7, 1)

@@ -1,0 +1,29 @@
+"""The calls of single commands."""
+
+from __future__ import annotations
+
+from tests.kernels.cuda.device.recorded import launch
+from tests.kernels.cuda.fake_driver import FakeDriver
+from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
+
+
+def test_much_dynamic_shared_memory_is_asked_for(device: CudaAccelerator, fake: FakeDriver) -> None:
+    device.program([launch(shared_bytes=100 << 10)]).start()
+    call = next(call for call in fake.calls if call[0] == "cuFuncSetAttribute")
+    assert call[2:] == (8, 100 << 10)
+
+
+def test_a_kernel_without_arguments(device: CudaAccelerator, fake: FakeDriver) -> None:
+    device.program([launch()]).start()
+    call = next(call for call in fake.calls if call[0] == "cuLaunchKernel")
+    assert call[-2:] == (None, None)
+
+
+def test_shared_memory_that_was_asked_for_is_never_taken_back(
+    device: CudaAccelerator, fake: FakeDriver
+) -> None:
+    """The calls of a program are known before the first one is made."""
+    launches = [launch(shared_bytes=kib << 10) for kib in (100, 60, 120)]
+    device.program(launches).start()
+    sizes = [call[3] for call in fake.calls if call[0] == "cuFuncSetAttribute"]
+    assert sizes == [100 << 10, 120 << 10]
