@@ -145,6 +145,13 @@ class Accelerator(ABC):
     memory_limit: int
     memory_kind: tuple[int, int]
 
+    def check_usable(self) -> None:
+        """Raise FailedPreconditionError in a process that cannot use the device.
+
+        A forked child is one: page-locked memory of its parent is not its own, either.
+        """
+        return
+
     @property
     @abstractmethod
     def stream_handle(self) -> int:
@@ -156,6 +163,10 @@ class Accelerator(ABC):
 
         Raises ResourceExhaustedError.
         """
+
+    @abstractmethod
+    def available_bytes(self) -> int:
+        """Return the bytes that `allocate` may still give."""
 
     @abstractmethod
     def free(self, address: int) -> None:

@@ -89,6 +89,9 @@ class CudaAccelerator(Accelerator):
         driver.call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.byref(keep_all))
         return pool
 
+    def check_usable(self) -> None:
+        driver.functions()
+
     @property
     def stream_handle(self) -> int:
         return self.stream.value or 0
@@ -122,6 +125,9 @@ class CudaAccelerator(Accelerator):
             driver.check("cuMemAlloc", result)
             self.memory.add(address.value, nbytes)
             return address.value
+
+    def available_bytes(self) -> int:
+        return min(self.memory.available, self.context.free_bytes())
 
     def _allocate(self, address: c_uint64, nbytes: int) -> int:
         functions = driver.functions()

@@ -18,7 +18,7 @@ from tfjit.kernels.ir.backend import backend_for
 from tfjit.protos import CallableOptions
 from tfjit.runtime.offload import device_program
 from tfjit.runtime.offload.binding import COPIED, Binding
-from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.offload.bound_programs import BoundPrograms
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 
 
@@ -80,13 +80,13 @@ def test_programs_at_the_same_time_draw_different_numbers(monkeypatch: pytest.Mo
 def test_a_tensor_at_an_odd_address_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of another library's array may begin anywhere; vectors of 16 bytes may not."""
     bindings = []
-    make = DeviceProgram._program_for
+    make = BoundPrograms._program_for
 
-    def record(self: DeviceProgram, binding: Binding, lookup: Any) -> Any:
+    def record(self: BoundPrograms, binding: Binding, lookup: Any) -> Any:
         bindings.append(binding)
         return make(self, binding, lookup)
 
-    monkeypatch.setattr(DeviceProgram, "_program_for", record)
+    monkeypatch.setattr(BoundPrograms, "_program_for", record)
     with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
         x = tf.placeholder(tf.float32, [4])
         y = x * 2.0

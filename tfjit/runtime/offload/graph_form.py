@@ -12,6 +12,7 @@ from tfjit.framework.errors import OpError
 from tfjit.kernels.registry import Unsupported
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.loop_unrolling import deciding_feeds, unroll
+from tfjit.runtime.offload.program_memory import NO_NAMES, ProgramNames
 from tfjit.runtime.offload.program_renewal import ProgramRenewal
 
 if TYPE_CHECKING:
@@ -47,18 +48,19 @@ class GraphForm:
         renewals: Renewals | None = None,
         taken: Set[int] = frozenset(),
         kept: Set[int] = frozenset(),
+        names: ProgramNames = NO_NAMES,
     ) -> None:
         """Raise Unsupported where the accelerator has no form of the graph.
 
         kernels: those of the session, which a new program requests. renewals: make programs again
         that need libraries which are not open yet; without it, programs wait for them. taken,
-        kept: as `DeviceProgram` has them.
+        kept, names: as `DeviceProgram` has them.
         """
         self.unrolls = lowered.has_loops
         self._lowered, self._accelerator = lowered, accelerator
         self._node_state, self._kernels, self._renewals = node_state, kernels, renewals
         self.lookup = kernels.lookup
-        self._taken, self._kept = taken, kept
+        self._taken, self._kept, self._names = taken, kept, names
         self._deciding = deciding_feeds(lowered) if self.unrolls else ()
         self._lock = threading.Lock()
         # None for numbers that came once
@@ -153,7 +155,9 @@ class GraphForm:
     def _unrequested(self, lowered: Lowered) -> DeviceProgram:
         waits = self._renewals is None
         return DeviceProgram(
-            lowered, self._accelerator, self._node_state, self._taken, self._kept, waits
+            *(lowered, self._accelerator, self._node_state, self._taken, self._kept),
+            waits=waits,
+            names=self._names,
         )
 
     def _numbers(self, values: Sequence[object]) -> Numbers:

@@ -304,7 +304,7 @@ class DirectSession(SessionInterface):
             return Variable(container, name, dtype, shape, is_resource)
         from tfjit.runtime.resources.migrating_variable import MigratingVariable
 
-        return MigratingVariable(accelerator, container, name, dtype, shape, is_resource)
+        return MigratingVariable(accelerator, container, name, dtype, shape, is_resource, device)
 
     def check_open(self) -> None:
         """Raise CancelledError once the session is closed."""

@@ -11,14 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
-from tfjit.framework.errors import OpError
+from tfjit.framework.errors import OpError, ResourceExhaustedError
 from tfjit.framework.op_defs.op_traits import WHILE
+from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.offload.outline_offloaded import hosted
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.graph_form import GraphForm
+from tfjit.runtime.offload.program_memory import ProgramNames
 from tfjit.runtime.offload.program_steps import RefusedNodes
 from tfjit.runtime.plan.function_plan import (
     ArgumentType,
@@ -28,6 +30,7 @@ from tfjit.runtime.plan.function_plan import (
     given,
     types_of,
 )
+from tfjit.runtime.resources.device_allocation import AllocatedTensor, allocating, with_hint
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.resources.variables_and_resources import Variable
 
@@ -81,6 +84,7 @@ class OffloadKernel:
 
     def __init__(self, node: Node) -> None:
         self.offloaded = node.attrs["offloaded"]
+        self._arguments = tuple([edge.src for edge in node.in_edges if not edge.is_control])
         self._has_loops = self.offloaded.function.graph.has_trait(WHILE)
         self._forms: dict[Types, GraphForm | str] = {}
         self._lock = threading.Lock()
@@ -89,6 +93,13 @@ class OffloadKernel:
         self._cut_plans: dict[frozenset[str], BodyPlan] = {}
 
     def __call__(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
+        try:
+            return self._run(ctx, inputs)
+        except ResourceExhaustedError as error:
+            # a collector reports the tensors itself
+            raise (error if ctx.step.collector is not None else with_hint(error)) from None
+
+    def _run(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         values = [edge_value(value) for value in inputs]
         session: PlanHost = ctx.step.host
         types = tuple(
@@ -199,6 +210,7 @@ class OffloadKernel:
                     session.renewals if session.jit != "eager" else None,
                     self.offloaded.taken,
                     self.offloaded.kept,
+                    ProgramNames(device.name, self._arguments),
                 )
         except RefusedNodes as why:
             cut = _Cut(why)
@@ -270,10 +282,14 @@ class OffloadKernel:
             return results
         accelerator = session.devices.accelerator(self.offloaded.device)
         assert accelerator is not None
-        return [
-            DeviceTensor.of_array(accelerator, result) if i in self.offloaded.kept else result
-            for i, result in enumerate(results)
-        ]
+        moved: list[object] = []
+        for number, result in enumerate(results):
+            if number in self.offloaded.kept:
+                tensor = AllocatedTensor(result.shape, as_dtype(result.dtype))
+                with allocating(tensor, accelerator, self.offloaded.device):
+                    result = DeviceTensor.of_array(accelerator, result)
+            moved.append(result)
+        return moved
 
 
 @kernel_maker("_Offload")
