@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from ctypes import c_size_t, c_void_p
 from typing import Final
 
+from tfjit.framework import errors
 from tfjit.kernels.cuda.device import driver
+from tfjit.kernels.cuda.device.architecture import architecture
 from tfjit.kernels.ir.accelerator import Command, Fill, KernelLaunch, LibraryCall, LibraryRoutine
 
 Call = tuple[str, Callable[..., int], tuple[object, ...]]
@@ -70,7 +72,16 @@ class CommandCalls:
         found = self._functions.get(kernel)
         if found is None:
             found = c_void_p()
-            driver.call("cuKernelGetFunction", ctypes.byref(found), kernel)
+            result = driver.functions().cuKernelGetFunction(ctypes.byref(found), kernel)
+            if driver.is_image_error(result):  # the driver may put loading off until now
+                raise errors.FailedPreconditionError(
+                    None,
+                    None,
+                    f"this GPU does not run a kernel for {architecture()}: "
+                    f"{driver.image_error(result)}. GPUs of one process need one compute "
+                    "capability: choose them by CUDA_VISIBLE_DEVICES",
+                )
+            driver.check("cuKernelGetFunction", result)
             self._functions[kernel] = found
         # never less than another launch of this kernel has, which may be captured by now
         if shared_bytes > self._shared.get(kernel, _PLAIN_SHARED_BYTES):

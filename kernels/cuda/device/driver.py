@@ -298,8 +298,22 @@ def properties(number: int) -> Properties:
     )
 
 
+def is_image_error(result: int) -> bool:
+    """Return whether an error code is about a cubin or PTX."""
+    return result in _IMAGE_ERRORS
+
+
+def image_error(result: int) -> str:
+    """Return the text of an error about a cubin or PTX, with its usual cause."""
+    return (
+        f"{_describe(functions(), result)}. The driver is for CUDA "
+        f"{version_text(driver_version())}: kernels compiled by a later CUDA need a later driver "
+        "(with tfjit[gpu12], the compiler is that of CUDA 12)"
+    )
+
+
 def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
-    """Load a cubin; return the handle (CUkernel) of each entry.
+    """Load a cubin or PTX; return the handle (CUkernel) of each entry.
 
     symbols: entry -> name of the kernel. A handle serves every device, and stays for the life of
     the process. Raises BadImage.
@@ -310,11 +324,8 @@ def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
         raise BadImage(str(error)) from None
     library = c_void_p()
     result = table.cuLibraryLoadData(byref(library), cubin, None, None, 0, None, None, 0)
-    if result in _IMAGE_ERRORS:
-        raise BadImage(
-            f"{_describe(table, result)}. The driver is for CUDA "
-            f"{version_text(driver_version())}: cubins of a later CUDA need a later driver"
-        )
+    if is_image_error(result):
+        raise BadImage(image_error(result))
     check("cuLibraryLoadData", result)
     handles = {}
     for entry, symbol in symbols.items():
@@ -355,6 +366,6 @@ if hasattr(os, "register_at_fork"):
 
 __all__ = [
     "OUT_OF_MEMORY", "BadImage", "Properties", "Unavailable", "call", "check", "device_count",
-    "driver_version", "fork_safe_lock", "functions", "is_forked", "is_lost", "load_kernels",
-    "ordinal", "properties", "release", "version_text",
+    "driver_version", "fork_safe_lock", "functions", "image_error", "is_forked", "is_image_error",
+    "is_lost", "load_kernels", "ordinal", "properties", "release", "version_text",
 ]  # fmt: skip

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.kernels.cuda.device.recorded import launch
 from tests.kernels.cuda.fake_driver import FakeDriver
+from tfjit.framework import errors
+from tfjit.kernels.cuda.device import command_calls
 from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
 
 
@@ -27,3 +31,19 @@ def test_shared_memory_that_was_asked_for_is_never_taken_back(
     device.program(launches).start()
     sizes = [call[3] for call in fake.calls if call[0] == "cuFuncSetAttribute"]
     assert sizes == [100 << 10, 120 << 10]
+
+
+def test_a_kernel_for_another_gpu(
+    device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine may have GPUs of two kinds; the driver may load a cubin only now."""
+    monkeypatch.setattr(command_calls, "architecture", lambda: "sm_90")
+    fake.failing["cuKernelGetFunction"] = 209
+    with pytest.raises(
+        errors.FailedPreconditionError,
+        match="a kernel for sm_90: CUDA_ERROR_NO_BINARY_FOR_GPU .*for CUDA 13.0.*VISIBLE_DEVICES",
+    ):
+        device.program([launch()]).start()
+    fake.failing["cuKernelGetFunction"] = 1
+    with pytest.raises(errors.InternalError, match="cuKernelGetFunction: error 1"):
+        device.program([launch()]).start()
