@@ -204,15 +204,18 @@ def run_once(
     It runs in a program, as those of graphs do. arrays: contiguous, by the routine's words, the
     result last.
     """
-    places = [accelerator.allocate(array.nbytes) for array in arrays]
-    places.append(accelerator.allocate(max(routine.workspace_bytes, 1)))
+    places: list[int] = []
     try:
+        for nbytes in (*(array.nbytes for array in arrays), routine.workspace_bytes):
+            places.append(accelerator.allocate(max(nbytes, 1)))
         for place, array in zip(places, arrays):
             accelerator.write(place, array)
         program = accelerator.program([LibraryCall(routine, tuple(places))])
-        program.start()
-        program.wait()
-        program.close()
+        try:
+            program.start()
+            program.wait()
+        finally:
+            program.close()
         accelerator.read(arrays[-1], places[-2])
     finally:
         for place in places:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tfjit.framework.errors import OpError
 from tfjit.kernels.registry import Unsupported
+from tfjit.runtime.host.fork_safety import release_lock, watch
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.loop_unrolling import deciding_feeds, unroll
 from tfjit.runtime.offload.program_memory import NO_NAMES, ProgramNames
@@ -66,6 +67,7 @@ class GraphForm:
         # None for numbers that came once
         self._programs: dict[Numbers, DeviceProgram | str | None] = {}
         self._is_closed = False
+        watch(self)
         if not self.unrolls:
             program = self._programs[()] = self._made(lowered)
             self.await_libraries((), program, program.awaited)
@@ -146,6 +148,10 @@ class GraphForm:
             for program in self._programs.values():
                 if isinstance(program, DeviceProgram):
                     program.close()
+
+    def after_fork(self) -> None:
+        """Free the lock: a run in the child raises its error."""
+        release_lock(self._lock)
 
     def _made(self, lowered: Lowered) -> DeviceProgram:
         program = self._unrequested(lowered)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit.framework.types.shape import Shape
+from tfjit.runtime.host.fork_safety import release_lock, watch
 from tfjit.runtime.resources.device_allocation import AllocatedTensor, allocating
 from tfjit.runtime.resources.variables_and_resources import Variable
 
@@ -55,6 +56,7 @@ class MigratingVariable(Variable):
         self._shape: tuple[int, ...] = ()
         self._on_host = self._on_device = False  # places of the newest value
         super().__init__(container, name, dtype, shape, is_resource)
+        watch(self)
 
     @property
     def value(self) -> np.ndarray | None:
@@ -129,6 +131,10 @@ class MigratingVariable(Variable):
             if self._on_host:
                 super()._replaced(None)
             self._on_device, self._on_host = True, False
+
+    def after_fork(self) -> None:
+        """Free the lock: a run in the child raises its error."""
+        release_lock(self._moves)
 
     def _free(self) -> None:
         address, self._address = self._address, 0

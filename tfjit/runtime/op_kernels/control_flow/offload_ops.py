@@ -16,6 +16,7 @@ from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.offload.outline_offloaded import hosted
+from tfjit.runtime.host.fork_safety import release_lock, watch
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
@@ -91,6 +92,7 @@ class OffloadKernel:
         self._host_plan: BodyPlan | None = None
         self._loop_plan: BodyPlan | None = None
         self._cut_plans: dict[frozenset[str], BodyPlan] = {}
+        watch(self)
 
     def __call__(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         try:
@@ -131,6 +133,10 @@ class OffloadKernel:
         elif self._has_loops and session.jit != "off":
             return self._run_loops_on_host(ctx, session, values, types)
         return self._run_on_host(ctx, session, values, types)
+
+    def after_fork(self) -> None:
+        """Free the lock: a run in the child raises its error."""
+        release_lock(self._lock)
 
     def __del__(self) -> None:
         for plan in (self._host_plan, self._loop_plan, *self._cut_plans.values()):
