@@ -77,6 +77,17 @@ class LibraryRoutine(ABC):
         """
 
 
+class RoutineFailed(Exception):
+    """A library refused a call of a routine, so that a program has no commands.
+
+    Nothing was queued. The accelerator offers the routine no more.
+    """
+
+    def __init__(self, routine: LibraryRoutine, message: str) -> None:
+        super().__init__(message)
+        self.routine, self.message = routine, message
+
+
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
     """A call of a routine with known addresses."""
@@ -111,11 +122,17 @@ class CommandProgram(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Do the first start's preparations now."""
+        """Do the first start's preparations now.
+
+        Raises RoutineFailed where a library refuses a call.
+        """
 
     @abstractmethod
     def start(self) -> None:
-        """Queue the commands behind all that was queued before; return at once."""
+        """Queue the commands behind all that was queued before; return at once.
+
+        Raises RoutineFailed as `prepare`, where that was not called.
+        """
 
     @abstractmethod
     def wait(self) -> None:
@@ -219,9 +236,16 @@ class Accelerator(ABC):
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         """Return a vendor's routine for a problem, or None.
 
-        Waits until the vendor's library is open.
+        Waits until the vendor's library is open. A first answer may take a second.
         """
         return None
+
+    def is_planned(self, problem: LibraryProblem) -> bool:
+        """Return whether `routine` and `accepts` answer at once.
+
+        The library is open.
+        """
+        return True
 
     def opening(self, library: str) -> LibraryOpening | None:
         """Return the opening of a vendor's library, None once it is done.
@@ -262,4 +286,5 @@ __all__ = [
     "KernelLaunch",
     "LibraryCall",
     "LibraryRoutine",
+    "RoutineFailed",
 ]

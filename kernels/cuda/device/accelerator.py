@@ -31,6 +31,7 @@ from tfjit.kernels.ir.accelerator import (
     HostBytes,
     LibraryCall,
     LibraryRoutine,
+    RoutineFailed,
 )
 
 if TYPE_CHECKING:
@@ -246,9 +247,18 @@ class CudaAccelerator(Accelerator):
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         opening = self.opening(problem.library)
         if opening is not None:
-            opening.wait()  # without the lock, which the check takes
-        with self.lock, self.context.current():
+            opening.wait()
+        with self.context.current():  # without the lock: runs go on
             return self._libraries.routine(problem)
+
+    def is_planned(self, problem: LibraryProblem) -> bool:
+        is_known, routine = self._libraries.known(problem)
+        return is_known and (routine is None or routine in self._accepted)
+
+    def reject(self, routine: LibraryRoutine) -> None:
+        """Offer a routine no more."""
+        self._accepted.discard(routine)
+        self._libraries.reject(routine)
 
     def accepts(self, routine: LibraryRoutine, words: int) -> bool:
         """Capture a call of the routine, which nothing runs.
@@ -265,8 +275,11 @@ class CudaAccelerator(Accelerator):
                     return False
                 try:
                     graph = self.captures.capture([LibraryCall(routine, (address,) * words)])
-                except errors.InternalError as error:
-                    settings.tell("kernels", "kernels of tfjit serve instead: %s", error.message)
+                except (RoutineFailed, errors.InternalError) as failure:
+                    if driver.is_lost():
+                        raise
+                    settings.tell("kernels", "kernels of tfjit serve instead: %s", failure.message)
+                    self.reject(routine)
                     return False
                 finally:
                     self.free(address)

@@ -11,7 +11,14 @@ from typing import Final
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.cuda.device.architecture import architecture
-from tfjit.kernels.ir.accelerator import Command, Fill, KernelLaunch, LibraryCall, LibraryRoutine
+from tfjit.kernels.ir.accelerator import (
+    Command,
+    Fill,
+    KernelLaunch,
+    LibraryCall,
+    LibraryRoutine,
+    RoutineFailed,
+)
 
 Call = tuple[str, Callable[..., int], tuple[object, ...]]
 """A function of the driver with its arguments."""
@@ -99,8 +106,11 @@ def issue(calls: Sequence[Call]) -> None:
 
 
 def _queue(routine: LibraryRoutine, stream: int, words: Sequence[int]) -> int:
-    """Queue a routine; it raises its errors itself."""
-    routine.queue(stream, words)
+    """Queue a routine. Raises RoutineFailed."""
+    try:
+        routine.queue(stream, words)
+    except errors.OpError as error:
+        raise RoutineFailed(routine, error.message) from None
     return 0
 
 

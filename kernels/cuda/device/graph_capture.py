@@ -16,6 +16,7 @@ from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.cuda.device.command_calls import Call, issue
 from tfjit.kernels.cuda.device.context import new_event, new_stream
 from tfjit.kernels.cuda.device.stream_plan import START, StreamPlan
+from tfjit.kernels.ir.accelerator import RoutineFailed
 
 if TYPE_CHECKING:
     from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
@@ -45,8 +46,8 @@ class GraphCapture:
         """Return commands as an executable graph.
 
         plan: the streams of the commands; without it, each follows the one before. A capture that
-        another thread has made invalid is made again. Raises InternalError, and
-        ResourceExhaustedError where the device has no memory for the graph.
+        another thread has made invalid is made again. Raises RoutineFailed where a library refuses
+        a call, InternalError, and ResourceExhaustedError where there is no memory for the graph.
         """
         events: dict[int, c_void_p] = {}
         executable = c_void_p()
@@ -80,8 +81,12 @@ class GraphCapture:
             result = driver.functions().cuStreamEndCapture(first, ctypes.byref(graph))
             if graph.value is not None:
                 driver.release("cuGraphDestroy", graph)
-            if result == _INVALIDATED and isinstance(error, errors.OpError) and not is_last:
+            was_refused = isinstance(error, errors.OpError | RoutineFailed)
+            if result == _INVALIDATED and was_refused and not is_last:
                 return None
+            if isinstance(error, RoutineFailed):
+                # of a lost context, a library tells nothing but its own failure
+                driver.call("cuStreamSynchronize", self._device.stream)
             raise
         result = driver.functions().cuStreamEndCapture(first, ctypes.byref(graph))
         if result == _INVALIDATED and not is_last:

@@ -10,7 +10,13 @@ from tfjit.framework import errors
 from tfjit.kernels.cuda.device import driver
 from tfjit.kernels.cuda.device.command_calls import Call, issue
 from tfjit.kernels.cuda.device.context import new_event
-from tfjit.kernels.ir.accelerator import Command, CommandProgram, KernelLaunch, LibraryCall
+from tfjit.kernels.ir.accelerator import (
+    Command,
+    CommandProgram,
+    KernelLaunch,
+    LibraryCall,
+    RoutineFailed,
+)
 
 if TYPE_CHECKING:
     from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
@@ -68,7 +74,11 @@ class CudaProgram(CommandProgram):
         if self._is_direct:
             calls = device.commands.calls(self._commands, device.stream)
         else:
-            self._graph = device.captures.capture(self._commands, self._plan)
+            try:
+                self._graph = device.captures.capture(self._commands, self._plan)
+            except RoutineFailed as failure:
+                device.reject(failure.routine)
+                raise
             calls = [("cuGraphLaunch", functions.cuGraphLaunch, (self._graph, device.stream))]
         if self._event.value is None:
             self._event = new_event()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework import errors, settings
 from tfjit.kernels.cuda.libraries.library_files import MissingLibrary
 from tfjit.kernels.cuda.libraries.passed_checks import PassedCheck
-from tfjit.kernels.ir.accelerator import LibraryCall
+from tfjit.kernels.ir.accelerator import LibraryCall, RoutineFailed
 from tfjit.kernels.ir.library_opening import LibraryOpening
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MODULES: Final = {"cuBLASLt": "cublaslt", "cuDNN": "cudnn"}
 """Modules of this folder with a function `open_for`, by library."""
 _END: Final = object()
+_MOST_LACKING: Final = 4096
 
 
 class LibraryFailure(Exception):
@@ -95,6 +96,8 @@ class DeviceLibraries:
         self._lock = threading.Lock()
         self._openings: dict[str, LibraryOpening] = {}
         self._opened: dict[str, VendorLibrary] = {}
+        self._planning = threading.RLock()
+        self._lacking: dict[LibraryProblem, None] = {}  # without a routine, or with a failed one
         # routines live as long as the programs that use them
         self._routines: weakref.WeakValueDictionary[LibraryProblem, LibraryRoutine] = (
             weakref.WeakValueDictionary()
@@ -103,28 +106,46 @@ class DeviceLibraries:
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         """Return the routine of a problem, or None.
 
-        Waits for the library. The accelerator calls with its lock held, once the library is open,
-        and with its context current.
+        Waits for the library. The device's context is current.
         """
-        found = self._routines.get(problem)
-        if found is not None:
-            return found
         opening = self.opening(problem.library)
         if opening is not None:
             opening.wait()
-        library = self._opened.get(problem.library)
-        if library is None:
-            return None
-        try:
-            made = library.routine(problem)
-        except LibraryFailure as failure:
-            settings.say("kernels", "%s: %s: %s", problem.library, problem.title, failure)
-            return None
-        if made is None:
-            settings.say("kernels", "%s has no routine for %s", problem.library, problem.title)
-        else:
-            self._routines[problem] = made
-        return made
+        with self._planning:
+            is_known, found = self.known(problem)
+            if is_known:
+                return found
+            try:
+                made = self._opened[problem.library].routine(problem)
+            except LibraryFailure as failure:
+                settings.say("kernels", "%s: %s: %s", problem.library, problem.title, failure)
+                return None
+            if made is None:
+                settings.say("kernels", "%s has no routine for %s", problem.library, problem.title)
+                self._note_lacking(problem)
+            else:
+                self._routines[problem] = made
+            return made
+
+    def known(self, problem: LibraryProblem) -> tuple[bool, LibraryRoutine | None]:
+        """Return whether a problem's routine is known, and the routine or None."""
+        if problem in self._lacking or problem.library not in self._opened:
+            return True, None
+        found = self._routines.get(problem)
+        return found is not None, found
+
+    def reject(self, routine: LibraryRoutine) -> None:
+        """Answer from now on that a routine's problem has none."""
+        with self._planning:
+            for problem, one in list(self._routines.items()):
+                if one is routine:
+                    self._note_lacking(problem)
+                    del self._routines[problem]
+
+    def _note_lacking(self, problem: LibraryProblem) -> None:
+        if len(self._lacking) >= _MOST_LACKING:
+            self._lacking.pop(next(iter(self._lacking)))
+        self._lacking[problem] = None
 
     def opening(self, name: str) -> LibraryOpening | None:
         """Return the opening of a library, None once it is done.
@@ -162,7 +183,7 @@ class DeviceLibraries:
         except MissingLibrary as missing:
             settings.say("kernels", "%s is not used: %s", name, missing)
             return False
-        except (LibraryFailure, errors.OpError) as failure:
+        except (LibraryFailure, RoutineFailed, errors.OpError) as failure:
             settings.tell(
                 "kernels",
                 "%s%s is not used on %s, kernels of tfjit serve instead: %s",

@@ -68,7 +68,7 @@ class BoundPrograms:
     def prepare(self, like: BoundPrograms, lookup: Lookup) -> None:
         """Make the commands for the addresses of another program's runs.
 
-        like: that of a program of the same graph. Raises ResourceExhaustedError.
+        like: that of a program of the same graph. Raises ResourceExhaustedError, RoutineFailed.
         """
         for binding in list(like._programs):
             if binding not in self._programs:
@@ -89,7 +89,8 @@ class BoundPrograms:
         """Return the program for the present places of variables and tensors.
 
         values: the arguments. kept: the results that are device tensors. Raises
-        ResourceExhaustedError, and FailedPreconditionError for an uninitialised variable.
+        ResourceExhaustedError, RoutineFailed, and FailedPreconditionError for an uninitialised
+        variable.
         """
         addresses = tuple(
             [
@@ -121,6 +122,11 @@ class BoundPrograms:
             while len(self._programs) > MAX_BINDINGS:
                 self._drop(next(iter(self._programs)))
             found = self._programs[binding] = self._program_for(binding, lookup)
+            try:
+                found[0].prepare()  # a library may refuse here, while nothing has changed
+            except BaseException:
+                self._drop(binding)
+                raise
         return binding, found[0]
 
     def _program_for(self, binding: Binding, lookup: Lookup) -> tuple[CommandProgram, int]:

@@ -16,7 +16,7 @@ from tfjit.runtime.host.fork_safety import release_lock, watch
 from tfjit.runtime.offload.binding import COPIED, Binding
 from tfjit.runtime.offload.bound_programs import BoundPrograms
 from tfjit.runtime.offload.launch_batching import bundle_launches, sources_of
-from tfjit.runtime.offload.library_forms import RoutineLaunch, title_of
+from tfjit.runtime.offload.library_forms import Postponed, RoutineLaunch, title_of
 from tfjit.runtime.offload.program_memory import NO_NAMES, ProgramMemory, ProgramNames, node_of
 from tfjit.runtime.offload.program_steps import program_steps
 from tfjit.runtime.offload.staging import is_large
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tfjit.kernels.ir.accelerator import Accelerator, CommandProgram
-    from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
     from tfjit.runtime.offload.library_forms import ProgramCall
@@ -46,7 +45,7 @@ class DeviceProgram:
     """The commands of one offloaded graph for one tuple of argument shapes.
 
     lowered: the graph. sources: the kernels that it needs. awaited: openings of libraries that
-    might serve some of its calls. runs: their number so far. Thread-safe: one run at a time.
+    might serve some of its calls. unplanned: whether routines that are not planned yet might. runs: their number so far. Thread-safe: one run at a time.
 
     Device tensors are arguments and results without a copy once their addresses recur, as those of
     a loop do: such addresses get commands of their own. Until then they are copied on the device.
@@ -59,23 +58,22 @@ class DeviceProgram:
         node_state: NodeState,
         taken: Set[int] = frozenset(),
         kept: Set[int] = frozenset(),
-        waits: bool = True,
+        postponed: Postponed | None = None,
         names: ProgramNames = NO_NAMES,
     ) -> None:
         """Select kernels and lay out memory.
 
         node_state: gives the session's state of a node. taken: arguments that are always device
-        tensors. kept: results that are. waits: for a vendor's libraries to open; else kernels stand
-        in for them. names: those of errors. Raises Unsupported for an instruction that the accelerator has no kernel for.
+        tensors. kept: results that are. postponed: gets what libraries may do later; without it,
+        the program waits for them. names: those of errors. Raises Unsupported for an instruction that the accelerator has no kernel for.
         """
-        awaited: set[LibraryOpening] = set()
         self.lowered = lowered
         self._kept = kept
         self._accelerator, self._names = accelerator, names
-        self._groups = bundle_launches(
-            program_steps(lowered, accelerator, None if waits else awaited)
-        )
-        self.awaited = tuple(sorted(awaited, key=lambda opening: opening.library))
+        self._groups = bundle_launches(program_steps(lowered, accelerator, postponed))
+        openings = postponed.openings if postponed is not None else ()
+        self.awaited = tuple(sorted(openings, key=lambda opening: opening.library))
+        self.unplanned = postponed is not None and postponed.unplanned
         self._steps = [step for steps in self._groups for step in steps]
         staged = [value for index, value in sorted(lowered.feeds.items()) if index not in taken]
         self._read_back = [v for i, v in enumerate(lowered.fetches) if i not in kept]
@@ -168,7 +166,8 @@ class DeviceProgram:
         lookup: gives the addresses of the program's kernels, which are loaded. unfinished: gets the
         wait of a program without results. Waits for the device only where a result is in host
         memory, or an argument is borrowed. Raises FailedPreconditionError for an
-        uninitialised variable, InternalError where a kernel failed.
+        uninitialised variable, InternalError where a kernel failed, RoutineFailed where a library
+        refuses a call, before anything has changed.
         """
         self._accelerator.check_usable()
         values = [self._reachable(value) for value in values]

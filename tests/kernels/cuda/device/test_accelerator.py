@@ -196,11 +196,12 @@ def test_a_routine_is_tried_by_a_capture(
     assert "kernels of tfjit serve instead: cublasLtMatmul: status 13" in caplog.text
 
 
-def test_routines_are_made_with_the_context_and_the_lock(
+def test_routines_are_made_with_the_context_and_without_the_lock(
     device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def made(problem: object) -> str:
-        assert fake.current == device.context._handle.value and device.lock._is_owned()  # type: ignore[attr-defined]
+        assert fake.current == device.context._handle.value
+        assert not device.lock._is_owned()  # type: ignore[attr-defined]
         return f"for {problem}"
 
     class Opening:

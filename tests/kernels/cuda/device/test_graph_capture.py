@@ -18,6 +18,7 @@ from tfjit.kernels.ir.accelerator import (
     Fill,
     KernelLaunch,
     LibraryCall,
+    RoutineFailed,
 )
 
 MB = 1 << 20
@@ -142,9 +143,18 @@ def test_a_failed_capture_ends_the_capture(device: CudaAccelerator, fake: FakeDr
 
 def test_a_library_that_fails_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
     program = device.program([LibraryCall(Failing(fake), ())])
-    with pytest.raises(errors.InternalError, match="status 13"):
+    with pytest.raises(RoutineFailed, match="status 13"):
         program.start()
-    assert fake.names()[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
+    assert fake.names()[-3:] == ["cuStreamEndCapture", "cuGraphDestroy", "cuStreamSynchronize"]
+
+
+def test_a_library_fails_in_a_lost_context(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """No kernel could serve instead: the error is that of the context."""
+    fake.failing["cuStreamSynchronize"] = 700
+    with pytest.raises(errors.InternalError, match="ILLEGAL_ADDRESS.*start it again"):
+        device.program([LibraryCall(Failing(fake), ())]).start()
+    with pytest.raises(errors.InternalError, match="ILLEGAL_ADDRESS.*start it again"):
+        device.accepts(Failing(fake), 2)
 
 
 def test_a_capture_that_another_library_spoils_is_made_again(
@@ -167,7 +177,7 @@ def test_a_library_that_fails_in_a_spoiled_capture_is_called_again(
     device: CudaAccelerator, fake: FakeDriver
 ) -> None:
     fake.spoiled = 5
-    with pytest.raises(errors.InternalError, match="status 13"):
+    with pytest.raises(RoutineFailed, match="status 13"):
         device.program([LibraryCall(Failing(fake), ())]).start()
     assert fake.names().count("cuStreamBeginCapture_v2") == 3
 

@@ -14,6 +14,7 @@ from tfjit.framework import settings
 from tfjit.framework.errors import OpError, ResourceExhaustedError
 from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types.dtypes import as_dtype
+from tfjit.kernels.ir.accelerator import RoutineFailed
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.offload.outline_offloaded import hosted
 from tfjit.runtime.host.fork_safety import release_lock, watch
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
+    from tfjit.runtime.executor.requested_kernels import RequestedKernels
     from tfjit.runtime.plan.host import PlanHost
 
 MAX_FORMS: Final = 64
@@ -118,12 +120,18 @@ class OffloadKernel:
             if form.unrolls and ctx.step.cancellation.cancelled:
                 raise cancelled()
             kernels = session.node_kernels
-            if all(kernels.lookup(source) is not None for source in program.sources):
-                return program.run(values, kernels.lookup, ctx.step.unfinished)
-            if session.jit == "eager":
+            is_ready = _are_loaded(program, kernels)
+            if not is_ready and session.jit == "eager":
                 kernels.wait(None)
-                if all(kernels.lookup(source) is not None for source in program.sources):
+                is_ready = _are_loaded(program, kernels)
+            if is_ready:
+                try:
                     return program.run(values, kernels.lookup, ctx.step.unfinished)
+                except RoutineFailed as failure:
+                    form.give_up_routine(values, program, failure)
+                if self._has_loops:
+                    return self._run_loops_on_host(ctx, session, values, types)
+                return self._run_on_host(ctx, session, values, types)
             refused = [kernels.refused(source) for source in program.sources]
             reason = next((text for text in refused if text), "")
             if reason:
@@ -175,7 +183,16 @@ class OffloadKernel:
                 for opening in program.awaited
                 if not opening.is_done
             ]
+            if program.unplanned:
+                lines.append("    routines are being planned, kernels serve until then")
             lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
+        with self._lock:
+            forms = [form for form in self._forms.values() if isinstance(form, GraphForm)]
+        lines += [
+            f"  kernels serve instead of a routine that failed: {failure}"
+            for form in forms
+            for failure in form.failures
+        ]
         return "\n".join(lines)
 
     def _make(self, session: PlanHost, types: Types) -> GraphForm | str:
@@ -296,6 +313,11 @@ class OffloadKernel:
                     result = DeviceTensor.of_array(accelerator, result)
             moved.append(result)
         return moved
+
+
+def _are_loaded(program: DeviceProgram, kernels: RequestedKernels) -> bool:
+    """Return whether all kernels of a program are."""
+    return all(kernels.lookup(source) is not None for source in program.sources)
 
 
 @kernel_maker("_Offload")
