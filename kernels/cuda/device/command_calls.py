@@ -78,8 +78,7 @@ class CommandCalls:
         """Return a kernel's function in this device's context, which loads it."""
         found = self._functions.get(kernel)
         if found is None:
-            found = c_void_p()
-            result = driver.functions().cuKernelGetFunction(ctypes.byref(found), kernel)
+            result, found = driver.load_function(kernel)
             if driver.is_image_error(result):  # the driver may put loading off until now
                 raise errors.FailedPreconditionError(
                     None,

@@ -74,6 +74,8 @@ _SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
 }
+_LATER_SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {"cuFuncLoad": (c_void_p,)}
+"""Functions that drivers for CUDA 12.4 and later have."""
 OUT_OF_MEMORY: Final = 2
 _DEINITIALIZED: Final = 4
 _NO_DEVICE: Final = 100
@@ -133,6 +135,9 @@ def _open_library() -> ctypes.CDLL:
         )
     for function, arguments in _SIGNATURES.items():
         getattr(library, function).argtypes = arguments
+    for function, arguments in _LATER_SIGNATURES.items():
+        if hasattr(library, function):
+            getattr(library, function).argtypes = arguments
     return library
 
 
@@ -312,6 +317,19 @@ def image_error(result: int) -> str:
     )
 
 
+def load_function(kernel: int) -> tuple[int, c_void_p]:
+    """Return an error code, and the function of a kernel (CUkernel) in the current context.
+
+    The driver loads the code now where it can; otherwise the first launch does, which may be in a
+    capture.
+    """
+    table, function = functions(), c_void_p()
+    result = table.cuKernelGetFunction(byref(function), kernel)
+    if not result and hasattr(table, "cuFuncLoad"):
+        result = table.cuFuncLoad(function)
+    return result, function
+
+
 def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
     """Load a cubin or PTX; return the handle (CUkernel) of each entry.
 
@@ -367,5 +385,5 @@ if hasattr(os, "register_at_fork"):
 __all__ = [
     "OUT_OF_MEMORY", "BadImage", "Properties", "Unavailable", "call", "check", "device_count",
     "driver_version", "fork_safe_lock", "functions", "image_error", "is_forked", "is_image_error",
-    "is_lost", "load_kernels", "ordinal", "properties", "release", "version_text",
+    "is_lost", "load_function", "load_kernels", "ordinal", "properties", "release", "version_text",
 ]  # fmt: skip

@@ -79,7 +79,8 @@ class FakeDriver:
 
     calls: their names with the arguments that are no pointers to results. failing: function -> the
     code that it returns. free: bytes that the device still has. captured: ended captures. spoiled:
-    the captures from now on that another thread makes invalid. watching: is told each function.
+    the captures from now on that another thread makes invalid. is_late: the driver has the later
+    functions, too. watching: is told each function.
     """
 
     def __init__(self, devices: int = 1, version: int = 13000) -> None:
@@ -92,6 +93,7 @@ class FakeDriver:
         self.host: dict[int, Any] = {}
         self.captured: list[Capture] = []
         self.spoiled = 0
+        self.is_late = False
         self.watching: Callable[[str], object] = lambda name: None
         self._capture: Capture | None = None
         self._handles = itertools.count(0x1000, 0x100)
@@ -103,11 +105,13 @@ class FakeDriver:
         return found
 
     def __getattr__(self, name: str) -> Callable[..., int]:
-        if name not in driver._SIGNATURES:
+        signatures = {**driver._SIGNATURES, **(driver._LATER_SIGNATURES if self.is_late else {})}
+        if name not in signatures:
             raise AttributeError(name)
 
         def function(*arguments: Any) -> int:
-            assert len(arguments) == len(driver._SIGNATURES[name]), name
+            for kind, argument in zip(signatures[name], arguments, strict=True):
+                kind.from_param(argument)  # type: ignore[attr-defined]  (as ctypes converts it)
             outputs = [a._obj for a in arguments if type(a).__name__ == "CArgObject"]
             plain = [_value(a) for a in arguments if type(a).__name__ != "CArgObject"]
             self.watching(name)

@@ -47,3 +47,12 @@ def test_a_kernel_for_another_gpu(
     fake.failing["cuKernelGetFunction"] = 1
     with pytest.raises(errors.InternalError, match="cuKernelGetFunction: error 1"):
         device.program([launch()]).start()
+
+
+def test_code_is_loaded_before_a_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """A driver that loads code when it is first launched would do so within."""
+    fake.is_late = True
+    device.program([launch(1)] * 3).start()
+    names = fake.names()
+    assert names.count("cuFuncLoad") == 1
+    assert names.index("cuFuncLoad") < names.index("cuStreamBeginCapture_v2")

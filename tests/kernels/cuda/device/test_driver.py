@@ -134,7 +134,7 @@ def test_signatures_are_those_of_the_header() -> None:
     if not headers:
         pytest.skip("the wheels of CUDA have no cuda.h")
     text = headers[0].read_text(encoding="utf-8", errors="replace")
-    for name, arguments in driver._SIGNATURES.items():
+    for name, arguments in {**driver._SIGNATURES, **driver._LATER_SIGNATURES}.items():
         plain = re.sub(r"_v\d+$", "", name)
         if plain == "cuGraphInstantiateWithFlags":
             plain = "cuGraphInstantiate"
