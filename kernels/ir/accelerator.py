@@ -77,6 +77,17 @@ class LibraryRoutine(ABC):
         """
 
 
+class RoutineFailed(Exception):
+    """A library refused a call of a routine, so that a program has no commands.
+
+    Nothing was queued. The accelerator offers the routine no more.
+    """
+
+    def __init__(self, routine: LibraryRoutine, message: str) -> None:
+        super().__init__(message)
+        self.routine, self.message = routine, message
+
+
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
     """A call of a routine with known addresses."""
@@ -111,11 +122,17 @@ class CommandProgram(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Do the first start's preparations now."""
+        """Do the first start's preparations now.
+
+        Raises RoutineFailed where a library refuses a call.
+        """
 
     @abstractmethod
     def start(self) -> None:
-        """Queue the commands behind all that was queued before; return at once."""
+        """Queue the commands behind all that was queued before; return at once.
+
+        Raises RoutineFailed as `prepare`, where that was not called.
+        """
 
     @abstractmethod
     def wait(self) -> None:
@@ -145,6 +162,13 @@ class Accelerator(ABC):
     memory_limit: int
     memory_kind: tuple[int, int]
 
+    def check_usable(self) -> None:
+        """Raise FailedPreconditionError in a process that cannot use the device.
+
+        A forked child is one: page-locked memory of its parent is not its own, either.
+        """
+        return
+
     @property
     @abstractmethod
     def stream_handle(self) -> int:
@@ -156,6 +180,10 @@ class Accelerator(ABC):
 
         Raises ResourceExhaustedError.
         """
+
+    @abstractmethod
+    def available_bytes(self) -> int:
+        """Return the bytes that `allocate` may still give."""
 
     @abstractmethod
     def free(self, address: int) -> None:
@@ -208,9 +236,16 @@ class Accelerator(ABC):
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         """Return a vendor's routine for a problem, or None.
 
-        Waits until the vendor's library is open.
+        Waits until the vendor's library is open. A first answer may take a second.
         """
         return None
+
+    def is_planned(self, problem: LibraryProblem) -> bool:
+        """Return whether `routine` and `accepts` answer at once.
+
+        The library is open.
+        """
+        return True
 
     def opening(self, library: str) -> LibraryOpening | None:
         """Return the opening of a vendor's library, None once it is done.
@@ -251,4 +286,5 @@ __all__ = [
     "KernelLaunch",
     "LibraryCall",
     "LibraryRoutine",
+    "RoutineFailed",
 ]

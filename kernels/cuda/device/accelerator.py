@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from ctypes import c_int, c_size_t, c_uint64, c_void_p
+from ctypes import c_int, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tfjit.framework import errors, settings
 from tfjit.kernels.cuda.device import driver
-from tfjit.kernels.cuda.device.graph_capture import Call, GraphCapture
+from tfjit.kernels.cuda.device.command_calls import CommandCalls, issue
+from tfjit.kernels.cuda.device.context import Context, new_event, new_stream
+from tfjit.kernels.cuda.device.graph_capture import GraphCapture
 from tfjit.kernels.cuda.device.memory_limit import ALIGNMENT, MemoryLimit
-from tfjit.kernels.cuda.device.stream_plan import StreamPlan, plan_streams, predict
+from tfjit.kernels.cuda.device.program import MOST_DIRECT, CudaProgram
+from tfjit.kernels.cuda.device.stream_plan import plan_streams, predict
 from tfjit.kernels.cuda.libraries.device_libraries import DeviceLibraries
 from tfjit.kernels.ir.accelerator import (
     Accelerator,
@@ -25,29 +27,20 @@ from tfjit.kernels.ir.accelerator import (
     CommandOrder,
     CommandProgram,
     Copy,
-    Fill,
     HostArray,
     HostBytes,
-    KernelLaunch,
     LibraryCall,
     LibraryRoutine,
+    RoutineFailed,
 )
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.kernels.registry import LibraryProblem
 
-MOST_DIRECT: Final = 2
-"""Commands that are queued one by one.
-
-Measured through ctypes: a graph's launch takes 2.9 us, a kernel's 4.8 us. A library's call takes
-more, and always makes a graph.
-"""
 _PORTABLE: Final = 1
 _ORDINAL_OF_POINTER: Final = 9  # an error for memory that is not CUDA's
 _RELEASE_THRESHOLD: Final = 4
-_MOST_DYNAMIC_SHARED: Final = 8
-_PLAIN_SHARED_BYTES: Final = 48 << 10  # without an attribute of the function
 
 
 class CudaAccelerator(Accelerator):
@@ -63,9 +56,9 @@ class CudaAccelerator(Accelerator):
         self.number, self.name, self.memory_bytes = number, facts.name, facts.memory_bytes
         self.memory_kind = (2, number)
         self.memory = MemoryLimit(f"GPU:{number} ({facts.name})", facts.memory_bytes)
-        self.context = driver.Context(number)
-        self.lock = threading.RLock()  # of the stream, tables and programs
-        self._functions: dict[int, c_void_p] = {}
+        self.context = Context(number)
+        self.lock = driver.fork_safe_lock()  # of the stream, tables and programs
+        self.commands = CommandCalls()
         self._pinned: dict[int, int] = {}
         self._unpinned: deque[int] = deque()
         self._shared: deque[int] = deque()  # freed, perhaps still in use by other libraries
@@ -73,12 +66,16 @@ class CudaAccelerator(Accelerator):
         self._accepted: weakref.WeakSet[LibraryRoutine] = weakref.WeakSet()
         capability = ".".join(map(str, facts.compute_capability))
         self._libraries = DeviceLibraries(
-            self, driver.driver_version(), capability, self.context.current
+            self,
+            driver.driver_version(),
+            capability,
+            self.context.current,
+            self.context.capturing,
         )
         self._multiprocessors = facts.multiprocessors
         self.captures = GraphCapture(self)
         with self.context.current():
-            self.stream = driver.new_stream()
+            self.stream = new_stream()
             if facts.has_pools:
                 self._pool = self._make_pool()
 
@@ -92,6 +89,9 @@ class CudaAccelerator(Accelerator):
         keep_all = c_uint64(2**64 - 1)
         driver.call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.byref(keep_all))
         return pool
+
+    def check_usable(self) -> None:
+        driver.functions()
 
     @property
     def stream_handle(self) -> int:
@@ -127,6 +127,9 @@ class CudaAccelerator(Accelerator):
             self.memory.add(address.value, nbytes)
             return address.value
 
+    def available_bytes(self) -> int:
+        return min(self.memory.available, self.context.free_bytes())
+
     def _allocate(self, address: c_uint64, nbytes: int) -> int:
         functions = driver.functions()
         if self._pool is None:
@@ -157,7 +160,8 @@ class CudaAccelerator(Accelerator):
         """
         count = len(self._shared)  # finalizers may add more behind the wait
         if count:
-            driver.call("cuCtxSynchronize")
+            with self.context.capturing:
+                driver.call("cuCtxSynchronize")
             for _ in range(count):
                 self.free(self._shared.popleft())
 
@@ -210,7 +214,7 @@ class CudaAccelerator(Accelerator):
 
     def _queue(self, command: Command) -> None:
         with self.lock, self.context.current():
-            self.issue(self.calls((command,), self.stream))
+            issue(self.commands.calls((command,), self.stream))
 
     def wait_for(self, stream: int) -> None:
         self._order(c_void_p(stream), self.stream)
@@ -221,7 +225,7 @@ class CudaAccelerator(Accelerator):
     def _order(self, first: c_void_p, then: c_void_p) -> None:
         """Let one stream wait for what is queued in another."""
         with self.lock, self.context.current():
-            event = driver.new_event()
+            event = new_event()
             try:
                 driver.call("cuEventRecord", event, first)
                 driver.call("cuStreamWaitEvent", then, event, 0)
@@ -243,9 +247,18 @@ class CudaAccelerator(Accelerator):
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         opening = self.opening(problem.library)
         if opening is not None:
-            opening.wait()  # without the lock, which the check takes
-        with self.lock, self.context.current():
+            opening.wait()
+        with self.context.current():  # without the lock: runs go on
             return self._libraries.routine(problem)
+
+    def is_planned(self, problem: LibraryProblem) -> bool:
+        is_known, routine = self._libraries.known(problem)
+        return is_known and (routine is None or routine in self._accepted)
+
+    def reject(self, routine: LibraryRoutine) -> None:
+        """Offer a routine no more."""
+        self._accepted.discard(routine)
+        self._libraries.reject(routine)
 
     def accepts(self, routine: LibraryRoutine, words: int) -> bool:
         """Capture a call of the routine, which nothing runs.
@@ -262,8 +275,11 @@ class CudaAccelerator(Accelerator):
                     return False
                 try:
                     graph = self.captures.capture([LibraryCall(routine, (address,) * words)])
-                except errors.InternalError as error:
-                    settings.tell("kernels", "kernels of tfjit serve instead: %s", error.message)
+                except (RoutineFailed, errors.InternalError) as failure:
+                    if driver.is_lost():
+                        raise
+                    settings.tell("kernels", "kernels of tfjit serve instead: %s", failure.message)
+                    self.reject(routine)
                     return False
                 finally:
                     self.free(address)
@@ -280,139 +296,6 @@ class CudaAccelerator(Accelerator):
             plan = plan_streams(works, order.follows)
         return CudaProgram(self, commands, plan)
 
-    def calls(self, commands: Sequence[Command], stream: c_void_p) -> list[Call]:
-        """Return the calls that queue commands. The context is current."""
-        return [call for command in commands for call in self._calls_of(command, stream)]
-
-    def _calls_of(self, command: Command, stream: c_void_p) -> list[Call]:
-        functions = driver.functions()
-        if isinstance(command, KernelLaunch):
-            return [self._launch(command, stream)]
-        if isinstance(command, LibraryCall):
-            library = command.routine
-            return [("routine", _queue, (library, stream.value or 0, command.words))]
-        if not command.nbytes:
-            return []
-        if isinstance(command, Fill):
-            name = "cuMemsetD8Async"
-            arguments = (command.target, command.value & 0xFF, command.nbytes, stream)
-        else:
-            direction = {"in": "HtoD", "out": "DtoH", "within": "DtoD"}[command.direction]
-            name = f"cuMemcpy{direction}Async_v2"
-            arguments = (command.target, command.source, command.nbytes, stream)
-        return [(name, getattr(functions, name), arguments)]
-
-    def _launch(self, launch: KernelLaunch, stream: c_void_p) -> Call:
-        function = self._function(launch.function, launch.shared_bytes)
-        # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END; the
-        # driver copies the words when it queues the launch
-        words = struct.pack(f"<{len(launch.words)}q", *(_signed(word) for word in launch.words))
-        buffer = ctypes.create_string_buffer(words, max(len(words), 1))
-        size = c_size_t(len(words))
-        extra = (c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 0)
-        extra.kept = (buffer, size)  # type: ignore[attr-defined]
-        arguments = (
-            *(function, *launch.grid, *launch.block, launch.shared_bytes, stream),
-            *(None, extra if words else None),
-        )
-        return ("cuLaunchKernel", driver.functions().cuLaunchKernel, arguments)
-
-    def _function(self, kernel: int, shared_bytes: int) -> c_void_p:
-        """Return a kernel's function in this device's context, which loads it."""
-        found = self._functions.get(kernel)
-        if found is None:
-            found = c_void_p()
-            driver.call("cuKernelGetFunction", ctypes.byref(found), kernel)
-            self._functions[kernel] = found
-        if shared_bytes > _PLAIN_SHARED_BYTES:
-            driver.call("cuFuncSetAttribute", found, _MOST_DYNAMIC_SHARED, shared_bytes)
-        return found
-
-    def issue(self, calls: Sequence[Call]) -> None:
-        """Make calls in order. The context is current."""
-        for name, function, arguments in calls:
-            result = function(*arguments)
-            if result:
-                driver.check(name, result)
-
-
-class CudaProgram(CommandProgram):
-    """A list of commands, as a CUDA graph where it is long.
-
-    The first start makes the graph.
-    """
-
-    def __init__(
-        self,
-        device: CudaAccelerator,
-        commands: Sequence[Command],
-        plan: StreamPlan | None = None,
-    ) -> None:
-        """Note the commands and their streams; nothing is queued."""
-        self._device, self._plan = device, plan
-        self._commands: tuple[Command, ...] | None = tuple(commands)
-        self._graph: c_void_p | None = None
-        self._calls: list[Call] = []
-        self._event = c_void_p()
-        self.launches = sum(isinstance(c, KernelLaunch | LibraryCall) for c in commands)
-        # a library's call takes more of the host's time than a graph, so it is made once, by the
-        # capture
-        self._is_direct = len(commands) <= MOST_DIRECT and not any(
-            isinstance(command, LibraryCall) for command in commands
-        )
-
-    def prepare(self) -> None:
-        device = self._device
-        with device.lock, device.context.current():
-            if not self._calls:
-                self._prepare()
-
-    def start(self) -> None:
-        device = self._device
-        with device.lock, device.context.current():
-            device.issue(self._calls or self._prepare())
-
-    def _prepare(self) -> list[Call]:
-        if self._commands is None:
-            raise errors.InternalError(None, None, "a closed program is started")
-        device, functions = self._device, driver.functions()
-        calls: list[Call]
-        if self._is_direct:
-            calls = device.calls(self._commands, device.stream)
-        else:
-            self._graph = device.captures.capture(self._commands, self._plan)
-            calls = [("cuGraphLaunch", functions.cuGraphLaunch, (self._graph, device.stream))]
-        if self._event.value is None:
-            self._event = driver.new_event()
-        calls.append(("cuEventRecord", functions.cuEventRecord, (self._event, device.stream)))
-        self._calls = calls
-        return calls
-
-    def wait(self) -> None:
-        if self._event.value is not None:
-            with self._device.context.current():
-                driver.call("cuEventSynchronize", self._event)
-
-    def close(self) -> None:
-        device = self._device
-        self._commands, self._calls = None, []
-        if driver.is_forked():
-            return
-        with device.lock, device.context.current():
-            if self._event.value is not None:
-                driver.release("cuEventSynchronize", self._event)
-                driver.release("cuEventDestroy_v2", self._event)
-                self._event = c_void_p()
-            if self._graph is not None:
-                driver.release("cuGraphExecDestroy", self._graph)
-                self._graph = None
-
-
-def _queue(routine: LibraryRoutine, stream: int, words: Sequence[int]) -> int:
-    """Queue a routine; it raises its errors itself."""
-    routine.queue(stream, words)
-    return 0
-
 
 def _data(array: HostArray) -> int:
     if not array.flags.c_contiguous:
@@ -420,12 +303,4 @@ def _data(array: HostArray) -> int:
     return int(array.ctypes.data)
 
 
-def _signed(word: int) -> int:
-    """Return a word of 64 bits as a signed number.
-
-    Addresses may use the highest bit.
-    """
-    return (word + 2**63) % 2**64 - 2**63
-
-
-__all__ = ["MOST_DIRECT", "CudaAccelerator", "CudaProgram"]
+__all__ = ["CudaAccelerator"]

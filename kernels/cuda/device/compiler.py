@@ -42,6 +42,10 @@ class Resources:
     local_bytes: int
 
 
+class _UnknownArchitecture(Refused):
+    """An architecture that nvJitLink does not know, such as that of a newer GPU."""
+
+
 def _numba_cuda() -> python_types.ModuleType:
     """Return numba-cuda's `cuda`; the first call takes 0.4 s. Raises Refused."""
     if not _loaded:
@@ -71,8 +75,9 @@ def compile_text(
     """Compile functions of a module's text to a cubin.
 
     entries: their names; each is a kernel void(int64 * arity). filename: where error messages find
-    the text. unique: prefix of symbols. architecture: "sm_90"; the object needs it. Raises Refused,
-    which names the line at fault.
+    the text. unique: prefix of symbols. architecture: "sm_90"; the object needs it. For a GPU that
+    is newer than nvJitLink, the object is PTX for the newest one that is known, which the driver
+    compiles; it holds one entry. Raises Refused, which names the line at fault.
     """
     symbols = {entry: f"{unique}_{entry}" for entry in entries}
     with _executed(text, filename, unique) as module:
@@ -80,7 +85,13 @@ def compile_text(
             _entry_ptx(module, entry, arity, architecture, symbol)
             for entry, symbol in symbols.items()
         ]
-    return ObjectFile(symbols, (architecture,), _link(parts, architecture)[0])
+    try:
+        code = _link(parts, architecture)[0]
+    except _UnknownArchitecture:
+        if len(parts) > 1:
+            raise
+        code = parts[0].encode() + b"\0"
+    return ObjectFile(symbols, (architecture,), code)
 
 
 def ptx_of(text: str, arity: int, architecture: str, entry: str = "kernel") -> str:
@@ -194,7 +205,14 @@ def _link(parts: Sequence[str], architecture: str) -> tuple[bytes, str]:
     from cuda.bindings import nvjitlink
 
     options = [f"-arch={architecture}", "-O3", "-verbose"]
-    handle = nvjitlink.create(len(options), options)
+    try:
+        handle = nvjitlink.create(len(options), options)
+    except nvjitlink.nvJitLinkError as error:
+        result = nvjitlink.Result
+        # that of CUDA 12 calls it an internal error
+        if error.status in (result.ERROR_UNRECOGNIZED_ARCH, result.ERROR_INTERNAL):
+            raise _UnknownArchitecture(f"nvJitLink does not know {architecture}") from None
+        raise Refused(f"nvJitLink: {error}") from None
     try:
         for number, part in enumerate(parts):
             data = part.encode()

@@ -11,13 +11,13 @@ import functools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final
 
-from tfjit.framework import errors
+from tfjit.framework import errors, settings
 
 # Device pointers are 64-bit integers, all handles pointers.
 _Handle = POINTER(c_void_p)
@@ -74,14 +74,16 @@ _SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
 }
+_LATER_SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {"cuFuncLoad": (c_void_p,)}
+"""Functions that drivers for CUDA 12.4 and later have."""
 OUT_OF_MEMORY: Final = 2
-_NON_BLOCKING: Final = 1
-_NO_TIMING: Final = 2
 _DEINITIALIZED: Final = 4
 _NO_DEVICE: Final = 100
 _IMAGE_ERRORS: Final = frozenset((200, 209, 218, 222, 300))
 # The context is lost with these: every later call fails in the same way.
-_LOST: Final = frozenset((214, 700, 702, 710, 714, 715, 716, 717, 718, 719))
+_LOST: Final = frozenset(
+    (214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911)
+)
 _OLDEST: Final = 12000  # cuLibraryLoadData, and cubins of CUDA 12
 
 
@@ -113,6 +115,8 @@ _lock = threading.Lock()
 _functions: ctypes.CDLL | None = None  # the library, once it is initialized
 _reason = ""  # for none
 _forked = False
+_lost = ""  # the first error that has cost a context
+_locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 
 
 def _open_library() -> ctypes.CDLL:
@@ -131,6 +135,9 @@ def _open_library() -> ctypes.CDLL:
         )
     for function, arguments in _SIGNATURES.items():
         getattr(library, function).argtypes = arguments
+    for function, arguments in _LATER_SIGNATURES.items():
+        if hasattr(library, function):
+            getattr(library, function).argtypes = arguments
     return library
 
 
@@ -184,28 +191,59 @@ def _describe(library: ctypes.CDLL, result: int) -> str:
 
 
 def check(function: str, result: int) -> None:
-    """Raise InternalError where a function of the driver has failed."""
-    if result:
-        message = f"{function}: {_describe(functions(), result)}"
-        if result in _LOST:
-            message += ". This process cannot use the GPU any more: start it again"
-        raise errors.InternalError(None, None, message)
+    """Raise an error where a function of the driver has failed.
+
+    It is ResourceExhaustedError where the device has no memory left, otherwise InternalError.
+    """
+    if not result:
+        return
+    message = f"{function}: {_describe(functions(), result)}"
+    if result == OUT_OF_MEMORY:
+        raise errors.ResourceExhaustedError(None, None, message)
+    if result in _LOST:
+        message = _note_lost(message)
+    raise errors.InternalError(None, None, message)
+
+
+def _note_lost(message: str) -> str:
+    """Note that a context is lost; return the message of the error."""
+    global _lost
+    if not _lost:
+        _lost = message
+    elif _lost != message:
+        message += f" (the first such error: {_lost})"
+    return f"{message}. This process cannot use the GPU any more: start it again"
+
+
+def is_lost() -> bool:
+    """Return whether a context of this process was lost.
+
+    A kernel that leaves its memory costs it, for example.
+    """
+    return bool(_lost)
 
 
 def call(function: str, *arguments: object) -> None:
-    """Call a function of the driver. Raises InternalError, Unavailable."""
+    """Call a function of the driver. Raises as `check`, and Unavailable."""
     check(function, getattr(functions(), function)(*arguments))
 
 
 def release(function: str, *arguments: object) -> None:
     """Call a function that frees something.
 
-    Nothing is left to free at the end of the process and in a forked child.
+    Nothing is left to free at the end of the process, in a forked child, and in a lost context: a
+    finalizer that told the error once more would hide the first one.
     """
-    if not _forked:
-        result = getattr(functions(), function)(*arguments)
-        if result != _DEINITIALIZED:
-            check(function, result)
+    if _forked:
+        return
+    result = getattr(functions(), function)(*arguments)
+    if result in _LOST:
+        if not _lost:
+            settings.tell(
+                "kernels", "%s", _note_lost(f"{function}: {_describe(functions(), result)}")
+            )
+    elif result != _DEINITIALIZED:
+        check(function, result)
 
 
 def version_text(version: int) -> str:
@@ -235,7 +273,7 @@ def device_count() -> tuple[int, str]:
     return count.value, "" if count.value else "the driver sees no device"
 
 
-def _device(number: int) -> int:
+def ordinal(number: int) -> int:
     device = c_int()
     call("cuDeviceGet", byref(device), number)
     return device.value
@@ -244,7 +282,7 @@ def _device(number: int) -> int:
 @functools.cache
 def properties(number: int) -> Properties:
     """Return the facts of a visible device."""
-    device = _device(number)
+    device = ordinal(number)
     name = ctypes.create_string_buffer(256)
     call("cuDeviceGetName", name, 256, device)
     total = c_size_t()
@@ -265,87 +303,35 @@ def properties(number: int) -> Properties:
     )
 
 
-class Context:
-    """The primary context of a device.
+def is_image_error(result: int) -> bool:
+    """Return whether an error code is about a cubin or PTX."""
+    return result in _IMAGE_ERRORS
 
-    Other libraries of the process share it.
+
+def image_error(result: int) -> str:
+    """Return the text of an error about a cubin or PTX, with its usual cause."""
+    return (
+        f"{_describe(functions(), result)}. The driver is for CUDA "
+        f"{version_text(driver_version())}: kernels compiled by a later CUDA need a later driver "
+        "(with tfjit[gpu12], the compiler is that of CUDA 12)"
+    )
+
+
+def load_function(kernel: int) -> tuple[int, c_void_p]:
+    """Return an error code, and the function of a kernel (CUkernel) in the current context.
+
+    The driver loads the code now where it can; otherwise the first launch does, which may be in a
+    capture.
     """
-
-    def __init__(self, number: int) -> None:
-        """Retain the context of a visible device until the process ends."""
-        self.number = number
-        self._handle = c_void_p()
-        call("cuDevicePrimaryCtxRetain", byref(self._handle), _device(number))
-
-    def current(self) -> _Current:
-        """Return a block in which the context is this thread's current one."""
-        return _Current(self._handle, self.number)
-
-    def free_bytes(self) -> int:
-        """Return the device memory that no process uses."""
-        free, total = c_size_t(), c_size_t()
-        with self.current():
-            call("cuMemGetInfo_v2", byref(free), byref(total))
-        return free.value
-
-
-class _Current:
-    """Make a context current, and restore another one that was.
-
-    The first device's stays current in a thread that had none: programs that use CUDA beside tfjit
-    would take that device, too.
-    """
-
-    __slots__ = ("_handle", "_number", "_pushed")
-
-    def __init__(self, handle: c_void_p, number: int) -> None:
-        self._handle, self._number = handle, number
-        self._pushed = False
-
-    def __enter__(self) -> None:
-        # a part of every start of a program, so it takes no detour
-        library = _functions or functions()
-        found = c_void_p()
-        result = library.cuCtxGetCurrent(byref(found))
-        if result:
-            check("cuCtxGetCurrent", result)
-        if found.value == self._handle.value:
-            return
-        if found.value is None and self._number == 0:
-            call("cuCtxSetCurrent", self._handle)
-            return
-        call("cuCtxPushCurrent_v2", self._handle)
-        self._pushed = True
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._pushed:
-            call("cuCtxPopCurrent_v2", byref(c_void_p()))
-
-
-def new_stream() -> c_void_p:
-    """Return a stream that does not wait for the default stream.
-
-    It is one of the current context, as is an event.
-    """
-    stream = c_void_p()
-    call("cuStreamCreate", byref(stream), _NON_BLOCKING)
-    return stream
-
-
-def new_event() -> c_void_p:
-    """Return an event that takes no times."""
-    event = c_void_p()
-    call("cuEventCreate", byref(event), _NO_TIMING)
-    return event
+    table, function = functions(), c_void_p()
+    result = table.cuKernelGetFunction(byref(function), kernel)
+    if not result and hasattr(table, "cuFuncLoad"):
+        result = table.cuFuncLoad(function)
+    return result, function
 
 
 def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
-    """Load a cubin; return the handle (CUkernel) of each entry.
+    """Load a cubin or PTX; return the handle (CUkernel) of each entry.
 
     symbols: entry -> name of the kernel. A handle serves every device, and stays for the life of
     the process. Raises BadImage.
@@ -356,11 +342,8 @@ def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
         raise BadImage(str(error)) from None
     library = c_void_p()
     result = table.cuLibraryLoadData(byref(library), cubin, None, None, 0, None, None, 0)
-    if result in _IMAGE_ERRORS:
-        raise BadImage(
-            f"{_describe(table, result)}. The driver is for CUDA "
-            f"{version_text(driver_version())}: cubins of a later CUDA need a later driver"
-        )
+    if is_image_error(result):
+        raise BadImage(image_error(result))
     check("cuLibraryLoadData", result)
     handles = {}
     for entry, symbol in symbols.items():
@@ -370,6 +353,16 @@ def load_kernels(cubin: bytes, symbols: Mapping[str, str]) -> dict[str, int]:
             raise BadImage(f"cuLibraryGetKernel({symbol}): {_describe(table, result)}")
         handles[entry] = kernel.value
     return handles
+
+
+def fork_safe_lock() -> threading.RLock:
+    """Return a lock that is free in a forked child.
+
+    The child may have to raise an error, and no thread of its would release the lock.
+    """
+    made = threading.RLock()
+    _locks.add(made)
+    return made
 
 
 def is_forked() -> bool:
@@ -382,13 +375,15 @@ def _after_fork_in_child() -> None:
     _forked = _forked or _functions is not None
     _functions = None
     _lock = threading.Lock()
+    for lock in list(_locks):
+        lock._at_fork_reinit()  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 __all__ = [
-    "OUT_OF_MEMORY", "BadImage", "Context", "Properties", "Unavailable", "call", "check",
-    "device_count", "driver_version", "functions", "is_forked", "load_kernels", "new_event",
-    "new_stream", "properties", "release", "version_text",
+    "OUT_OF_MEMORY", "BadImage", "Properties", "Unavailable", "call", "check", "device_count",
+    "driver_version", "fork_safe_lock", "functions", "image_error", "is_forked", "is_image_error",
+    "is_lost", "load_function", "load_kernels", "ordinal", "properties", "release", "version_text",
 ]  # fmt: skip

@@ -7,7 +7,6 @@ from typing import Final
 from tfjit.framework import errors
 
 ALIGNMENT: Final = 256
-_GIB: Final = 1 << 30
 
 
 class MemoryLimit:
@@ -33,13 +32,18 @@ class MemoryLimit:
         if self.used + self.rounded(nbytes) > self.limit:
             raise self.exhausted(nbytes)
 
+    @property
+    def available(self) -> int:
+        """The bytes that the limit leaves."""
+        return max(self.limit - self.used, 0)
+
     def exhausted(self, nbytes: int, detail: str = "") -> errors.ResourceExhaustedError:
         """Return the error of an allocation that fails."""
         return errors.ResourceExhaustedError(
             None,
             None,
-            f"OOM when allocating {nbytes} bytes on {self._device}: "
-            f"{self.used / _GIB:.2f} GiB of {self.limit / _GIB:.2f} GiB are in use by this process"
+            f"OOM when allocating {nbytes} bytes on {self._device}: {_mib(self.used)} of "
+            f"{_mib(self.limit)} are in use by this process"
             f"{f' ({detail})' if detail else ''}. Use smaller batches, or raise "
             "gpu_options.per_process_gpu_memory_fraction where it is set.",
         )
@@ -58,3 +62,7 @@ class MemoryLimit:
                 None, None, f"{self._device}: {address:#x} is freed, and is no allocation"
             )
         self.used -= size
+
+
+def _mib(nbytes: int) -> str:
+    return f"{nbytes / (1 << 20):.1f} MiB"

@@ -97,6 +97,9 @@ class SimulatedAccelerator(Accelerator):
             bisect.insort(self._starts, made.address)
             return made.address
 
+    def available_bytes(self) -> int:
+        return self.memory.available
+
     def free(self, address: int) -> None:
         with self._lock:
             self.memory.remove(address)

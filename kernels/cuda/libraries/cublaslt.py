@@ -15,6 +15,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from ctypes import (
     POINTER,
     byref,
@@ -88,7 +89,10 @@ _TRANSA, _TRANSB, _EPILOGUE, _BIAS_POINTER = 3, 4, 7, 8
 _BATCH_COUNT, _BATCH_OFFSET = 5, 6
 # cublasLtMatmulPreferenceAttributes_t
 _MOST_WORKSPACE: Final = 1
+_REDUCTIONS: Final = 3
 _ALIGNMENTS: Final = (5, 6, 7, 8)  # of A, B, C and D
+_IN_TYPE_OF_SUMS: Final = 2
+"""cublasLtReductionScheme_t: the others add the parts of a split sum in the type of results."""
 EPILOGUES: Final = {
     "": 1, "relu": 2, "bias": 4, "bias+relu": 6, "gelu": 32, "bias+gelu": 36,
 }  # fmt: skip
@@ -143,7 +147,10 @@ class CublasLt(VendorLibrary):
         self.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
         self.handle = c_void_p()
         self.call("cublasLtCreate", byref(self.handle))
-        weakref.finalize(self, _destroy, functions.cublasLtDestroy, self.handle, os.getpid())
+        # the end of the process frees it, and may come when the context is lost
+        weakref.finalize(
+            self, _destroy, functions.cublasLtDestroy, self.handle, os.getpid()
+        ).atexit = False
 
     def call(self, function: str, *arguments: object) -> None:
         """Call a function. Raises LibraryFailure with its status."""
@@ -236,6 +243,8 @@ class _ProductRoutine(LibraryRoutine):
         """Choose the algorithm; return whether there is one. Raises LibraryFailure."""
         preference = _Owned(self._library, "cublasLtMatmulPreference")
         preference.set(_MOST_WORKSPACE, c_uint64(WORKSPACE_BYTES))
+        if self._problem.result is not self._problem.computation:
+            preference.set(_REDUCTIONS, c_uint32(_IN_TYPE_OF_SUMS))
         for attribute in _ALIGNMENTS:
             preference.set(attribute, c_uint32(_ALIGNMENT_BYTES))
         layouts = [one.handle for one in (self._y, self._x, self._result, self._result)]
@@ -319,14 +328,16 @@ def _check_product(
         raise LibraryFailure(f"{p.title} has wrong results")
 
 
-def open_for(driver_version: int) -> CublasLt:
+def open_for(driver_version: int, apart: AbstractContextManager[object]) -> CublasLt:
     """Open the library for the current context.
 
-    Raises MissingLibrary, LibraryFailure.
+    apart: the handle is made in its block, since the library may wait for the device. Raises
+    MissingLibrary, LibraryFailure.
     """
     functions = library_files.open_library(library_files.CUBLASLT, driver_version)
     library_files.declare(functions, SIGNATURES)
-    return CublasLt(functions)
+    with apart:
+        return CublasLt(functions)
 
 
 __all__ = ["CublasLt", "open_for"]

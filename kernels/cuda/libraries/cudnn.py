@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from ctypes import byref, c_void_p
 from dataclasses import replace
 from math import prod
@@ -36,7 +38,7 @@ from tfjit.kernels.cuda.libraries.device_libraries import (
     run_once,
 )
 from tfjit.kernels.cuda.libraries.passed_checks import path_of
-from tfjit.kernels.ir.accelerator import LibraryRoutine
+from tfjit.kernels.ir.accelerator import LibraryRoutine, RoutineFailed
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator, HostArray
@@ -57,6 +59,7 @@ class Cudnn(VendorLibrary):
     def __init__(self, functions: ctypes.CDLL) -> None:
         """Make the handle. Raises MissingLibrary, LibraryFailure."""
         self.functions = CudnnFunctions(functions)
+        self.lock = threading.RLock()  # of the handle, which one thread may use at a time
         self.file = path_of(functions)
         number = self.functions.version
         self.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
@@ -69,7 +72,8 @@ class Cudnn(VendorLibrary):
 
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         assert isinstance(problem, ConvolutionProblem)
-        plan, reason = find_plan(self.functions, self._target, problem)
+        with self.lock:
+            plan, reason = find_plan(self.functions, self._target, problem)
         if plan is None:
             settings.say("kernels", "%s: %s", problem.title, reason)
             return None
@@ -78,7 +82,7 @@ class Cudnn(VendorLibrary):
     def check(self, accelerator: Accelerator) -> Iterator[None]:
         try:
             yield from self._check_all(accelerator)
-        except (LibraryFailure, errors.OpError) as failure:
+        except (LibraryFailure, RoutineFailed, errors.OpError) as failure:
             # cuDNN has another way to name the device
             settings.say("kernels", "cuDNN %s by its handle: %s", self.version, failure)
             self._describe_device()
@@ -130,10 +134,11 @@ class _ConvolutionRoutine(LibraryRoutine):
         *tensors, workspace = words
         try:
             pack = plan.pack(dict(zip(self._problem.tensors, tensors, strict=True)), workspace)
-            library.functions.call("cudnnSetStream", library.handle, stream)
-            library.functions.call(
-                "cudnnBackendExecute", library.handle, plan.descriptor.address, pack.address
-            )
+            with library.lock:
+                library.functions.call("cudnnSetStream", library.handle, stream)
+                library.functions.call(
+                    "cudnnBackendExecute", library.handle, plan.descriptor.address, pack.address
+                )
         except LibraryFailure as failure:
             title = f"{self._problem.title}, engine {plan.engine}"
             raise errors.InternalError(None, None, f"{title}: {failure}") from None
@@ -219,12 +224,15 @@ def _computed(problem: ConvolutionProblem, arrays: dict[int, np.ndarray]) -> np.
     return made
 
 
-def open_for(driver_version: int) -> Cudnn:
+def open_for(driver_version: int, apart: AbstractContextManager[object]) -> Cudnn:
     """Open the library for the current context.
 
-    Raises MissingLibrary, LibraryFailure.
+    apart: the handle is made in its block, since the library may wait for the device. Raises
+    MissingLibrary, LibraryFailure.
     """
-    return Cudnn(library_files.open_library(library_files.CUDNN, driver_version))
+    functions = library_files.open_library(library_files.CUDNN, driver_version)
+    with apart:
+        return Cudnn(functions)
 
 
 __all__ = ["Cudnn", "checked_problems", "open_for"]

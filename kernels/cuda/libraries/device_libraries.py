@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tfjit.framework import errors, settings
 from tfjit.kernels.cuda.libraries.library_files import MissingLibrary
 from tfjit.kernels.cuda.libraries.passed_checks import PassedCheck
-from tfjit.kernels.ir.accelerator import LibraryCall
+from tfjit.kernels.ir.accelerator import LibraryCall, RoutineFailed
 from tfjit.kernels.ir.library_opening import LibraryOpening
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MODULES: Final = {"cuBLASLt": "cublaslt", "cuDNN": "cudnn"}
 """Modules of this folder with a function `open_for`, by library."""
 _END: Final = object()
+_MOST_LACKING: Final = 4096
 
 
 class LibraryFailure(Exception):
@@ -80,19 +81,23 @@ class DeviceLibraries:
         driver_version: int,
         capability: str = "",
         current: Callable[[], AbstractContextManager[None]] = nullcontext,
+        apart: AbstractContextManager[object] | None = None,
     ) -> None:
         """Open nothing.
 
         driver_version: 13000 is for CUDA 13.0. capability: the device's, as text. current: makes
-        the device's context current in a block.
+        the device's context current in a block. apart: no program is captured in its block, which
+        may be entered again.
         """
         self._accelerator = weakref.ref(accelerator)
         self._name = accelerator.name
         self._driver_version, self._capability = driver_version, capability
-        self._current = current
+        self._current, self._apart = current, apart or nullcontext()
         self._lock = threading.Lock()
         self._openings: dict[str, LibraryOpening] = {}
         self._opened: dict[str, VendorLibrary] = {}
+        self._planning = threading.RLock()
+        self._lacking: dict[LibraryProblem, None] = {}  # without a routine, or with a failed one
         # routines live as long as the programs that use them
         self._routines: weakref.WeakValueDictionary[LibraryProblem, LibraryRoutine] = (
             weakref.WeakValueDictionary()
@@ -101,28 +106,46 @@ class DeviceLibraries:
     def routine(self, problem: LibraryProblem) -> LibraryRoutine | None:
         """Return the routine of a problem, or None.
 
-        Waits for the library. The accelerator calls with its lock held, once the library is open,
-        and with its context current.
+        Waits for the library. The device's context is current.
         """
-        found = self._routines.get(problem)
-        if found is not None:
-            return found
         opening = self.opening(problem.library)
         if opening is not None:
             opening.wait()
-        library = self._opened.get(problem.library)
-        if library is None:
-            return None
-        try:
-            made = library.routine(problem)
-        except LibraryFailure as failure:
-            settings.say("kernels", "%s: %s: %s", problem.library, problem.title, failure)
-            return None
-        if made is None:
-            settings.say("kernels", "%s has no routine for %s", problem.library, problem.title)
-        else:
-            self._routines[problem] = made
-        return made
+        with self._planning:
+            is_known, found = self.known(problem)
+            if is_known:
+                return found
+            try:
+                made = self._opened[problem.library].routine(problem)
+            except LibraryFailure as failure:
+                settings.say("kernels", "%s: %s: %s", problem.library, problem.title, failure)
+                return None
+            if made is None:
+                settings.say("kernels", "%s has no routine for %s", problem.library, problem.title)
+                self._note_lacking(problem)
+            else:
+                self._routines[problem] = made
+            return made
+
+    def known(self, problem: LibraryProblem) -> tuple[bool, LibraryRoutine | None]:
+        """Return whether a problem's routine is known, and the routine or None."""
+        if problem in self._lacking or problem.library not in self._opened:
+            return True, None
+        found = self._routines.get(problem)
+        return found is not None, found
+
+    def reject(self, routine: LibraryRoutine) -> None:
+        """Answer from now on that a routine's problem has none."""
+        with self._planning:
+            for problem, one in list(self._routines.items()):
+                if one is routine:
+                    self._note_lacking(problem)
+                    del self._routines[problem]
+
+    def _note_lacking(self, problem: LibraryProblem) -> None:
+        if len(self._lacking) >= _MOST_LACKING:
+            self._lacking.pop(next(iter(self._lacking)))
+        self._lacking[problem] = None
 
     def opening(self, name: str) -> LibraryOpening | None:
         """Return the opening of a library, None once it is done.
@@ -145,7 +168,7 @@ class DeviceLibraries:
         try:
             with self._current():
                 module = importlib.import_module(f"tfjit.kernels.cuda.libraries.{_MODULES[name]}")
-                library: VendorLibrary = module.open_for(self._driver_version)
+                library: VendorLibrary = module.open_for(self._driver_version, self._apart)
                 version = f" {library.version}"
                 record = self._record(name, library)
                 remembered = record.found() if record is not None else None
@@ -160,7 +183,7 @@ class DeviceLibraries:
         except MissingLibrary as missing:
             settings.say("kernels", "%s is not used: %s", name, missing)
             return False
-        except (LibraryFailure, errors.OpError) as failure:
+        except (LibraryFailure, RoutineFailed, errors.OpError) as failure:
             settings.tell(
                 "kernels",
                 "%s%s is not used on %s, kernels of tfjit serve instead: %s",
@@ -202,15 +225,18 @@ def run_once(
     It runs in a program, as those of graphs do. arrays: contiguous, by the routine's words, the
     result last.
     """
-    places = [accelerator.allocate(array.nbytes) for array in arrays]
-    places.append(accelerator.allocate(max(routine.workspace_bytes, 1)))
+    places: list[int] = []
     try:
+        for nbytes in (*(array.nbytes for array in arrays), routine.workspace_bytes):
+            places.append(accelerator.allocate(max(nbytes, 1)))
         for place, array in zip(places, arrays):
             accelerator.write(place, array)
         program = accelerator.program([LibraryCall(routine, tuple(places))])
-        program.start()
-        program.wait()
-        program.close()
+        try:
+            program.start()
+            program.wait()
+        finally:
+            program.close()
         accelerator.read(arrays[-1], places[-2])
     finally:
         for place in places:

@@ -35,7 +35,7 @@ WORKSPACE = 4096
 SIZES = {
     "cublasLtMatmulDesc": {0: 4, 1: 4, 3: 4, 4: 4, 7: 4, 8: 8},
     "cublasLtMatrixLayout": {0: 4, 1: 4, 2: 8, 3: 8, 4: 8, 5: 4, 6: 8},
-    "cublasLtMatmulPreference": {1: 8, 5: 4, 6: 4, 7: 4, 8: 4},
+    "cublasLtMatmulPreference": {1: 8, 3: 4, 5: 4, 6: 4, 7: 4, 8: 4},
 }
 """Bytes of each attribute, by kind of descriptor and number (cublasLt.h)."""
 
@@ -54,7 +54,7 @@ class FakeCublasLt:
 
     calls: the names of the functions that were called. failing: function -> status. refuses: tells
     for the epilogue and dtypes of a product whether there is no algorithm. streams: those of
-    products. wrong: products are one too large. opens: the library is not open before this event.
+    products. planners: the threads that asked for algorithms. wrong: products are one too large. opens: the library is not open before this event.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,7 @@ class FakeCublasLt:
         self.failing: dict[str, int] = {}
         self.refuses: Callable[[int, Any, Any], bool] = lambda epilogue, operand, result: False
         self.streams: list[int | None] = []
+        self.planners: list[threading.Thread] = []
         self.wrong = False
         self.opens = threading.Event()
         self.opens.set()
@@ -121,7 +122,10 @@ class FakeCublasLt:
         asked: int, results: int, count: Any,
     ) -> int:  # fmt: skip
         assert self.objects[handle].kind == "cublasLt" and asked == 1
+        self.planners.append(threading.current_thread())
         wanted = self.objects[preference].attributes
+        if self.objects[d].arguments[0] in (2, 14):  # no sums in 16 bits
+            assert wanted[3] == 2
         assert wanted[1] >= WORKSPACE and {wanted[k] for k in (5, 6, 7, 8)} == {16}
         product = self.objects[descriptor]
         epilogue = product.attributes.get(7, 1)
@@ -243,8 +247,16 @@ def installed(fake: FakeCublasLt | None) -> Iterator[None]:
     def opening(device: SimulatedAccelerator, library: str) -> LibraryOpening | None:
         return libraries(device).opening(library)
 
+    def is_planned(device: SimulatedAccelerator, problem: LibraryProblem) -> bool:
+        return libraries(device).known(problem)[0]
+
+    def reject(device: SimulatedAccelerator, routine: LibraryRoutine) -> None:
+        libraries(device).reject(routine)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library_files, "open_library", open_library)
         patch.setattr(SimulatedAccelerator, "routine", routine)
         patch.setattr(SimulatedAccelerator, "opening", opening)
+        patch.setattr(SimulatedAccelerator, "is_planned", is_planned)
+        patch.setattr(SimulatedAccelerator, "reject", reject, raising=False)
         yield

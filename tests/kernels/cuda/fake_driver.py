@@ -18,6 +18,7 @@ import pytest
 from tfjit.kernels.cuda.device import driver
 
 GIB = 1 << 30
+INVALIDATED = 901
 UNJOINED = 904
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 97: 232448, 115: 1}
 
@@ -60,6 +61,10 @@ class Capture:
             stream, event, _ = plain
             assert event in self._recorded, "a wait for an event that is not recorded"
             self.done[stream] = self.done.get(stream, frozenset()) | self._recorded[event]
+        elif name == "cuEventSynchronize":
+            assert plain[0] not in self._recorded, "a wait for an event of a capture"
+        elif name in ("cuCtxSynchronize", "cuStreamSynchronize"):
+            assert name[2] == "S" and plain[0] not in self.done, "a wait for a stream in a capture"
         elif name == "cuEventDestroy_v2":
             assert plain[0] not in self._recorded, "an event of a capture under way is destroyed"
 
@@ -73,7 +78,9 @@ class FakeDriver:
     """The functions of libcuda that tfjit calls.
 
     calls: their names with the arguments that are no pointers to results. failing: function -> the
-    code that it returns. free: bytes that the device still has. captured: ended captures.
+    code that it returns. free: bytes that the device still has. captured: ended captures. spoiled:
+    the captures from now on that another thread makes invalid. is_late: the driver has the later
+    functions, too. watching: is told each function.
     """
 
     def __init__(self, devices: int = 1, version: int = 13000) -> None:
@@ -85,6 +92,9 @@ class FakeDriver:
         self.attributes = dict(ATTRIBUTES)
         self.host: dict[int, Any] = {}
         self.captured: list[Capture] = []
+        self.spoiled = 0
+        self.is_late = False
+        self.watching: Callable[[str], object] = lambda name: None
         self._capture: Capture | None = None
         self._handles = itertools.count(0x1000, 0x100)
 
@@ -95,13 +105,16 @@ class FakeDriver:
         return found
 
     def __getattr__(self, name: str) -> Callable[..., int]:
-        if name not in driver._SIGNATURES:
+        signatures = {**driver._SIGNATURES, **(driver._LATER_SIGNATURES if self.is_late else {})}
+        if name not in signatures:
             raise AttributeError(name)
 
         def function(*arguments: Any) -> int:
-            assert len(arguments) == len(driver._SIGNATURES[name]), name
+            for kind, argument in zip(signatures[name], arguments, strict=True):
+                kind.from_param(argument)  # type: ignore[attr-defined]  (as ctypes converts it)
             outputs = [a._obj for a in arguments if type(a).__name__ == "CArgObject"]
             plain = [_value(a) for a in arguments if type(a).__name__ != "CArgObject"]
+            self.watching(name)
             if not name.startswith("cuGetError"):
                 self.calls.append((name, *plain))
             if name in self.failing:
@@ -124,6 +137,9 @@ class FakeDriver:
             capture, self._capture = self._capture, None
             assert capture is not None and capture.first == plain[0]
             self.captured.append(capture)
+            if self.spoiled:
+                self.spoiled -= 1
+                return INVALIDATED
             if not capture.is_joined:
                 return UNJOINED
             outputs[0].value = next(self._handles)
@@ -133,6 +149,7 @@ class FakeDriver:
                 100: b"CUDA_ERROR_NO_DEVICE",
                 209: b"CUDA_ERROR_NO_BINARY_FOR_GPU",
                 700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
+                901: b"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
             }.get(plain[0])
         elif name == "cuGetErrorString":
             outputs[0].value = b"the text of the driver"
@@ -182,6 +199,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     monkeypatch.setattr(driver, "_functions", None)
     monkeypatch.setattr(driver, "_reason", "")
     monkeypatch.setattr(driver, "_forked", False)
+    monkeypatch.setattr(driver, "_lost", "")
     monkeypatch.setattr(driver, "_open_library", lambda: fake)
     driver.properties.cache_clear()
     return fake

@@ -9,7 +9,7 @@ import pytest
 
 import tfjit as tf
 from tests.simulated_gpu import simulated_gpu
-from tfjit.runtime.offload import device_program
+from tfjit.runtime.offload import program_memory
 from tfjit.runtime.offload.device_memory import lay_out_program
 
 
@@ -26,7 +26,7 @@ def test_live_values_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
         laid_out.append((lowered, steps, lay_out_program(lowered, steps)))
         return laid_out[-1][2]
 
-    monkeypatch.setattr(device_program, "lay_out_program", record)
+    monkeypatch.setattr(program_memory, "lay_out_program", record)
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [6, 7])
         with tf.device("/device:GPU:0"):
@@ -60,7 +60,7 @@ def test_known_inputs_that_no_launch_names_take_no_memory(monkeypatch: pytest.Mo
         made.append(lay_out_program(lowered, steps))
         return made[-1]
 
-    monkeypatch.setattr(device_program, "lay_out_program", record)
+    monkeypatch.setattr(program_memory, "lay_out_program", record)
     table = np.arange(42, dtype=np.float32).reshape(6, 7)
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [6, 7])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +17,15 @@ from tests.simulated_gpu import GPU, simulated_gpu
 from tfjit.kernels import random_stream
 from tfjit.kernels.ir.backend import backend_for
 from tfjit.protos import CallableOptions
+from tfjit.runtime.host import fork_safety
 from tfjit.runtime.offload import device_program
 from tfjit.runtime.offload.binding import COPIED, Binding
+from tfjit.runtime.offload.bound_programs import BoundPrograms
 from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.offload.graph_form import GraphForm
+from tfjit.runtime.op_kernels.control_flow.offload_ops import OffloadKernel
 from tfjit.runtime.resources.device_tensor import DeviceTensor
+from tfjit.runtime.resources.migrating_variable import MigratingVariable
 
 
 @pytest.fixture(autouse=True)
@@ -80,13 +86,13 @@ def test_programs_at_the_same_time_draw_different_numbers(monkeypatch: pytest.Mo
 def test_a_tensor_at_an_odd_address_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of another library's array may begin anywhere; vectors of 16 bytes may not."""
     bindings = []
-    make = DeviceProgram._program_for
+    make = BoundPrograms._program_for
 
-    def record(self: DeviceProgram, binding: Binding, lookup: Any) -> Any:
+    def record(self: BoundPrograms, binding: Binding, lookup: Any) -> Any:
         bindings.append(binding)
         return make(self, binding, lookup)
 
-    monkeypatch.setattr(DeviceProgram, "_program_for", record)
+    monkeypatch.setattr(BoundPrograms, "_program_for", record)
     with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
         x = tf.placeholder(tf.float32, [4])
         y = x * 2.0
@@ -106,3 +112,35 @@ def test_a_tensor_at_an_odd_address_is_copied(monkeypatch: pytest.MonkeyPatch) -
             for _ in range(3):
                 np.testing.assert_array_equal(call(part)[0], whole[start : start + 4] * 2)
             assert {binding.feeds[0] for binding in bindings} == place
+
+
+def test_locks_are_free_in_a_forked_child() -> None:
+    """A run of the child raises its error instead of waiting for a thread of the parent."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [3])
+        with tf.device("/device:GPU:0"):
+            v = tf.get_variable("v", initializer=np.ones(3, np.float32))
+            y = v * tf.exp(x)
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        for _ in range(2):
+            session.run(y, {x: np.ones(3)})
+            assert session.wait_until_compiled(60)
+        locks: dict[type, str] = {
+            **dict.fromkeys((OffloadKernel, GraphForm, DeviceProgram), "_lock"),
+            MigratingVariable: "_moves",
+        }
+        watched = list(fork_safety._objects)
+        for kind, name in locks.items():
+            found = [one for one in watched if type(one) is kind]
+            assert found
+            for one in found:
+                lock = getattr(one, name)
+                held = threading.Thread(target=lock.acquire)
+                held.start()
+                held.join()
+                assert not lock.acquire(blocking=False)
+                one.after_fork()  # type: ignore[attr-defined]
+                assert lock.acquire(blocking=False)
+                lock.release()

@@ -16,8 +16,11 @@ from tests.kernels.cuda.fake_cublaslt import FakeCublasLt
 from tests.kernels.cuda.library_calls import libraries_for_all_sizes
 from tests.simulated_gpu import simulated_gpu
 from tfjit.framework import errors
+from tfjit.kernels.cuda.device import simulated_accelerator
 from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
 from tfjit.kernels.cuda.gemm import library_products
+from tfjit.kernels.ir.accelerator import LibraryCall, RoutineFailed
+from tfjit.runtime.offload import program_renewal
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.program_renewal import ProgramRenewal
 
@@ -120,6 +123,110 @@ def test_runs_go_on_while_programs_are_replaced(fake: FakeCublasLt) -> None:
             one.run()
         one.run()
         assert products(fake) >= 1
+
+
+def test_later_shapes_are_planned_in_the_background(fake: FakeCublasLt) -> None:
+    """Kernels serve meanwhile, as they do while a library opens."""
+    one = Product()
+    fake.opens.set()
+    with one.session:
+        one.run()
+        assert one.session.wait_until_compiled(60)
+        one.run()
+        fake.planners.clear()
+        for rows in (2, 3, 4):
+            one.run(rows)
+        assert threading.current_thread() not in fake.planners
+        assert one.session.wait_until_compiled(60)
+        for rows in (2, 3, 4):
+            one.run(rows)
+            text = one.text(rows)
+            assert f"cuBLASLt product {rows}x{rows}x7" in text and "being planned" not in text
+        assert len(fake.planners) == 3
+        # the routines live as long as the programs that have them
+        again = Product()
+        with again.session:
+            again.run(4)
+            assert again.session.wait_until_compiled(60)
+            assert "cuBLASLt product 4x4x7" in again.text(4)
+        assert len(fake.planners) == 3
+
+
+def test_a_problem_without_a_routine_is_asked_for_once(fake: FakeCublasLt) -> None:
+    fake.opens.set()
+    one = Product()
+    with one.session:
+        one.run()
+        assert one.session.wait_until_compiled(60)
+        fake.refuses = lambda epilogue, operand, result: True
+        fake.planners.clear()
+        one.run(3)
+        assert one.session.wait_until_compiled(60)
+        one.run(3)
+        assert "cuBLASLt" not in one.text(3) and "being planned" not in one.text(3)
+    again = Product()
+    with again.session:
+        again.run(3)
+        assert again.session.wait_until_compiled(60)
+    assert len(fake.planners) == 1
+
+
+class Refusal:
+    """Lets the preparation of programs with a routine fail, as a capture does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, title: str) -> None:
+        self.count = 0
+
+        def prepare(program: Any) -> None:
+            for command in program._commands:
+                if isinstance(command, LibraryCall) and title in command.routine._problem.title:  # type: ignore[attr-defined]
+                    self.count += 1
+                    program._device.reject(command.routine)
+                    raise RoutineFailed(command.routine, f"{title}: cublasLtMatmul: status 13")
+
+        monkeypatch.setattr(simulated_accelerator._Program, "prepare", prepare)
+
+
+@pytest.mark.parametrize("jit", ["eager", "background"])
+def test_a_routine_that_fails_gives_way_to_kernels(
+    fake: FakeCublasLt, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, jit: str
+) -> None:
+    """Its trial was passed; the run has its results all the same, and its updates once."""
+    fake.opens.set()
+    if jit == "eager":
+        monkeypatch.setenv("TFJIT_JIT", "eager")
+    else:  # without room for two programs, the first run prepares the new one
+        monkeypatch.setattr(program_renewal, "_LEAST_TIMES", 1 << 40)
+    refusal = Refusal(monkeypatch, "product 5x5x7")
+    one = Product()
+    with one.session:
+        for _ in range(3):
+            one.run()
+            assert one.session.wait_until_compiled(60)
+        assert refusal.count == 1 and products(fake) == 0
+        text = one.text()
+        assert "instead of a routine that failed: product 5x5x7: cublasLtMatmul: status" in text
+        assert text.count("cuBLASLt") == 0
+        assert "kernels of tfjit serve instead: product 5x5x7" in caplog.text
+        one.run(3)  # of another problem
+        assert one.session.wait_until_compiled(60)
+        one.run(3)
+        assert "cuBLASLt product 3x3x7" in one.text(3)
+
+
+def test_a_routine_that_fails_while_it_is_prepared_changes_nothing(
+    fake: FakeCublasLt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Refusal(monkeypatch, "product 5x5x7")
+    one = Product()
+    with one.session:
+        one.run()
+        one.wait_for_kernels()
+        one.run()
+        fake.opens.set()
+        assert one.session.wait_until_compiled(60)
+        one.run()
+        assert refusal.count == 1 and "cuBLASLt" not in one.text()
 
 
 @pytest.mark.parametrize("fails", ["cublasLtCreate", "cublasLtMatmul", "results", "algorithms"])

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tfjit.framework import settings
 from tfjit.framework.errors import OpError
 from tfjit.kernels.registry import Unsupported
+from tfjit.runtime.host.fork_safety import release_lock, watch
 from tfjit.runtime.offload.device_program import DeviceProgram
+from tfjit.runtime.offload.library_forms import Postponed
 from tfjit.runtime.offload.loop_unrolling import deciding_feeds, unroll
+from tfjit.runtime.offload.program_memory import NO_NAMES, ProgramNames
 from tfjit.runtime.offload.program_renewal import ProgramRenewal
 
 if TYPE_CHECKING:
-    from tfjit.kernels.ir.accelerator import Accelerator
-    from tfjit.kernels.ir.library_opening import LibraryOpening
+    from tfjit.kernels.ir.accelerator import Accelerator, RoutineFailed
     from tfjit.runtime.executor.requested_kernels import RequestedKernels
     from tfjit.runtime.lowering.lowered import Lowered
     from tfjit.runtime.offload.device_program import NodeState
@@ -36,6 +39,8 @@ class GraphForm:
     A graph without loops has one. One with loops has a program for each tuple of the numbers that
     decide on iterations: the first few at once, another when it comes again, since a program of
     many instructions pays from its second run on. Thread-safe.
+
+    failures: the messages of routines that programs have given up.
     """
 
     def __init__(
@@ -47,26 +52,29 @@ class GraphForm:
         renewals: Renewals | None = None,
         taken: Set[int] = frozenset(),
         kept: Set[int] = frozenset(),
+        names: ProgramNames = NO_NAMES,
     ) -> None:
         """Raise Unsupported where the accelerator has no form of the graph.
 
         kernels: those of the session, which a new program requests. renewals: make programs again
         that need libraries which are not open yet; without it, programs wait for them. taken,
-        kept: as `DeviceProgram` has them.
+        kept, names: as `DeviceProgram` has them.
         """
         self.unrolls = lowered.has_loops
         self._lowered, self._accelerator = lowered, accelerator
         self._node_state, self._kernels, self._renewals = node_state, kernels, renewals
         self.lookup = kernels.lookup
-        self._taken, self._kept = taken, kept
+        self._taken, self._kept, self._names = taken, kept, names
         self._deciding = deciding_feeds(lowered) if self.unrolls else ()
         self._lock = threading.Lock()
         # None for numbers that came once
         self._programs: dict[Numbers, DeviceProgram | str | None] = {}
         self._is_closed = False
+        self.failures: list[str] = []
+        watch(self)
         if not self.unrolls:
             program = self._programs[()] = self._made(lowered)
-            self.await_libraries((), program, program.awaited)
+            self.await_libraries((), program, program)
 
     def program(self, values: Sequence[object]) -> DeviceProgram | str:
         """Return the program for arguments, or the reason for having none."""
@@ -92,7 +100,7 @@ class GraphForm:
                 found = str(why)
             self._programs[numbers] = found
         if isinstance(found, DeviceProgram):
-            self.await_libraries(numbers, found, found.awaited)
+            self.await_libraries(numbers, found, found)
         return found
 
     @property
@@ -101,18 +109,22 @@ class GraphForm:
         return self._accelerator.memory_limit
 
     def await_libraries(
-        self, numbers: Numbers, program: DeviceProgram, openings: Sequence[LibraryOpening]
+        self, numbers: Numbers, program: DeviceProgram, like: DeviceProgram
     ) -> None:
-        """Renew a program once one of these libraries is usable."""
-        if openings and self._renewals is not None:
-            self._renewals.expect(ProgramRenewal(self, numbers, program), openings)
+        """Renew a program once libraries can serve more of it.
+
+        like: tells what it waits for; a program of the same graph.
+        """
+        if (like.awaited or like.unplanned) and self._renewals is not None:
+            renewal = ProgramRenewal(self, numbers, program)
+            self._renewals.expect(renewal, like.awaited, is_due=like.unplanned)
 
     def remade(self, program: DeviceProgram) -> DeviceProgram:
         """Return a new program of a program's graph.
 
-        Its kernels are not requested. Raises Unsupported.
+        Its routines are planned, and its kernels not requested. Raises Unsupported.
         """
-        return self._unrequested(program.lowered)
+        return self._unrequested(program.lowered, plans=True)
 
     def replace(self, numbers: Numbers, program: DeviceProgram) -> None:
         """Let runs take another program from now on.
@@ -124,7 +136,23 @@ class GraphForm:
                 program.close()
                 return
             self._programs[numbers] = program
-        self.await_libraries(numbers, program, program.awaited)
+        self.await_libraries(numbers, program, program)
+
+    def give_up_routine(
+        self, values: Sequence[object], program: DeviceProgram, failure: RoutineFailed
+    ) -> None:
+        """Let later runs have a program without a routine that has failed.
+
+        program: the one with it. Raises Unsupported.
+        """
+        numbers = self._numbers(values)
+        with self._lock:
+            if self._programs.get(numbers) is not program or self._is_closed:
+                return
+            settings.tell("kernels", "kernels of tfjit serve instead: %s", failure.message)
+            self.failures.append(failure.message)
+            made = self._programs[numbers] = self._made(program.lowered)
+        self.await_libraries(numbers, made, made)
 
     def refuse(self, values: Sequence[object], reason: str) -> None:
         """Note that a kernel of a program cannot be had."""
@@ -145,15 +173,21 @@ class GraphForm:
                 if isinstance(program, DeviceProgram):
                     program.close()
 
+    def after_fork(self) -> None:
+        """Free the lock: a run in the child raises its error."""
+        release_lock(self._lock)
+
     def _made(self, lowered: Lowered) -> DeviceProgram:
-        program = self._unrequested(lowered)
+        program = self._unrequested(lowered, plans=False)
         self._kernels.request(program.sources)
         return program
 
-    def _unrequested(self, lowered: Lowered) -> DeviceProgram:
-        waits = self._renewals is None
+    def _unrequested(self, lowered: Lowered, plans: bool) -> DeviceProgram:
+        postponed = None if self._renewals is None else Postponed(plans)
         return DeviceProgram(
-            lowered, self._accelerator, self._node_state, self._taken, self._kept, waits
+            *(lowered, self._accelerator, self._node_state, self._taken, self._kept),
+            postponed=postponed,
+            names=self._names,
         )
 
     def _numbers(self, values: Sequence[object]) -> Numbers:

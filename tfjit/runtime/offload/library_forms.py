@@ -5,7 +5,7 @@ The accelerator has routines for some problems. A call whose forms need others k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tfjit.kernels.ir.accelerator import LibraryRoutine
@@ -67,32 +67,50 @@ class RoutineCall:
     stream_blocks: int = 0
 
 
+@dataclass(slots=True)
+class Postponed:
+    """The choices of a program that come later, by a renewal.
+
+    plans: routines of open libraries are planned now, which may take a second each; otherwise only
+    known ones are taken. openings: of libraries that might serve once they are open. unplanned:
+    whether a problem of an open library has no plan yet.
+    """
+
+    plans: bool
+    openings: set[LibraryOpening] = field(default_factory=set)
+    unplanned: bool = False
+
+
 def chosen_form(
-    call: NativeCall, accelerator: Accelerator, awaited: set[LibraryOpening] | None = None
+    call: NativeCall, accelerator: Accelerator, postponed: Postponed | None = None
 ) -> ProgramCall:
     """Return the form of a call that an accelerator takes.
 
-    It is the first library form whose problems all have routines, else the call itself. awaited:
-    gets the openings of libraries that are not open yet; forms with these are passed over. Without
-    `awaited`, the call waits for libraries.
+    It is the first library form whose problems all have routines, else the call itself. postponed:
+    gets what the forms that are passed over wait for. Without it, the call waits for libraries to
+    open, and plans their routines.
     """
     for form in call.library_forms:
-        if awaited is not None:
-            closed = _closed_libraries(form, accelerator)
-            if closed:
-                awaited.update(closed)
-                continue
+        if postponed is not None and _is_left_for_later(form, accelerator, postponed):
+            continue
         found = _with_routines(form, call, accelerator)
         if found is not None:
             return found
     return call
 
 
-def _closed_libraries(form: LibraryForm, accelerator: Accelerator) -> list[LibraryOpening]:
-    """Return the openings of a form's libraries that are not done."""
-    names = {one.problem.library for one in form.launches if isinstance(one, LibraryLaunch)}
-    openings = [accelerator.opening(name) for name in sorted(names)]
-    return [opening for opening in openings if opening is not None]
+def _is_left_for_later(form: LibraryForm, accelerator: Accelerator, postponed: Postponed) -> bool:
+    """Return whether a form is postponed, and note the reason."""
+    problems = [one.problem for one in form.launches if isinstance(one, LibraryLaunch)]
+    openings = [accelerator.opening(name) for name in sorted({one.library for one in problems})]
+    closed = [opening for opening in openings if opening is not None]
+    postponed.openings.update(closed)
+    if closed:
+        return True
+    if postponed.plans or all(map(accelerator.is_planned, problems)):
+        return False
+    postponed.unplanned = True
+    return True
 
 
 def _with_routines(
@@ -130,5 +148,5 @@ def title_of(launch: Launch | RoutineLaunch) -> str:
 
 
 __all__ = [
-    "ProgramCall", "RoutineCall", "RoutineLaunch", "chosen_form", "sources_of_call", "title_of",
+    "Postponed", "ProgramCall", "RoutineCall", "RoutineLaunch", "chosen_form", "sources_of_call", "title_of",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
 from tfjit.framework.errors import OpError, ResourceExhaustedError
+from tfjit.kernels.ir.accelerator import RoutineFailed
 from tfjit.kernels.registry import Unsupported
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class ProgramRenewal:
             settings.say("kernels", "a program keeps its kernels: %s", why)
             return ()
         if made.routines == old.routines:
-            form.await_libraries(self._numbers, old, made.awaited)
+            old.unplanned = False
+            form.await_libraries(self._numbers, old, made)
             return ()
         self._new = made
         return made.sources
@@ -65,7 +67,7 @@ class ProgramRenewal:
                 new.prepare(old, lookup)
             except ResourceExhaustedError:
                 new.close()  # the first run has the memory of the old one
-            except OpError as why:
+            except (OpError, RoutineFailed) as why:
                 settings.tell("kernels", "a program keeps its kernels: %s", why)
                 return
         form.replace(self._numbers, new)

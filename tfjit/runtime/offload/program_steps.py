@@ -12,14 +12,13 @@ from tfjit.framework.op_defs.op_traits import ASSIGN, IDENTITY, RESHAPE
 from tfjit.kernels.registry import Pointer, Unsupported
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.lowering.lowering import compilable
-from tfjit.runtime.offload.library_forms import ProgramCall, chosen_form
+from tfjit.runtime.offload.library_forms import Postponed, ProgramCall, chosen_form
 from tfjit.runtime.resources.migrating_variable import MigratingVariable
 from tfjit.runtime.schedule.kernel_selection import CallMemo, group_of
 from tfjit.runtime.step.step import Reroute
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.accelerator import Accelerator
-    from tfjit.kernels.ir.library_opening import LibraryOpening
     from tfjit.runtime.lowering.lowering import Instruction, Lowered, Value
 
 
@@ -63,11 +62,11 @@ class UsedVariable:
 
 
 def program_steps(
-    lowered: Lowered, accelerator: Accelerator, awaited: set[LibraryOpening] | None = None
+    lowered: Lowered, accelerator: Accelerator, postponed: Postponed | None = None
 ) -> list[tuple[Instruction, ProgramCall | None]]:
     """Return the instructions with their calls, None for a copy.
 
-    Calls are in the form that the accelerator takes. awaited: as `chosen_form` has it. Raises
+    Calls are in the form that the accelerator takes. postponed: as `chosen_form` has it. Raises
     RefusedNodes for nodes without a kernel, Unsupported for loops and branches.
     """
     memo = CallMemo(lowered.backend)
@@ -107,7 +106,7 @@ def program_steps(
         if call is None:
             refuse(instruction, f": {reason}")
             continue
-        made = calls[id(instruction.spec)] = chosen_form(call, accelerator, awaited)
+        made = calls[id(instruction.spec)] = chosen_form(call, accelerator, postponed)
         for launch in made.launches:
             for item in launch.words:
                 if isinstance(item, Pointer) and item.kind in ("code", "cancel"):

@@ -13,6 +13,7 @@ import numpy as np
 from tfjit.framework import errors, settings
 from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
+from tfjit.framework.types.dtypes import as_dtype
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowered import Lowered
@@ -20,6 +21,7 @@ from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
 from tfjit.runtime.plan.variant import Variant
+from tfjit.runtime.resources.device_allocation import AllocatedTensor, allocating
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
 from tfjit.runtime.stored_plans.plan_key import PlanKey, plan_key
@@ -628,8 +630,10 @@ class Plan:
         """Return a value in the memory of its feed's device."""
         accelerator = self.session.devices.accelerator(self._devices[name])
         assert accelerator is not None
-        if not isinstance(value, DeviceTensor):
+        if isinstance(value, DeviceTensor):
+            if value.accelerator is accelerator:
+                return value
+            value = value.numpy()
+        tensor = AllocatedTensor(value.shape, as_dtype(value.dtype), name.rpartition(":")[0])
+        with allocating(tensor, accelerator, self._devices[name]):
             return DeviceTensor.of_array(accelerator, value)
-        if value.accelerator is accelerator:
-            return value
-        return DeviceTensor.of_array(accelerator, value.numpy())

@@ -1,4 +1,4 @@
-"""Make a session's programs again once their libraries are open."""
+"""Make a session's programs again once libraries can serve more of them."""
 
 from __future__ import annotations
 
@@ -51,10 +51,18 @@ class Renewals:
         self._pending: dict[Renewal, tuple[LibraryOpening, ...]] = {}
         self._waiting = 0
 
-    def expect(self, renewal: Renewal, openings: Sequence[LibraryOpening]) -> None:
-        """Renew a program once one of these libraries is usable."""
+    def expect(
+        self, renewal: Renewal, openings: Sequence[LibraryOpening], is_due: bool = False
+    ) -> None:
+        """Renew a program once one of these libraries is usable.
+
+        is_due: renew it now, since an open library has routines to plan.
+        """
         with self._changed:
-            self._pending[renewal] = tuple(openings)
+            self._pending[renewal] = () if is_due else tuple(openings)
+        if is_due:
+            self._submit(renewal, self._make)
+            return
         this = weakref.ref(self)
 
         def opened(opening: LibraryOpening) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit.framework.types.shape import Shape
+from tfjit.runtime.host.fork_safety import release_lock, watch
+from tfjit.runtime.resources.device_allocation import AllocatedTensor, allocating
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:
@@ -25,7 +27,16 @@ class MigratingVariable(Variable):
     they look again (`VARIABLE_EPOCH`).
     """
 
-    __slots__ = ("_accelerator", "_address", "_host", "_moves", "_on_device", "_on_host", "_shape")
+    __slots__ = (
+        "_accelerator",
+        "_address",
+        "_device",
+        "_host",
+        "_moves",
+        "_on_device",
+        "_on_host",
+        "_shape",
+    )
 
     def __init__(
         self,
@@ -35,15 +46,17 @@ class MigratingVariable(Variable):
         dtype: DType,
         shape: Shape,
         is_resource: bool = False,
+        device: str = "",
     ) -> None:
-        """Make an uninitialised variable of `accelerator`."""
-        self._accelerator = accelerator
+        """Make an uninitialised variable of `accelerator`. device: its full name."""
+        self._accelerator, self._device = accelerator, device
         self._moves = threading.RLock()
         self._host: np.ndarray | None = None
         self._address = 0
         self._shape: tuple[int, ...] = ()
         self._on_host = self._on_device = False  # places of the newest value
         super().__init__(container, name, dtype, shape, is_resource)
+        watch(self)
 
     @property
     def value(self) -> np.ndarray | None:
@@ -90,7 +103,8 @@ class MigratingVariable(Variable):
         """Return the address of the device's copy, which is up to date.
 
         shape: of the value. initializes: the program assigns before it reads, so a variable without
-        a value gets memory. Raises FailedPreconditionError for one without a value, otherwise.
+        a value gets memory. Raises FailedPreconditionError for one without a value, otherwise, and
+        ResourceExhaustedError.
         """
         with self._moves:
             if not initializes and self.value_shape is None:
@@ -100,7 +114,9 @@ class MigratingVariable(Variable):
                 self._free()
             if not self._address:
                 count = int(np.prod(shape, dtype=np.int64)) * self.dtype.size
-                self._address = self._accelerator.allocate(max(count, 1))
+                tensor = AllocatedTensor(shape, self.dtype, self.name)
+                with allocating(tensor, self._accelerator, self._device):
+                    self._address = self._accelerator.allocate(max(count, 1))
                 self._shape = shape
             host = self._host
             is_newer = self._on_host and not self._on_device
@@ -115,6 +131,10 @@ class MigratingVariable(Variable):
             if self._on_host:
                 super()._replaced(None)
             self._on_device, self._on_host = True, False
+
+    def after_fork(self) -> None:
+        """Free the lock: a run in the child raises its error."""
+        release_lock(self._moves)
 
     def _free(self) -> None:
         address, self._address = self._address, 0

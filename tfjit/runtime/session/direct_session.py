@@ -785,7 +785,7 @@ def _variable_on(
         return Variable(container, name, dtype, shape, is_resource)
     from tfjit.runtime.resources.migrating_variable import MigratingVariable
 
-    return MigratingVariable(accelerator, container, name, dtype, shape, is_resource)
+    return MigratingVariable(accelerator, container, name, dtype, shape, is_resource, device)
 
 
 def _passes_on(op: str) -> bool:

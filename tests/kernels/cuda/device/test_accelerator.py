@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.kernels.cuda.fake_driver import GIB, FakeDriver, launched_words
+from tests.kernels.cuda.device.recorded import Failing, Routine, launch
+from tests.kernels.cuda.fake_driver import GIB, FakeDriver
 from tfjit.framework import errors
-from tfjit.kernels.cuda.device import driver
+from tfjit.kernels.cuda.device import driver, graph_capture
 from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
-from tfjit.kernels.ir.accelerator import Copy, Fill, KernelLaunch, LibraryCall, LibraryRoutine
-
-KERNEL = 0xBEEF
-
-
-def launch(*words: int, shared_bytes: int = 0) -> KernelLaunch:
-    return KernelLaunch(KERNEL, words, (7, 2, 1), (64, 1, 1), shared_bytes)
 
 
 def test_facts(device: CudaAccelerator) -> None:
@@ -92,14 +84,14 @@ def test_pinned_memory_is_never_freed_within_a_capture(
     device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays = [device.pinned(8)]
-    issue = device.issue
+    issue = graph_capture.issue
 
     def issue_and_drop(calls) -> None:  # type: ignore[no-untyped-def]
         arrays.clear()
         gc.collect()
         issue(calls)
 
-    monkeypatch.setattr(device, "issue", issue_and_drop)
+    monkeypatch.setattr(graph_capture, "issue", issue_and_drop)
     device.program([launch(1)] * 3).start()
     assert "cuMemFreeHost" not in fake.names()
     device.pinned(0)
@@ -128,71 +120,6 @@ def test_write_and_read_wait(device: CudaAccelerator, fake: FakeDriver) -> None:
         device.write(0x500, np.zeros((4, 4), np.float32)[:, 1])
 
 
-def test_short_programs_are_queued_directly(device: CudaAccelerator, fake: FakeDriver) -> None:
-    program = device.program([Copy("within", 0x100, 0x200, 8), launch(1, -2, 2**63 + 5)])
-    assert program.launches == 1 and not fake.calls
-    program.start()
-    call = next(call for call in fake.calls if call[0] == "cuLaunchKernel")
-    assert call[2:10] == (7, 2, 1, 64, 1, 1, 0, device.stream.value)
-    assert launched_words(call) == (1, -2, 5 - 2**63)
-    assert fake.names() == [
-        *("cuKernelGetFunction", "cuEventCreate"),
-        *("cuMemcpyDtoDAsync_v2", "cuLaunchKernel", "cuEventRecord"),
-    ]
-    program.start()
-    assert fake.names() == ["cuMemcpyDtoDAsync_v2", "cuLaunchKernel", "cuEventRecord"]
-    program.wait()
-    assert fake.names() == ["cuEventSynchronize"]
-
-
-def test_long_programs_become_a_graph_once(device: CudaAccelerator, fake: FakeDriver) -> None:
-    program = device.program(
-        [
-            Copy("in", 0x100, 0x9000, 64),
-            Fill(0x300, 0x1FF, 32),
-            launch(0x100, 3),
-            Copy("out", 0x9100, 0x100, 64),
-            Copy("out", 0x9100, 0x100, 0),
-        ]
-    )
-    program.start()
-    captured = [call for call in fake.calls if call[0].startswith(("cuMem", "cuLaunch"))]
-    (stream,) = {call[9 if call[0] == "cuLaunchKernel" else -1] for call in captured}
-    assert stream != device.stream.value
-    assert ("cuMemsetD8Async", 0x300, 0xFF, 32, stream) in fake.calls
-    assert fake.names() == [
-        *("cuStreamCreate", "cuKernelGetFunction", "cuStreamBeginCapture_v2"),
-        *("cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuLaunchKernel", "cuMemcpyDtoHAsync_v2"),
-        *("cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphDestroy"),
-        *("cuEventCreate", "cuGraphLaunch", "cuEventRecord"),
-    ]
-    program.start()
-    launched = [call for call in fake.calls if call[0] == "cuGraphLaunch"]
-    assert launched[0][-1] == device.stream.value
-    assert fake.names() == ["cuGraphLaunch", "cuEventRecord"]
-    program.close()
-    assert fake.names() == ["cuEventSynchronize", "cuEventDestroy_v2", "cuGraphExecDestroy"]
-    program.close()
-    assert not fake.names()
-    with pytest.raises(errors.InternalError, match="closed program"):
-        program.start()
-
-
-def test_freeing_at_the_end_of_the_process(device: CudaAccelerator, fake: FakeDriver) -> None:
-    """The driver may have gone before the last program."""
-    address, program = device.allocate(8), device.program([launch(1)] * 3)
-    program.start()
-    for name in ("cuMemFreeAsync", "cuEventSynchronize", "cuGraphExecDestroy"):
-        fake.failing[name] = 4
-    device.free(address)
-    program.close()
-    fake.failing["cuGraphExecDestroy"] = 1
-    other = device.program([launch(1)] * 3)
-    other.start()
-    with pytest.raises(errors.InternalError, match="cuGraphExecDestroy: error 1"):
-        other.close()
-
-
 def test_a_forked_child_frees_nothing(
     device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,61 +133,6 @@ def test_a_forked_child_frees_nothing(
     assert not fake.calls
     with pytest.raises(errors.FailedPreconditionError, match="by spawn"):
         device.allocate(8)
-
-
-def test_a_failed_capture_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
-    program = device.program([launch(1)] * 3)
-    fake.failing["cuLaunchKernel"] = 1
-    with pytest.raises(errors.InternalError, match="cuLaunchKernel: error 1"):
-        program.start()
-    assert fake.names()[-3:] == ["cuLaunchKernel", "cuStreamEndCapture", "cuGraphDestroy"]
-    fake.failing.clear()
-    program.start()
-    assert fake.names()[-2:] == ["cuGraphLaunch", "cuEventRecord"]
-
-
-def test_much_dynamic_shared_memory_is_asked_for(device: CudaAccelerator, fake: FakeDriver) -> None:
-    device.program([launch(shared_bytes=100 << 10)]).start()
-    call = next(call for call in fake.calls if call[0] == "cuFuncSetAttribute")
-    assert call[2:] == (8, 100 << 10)
-
-
-def test_a_kernel_without_arguments(device: CudaAccelerator, fake: FakeDriver) -> None:
-    device.program([launch()]).start()
-    call = next(call for call in fake.calls if call[0] == "cuLaunchKernel")
-    assert call[-2:] == (None, None)
-
-
-def test_an_empty_program(device: CudaAccelerator, fake: FakeDriver) -> None:
-    program = device.program([])
-    program.wait()
-    program.start()
-    program.wait()
-    assert fake.names() == ["cuEventCreate", "cuEventRecord", "cuEventSynchronize"]
-
-
-def test_a_failed_kernel_is_told_by_wait(device: CudaAccelerator, fake: FakeDriver) -> None:
-    program = device.program([launch(1)])
-    program.start()
-    fake.failing["cuEventSynchronize"] = 700
-    with pytest.raises(errors.InternalError, match="ILLEGAL_ADDRESS.*start it again"):
-        program.wait()
-
-
-def test_programs_of_several_threads_do_not_mix(device: CudaAccelerator, fake: FakeDriver) -> None:
-    programs = [device.program([launch(n), Fill(0x100, 0, 8), launch(n)]) for n in range(8)]
-    threads = [threading.Thread(target=program.start) for program in programs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    inside: list[int] = []
-    for call in fake.calls:
-        if call[0] == "cuLaunchKernel":
-            inside.append(launched_words(call)[0])
-        elif call[0] == "cuStreamEndCapture":
-            assert len(inside) == 2 and inside[0] == inside[1]
-            inside.clear()
 
 
 def test_shared_memory_is_freed_when_the_device_is_idle(
@@ -294,48 +166,6 @@ def test_streams_wait_for_each_other(device: CudaAccelerator, fake: FakeDriver) 
         assert calls[1][2] == first and calls[2][1:3] == (then, event)
 
 
-class Routine(LibraryRoutine):
-    """Records the streams and words of its calls among those of the driver."""
-
-    workspace_bytes = 0
-
-    def __init__(self, fake: FakeDriver) -> None:
-        self.fake = fake
-
-    def queue(self, stream: int, words: Sequence[int]) -> None:
-        self.fake.calls.append(("routine", stream, *words))
-
-
-class Failing(Routine):
-    def queue(self, stream: int, words: Sequence[int]) -> None:
-        raise errors.InternalError(None, None, "cublasLtMatmul: status 13")
-
-
-def test_a_library_is_called_while_a_graph_is_captured(
-    device: CudaAccelerator, fake: FakeDriver
-) -> None:
-    stream = device.captures._stream(0).value
-    fake.calls.clear()
-    program = device.program([LibraryCall(Routine(fake), (0x100, 0x200))])
-    assert program.launches == 1
-    program.start()
-    assert ("routine", stream, 0x100, 0x200) in fake.calls
-    assert fake.names() == [
-        *("cuStreamBeginCapture_v2", "routine", "cuStreamEndCapture"),
-        *("cuGraphInstantiateWithFlags", "cuGraphDestroy"),
-        *("cuEventCreate", "cuGraphLaunch", "cuEventRecord"),
-    ]
-    program.start()
-    assert fake.names() == ["cuGraphLaunch", "cuEventRecord"]
-
-
-def test_a_library_that_fails_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
-    program = device.program([LibraryCall(Failing(fake), ())])
-    with pytest.raises(errors.InternalError, match="status 13"):
-        program.start()
-    assert fake.names()[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
-
-
 def test_a_routine_is_tried_by_a_capture(
     device: CudaAccelerator, fake: FakeDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -366,11 +196,12 @@ def test_a_routine_is_tried_by_a_capture(
     assert "kernels of tfjit serve instead: cublasLtMatmul: status 13" in caplog.text
 
 
-def test_routines_are_made_with_the_context_and_the_lock(
+def test_routines_are_made_with_the_context_and_without_the_lock(
     device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def made(problem: object) -> str:
-        assert fake.current == device.context._handle.value and device.lock._is_owned()  # type: ignore[attr-defined]
+        assert fake.current == device.context._handle.value
+        assert not device.lock._is_owned()  # type: ignore[attr-defined]
         return f"for {problem}"
 
     class Opening:

@@ -82,6 +82,15 @@ def test_refusal_of_an_unknown_architecture() -> None:
         compiled(architecture="sm_13")
 
 
+def test_a_newer_gpu_has_ptx_that_its_driver_compiles() -> None:
+    code = compiled(architecture="sm_990")
+    assert b".visible .entry tfjit_unit_kernel(" in code and code.endswith(b"\0")
+    assert b".target sm_" in code and b".target sm_990" not in code
+    text = f"{TEXT}\ndef second(a0, a1, a2):\n    pointer(a0)[a1] = float32(a2)\n"
+    with pytest.raises(Refused, match="nvJitLink does not know sm_990"):
+        compiler.compile_text(text, ("kernel", "second"), 3, "<text>", "u", "sm_990")
+
+
 def test_the_text_leaves_nothing_behind() -> None:
     import linecache
     import sys

@@ -6,7 +6,6 @@ import ctypes
 import multiprocessing
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ import pytest
 from tests.kernels.cuda.fake_driver import FakeDriver, install
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import driver
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    yield install(monkeypatch, FakeDriver())
-    driver.properties.cache_clear()
 
 
 def test_devices(fake: FakeDriver) -> None:
@@ -85,32 +78,6 @@ def test_a_failing_call_names_itself(fake: FakeDriver) -> None:
         driver.call("cuStreamSynchronize", None)
 
 
-def test_context_of_a_thread_without_one(fake: FakeDriver) -> None:
-    context = driver.Context(0)
-    fake.calls.clear()
-    for _ in range(2):
-        with context.current():
-            pass
-    # it stays current, so the second block has nothing to do
-    assert [call[0] for call in fake.calls] == [
-        *("cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetCurrent")
-    ]
-
-
-@pytest.mark.parametrize(("number", "current"), [(0, 0xABC), (1, None)])
-def test_context_of_another_library_is_restored(number: int, current: int | None) -> None:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        fake = install(monkeypatch, FakeDriver(devices=2))
-        context = driver.Context(number)
-        fake.current = current
-        fake.calls.clear()
-        with context.current():
-            pass
-        assert [call[0] for call in fake.calls] == [
-            *("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2")
-        ]
-
-
 def test_load_kernels(fake: FakeDriver) -> None:
     found = driver.load_kernels(b"cubin", {"kernel": "k_1", "other": "k_2"})
     assert set(found) == {"kernel", "other"} and len(set(found.values())) == 2
@@ -167,7 +134,7 @@ def test_signatures_are_those_of_the_header() -> None:
     if not headers:
         pytest.skip("the wheels of CUDA have no cuda.h")
     text = headers[0].read_text(encoding="utf-8", errors="replace")
-    for name, arguments in driver._SIGNATURES.items():
+    for name, arguments in {**driver._SIGNATURES, **driver._LATER_SIGNATURES}.items():
         plain = re.sub(r"_v\d+$", "", name)
         if plain == "cuGraphInstantiateWithFlags":
             plain = "cuGraphInstantiate"
@@ -177,3 +144,38 @@ def test_signatures_are_those_of_the_header() -> None:
         assert len(parameters) == len(arguments), name
         if plain != name:
             assert re.search(rf"#\s*define {plain}\s.*\b{name}\b", text), name
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_lock_that_another_thread_holds_is_free_in_a_child(fake: FakeDriver) -> None:
+    """The child raises its error instead of waiting for ever."""
+    driver.functions()
+    lock = driver.fork_safe_lock()
+    lock.acquire()
+    held = multiprocessing.get_context("fork").Pool(1, initializer=lock.acquire)
+    with held as pool:
+        assert pool.apply(_in_child).startswith("0: True")
+    lock.release()
+
+
+def test_a_lost_context_is_told_once(fake: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:
+    """Finalizers go on in silence, and later errors name the first one."""
+    assert not driver.is_lost()
+    fake.failing["cuEventDestroy_v2"] = fake.failing["cuMemFreeAsync"] = 700
+    driver.release("cuEventDestroy_v2", 0x100)
+    driver.release("cuMemFreeAsync", 0x100, None)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("cuEventDestroy_v2: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
+    assert driver.is_lost()
+    fake.failing["cuStreamSynchronize"] = 719
+    with pytest.raises(
+        errors.InternalError,
+        match=r"error 719 \(the first such error: cuEventDestroy_v2: .*start it",
+    ):
+        driver.call("cuStreamSynchronize", None)
+
+
+def test_no_memory_is_a_resource_that_is_exhausted(fake: FakeDriver) -> None:
+    fake.failing["cuStreamCreate"] = 2
+    with pytest.raises(errors.ResourceExhaustedError, match="cuStreamCreate: .*OUT_OF_MEMORY"):
+        driver.call("cuStreamCreate", None, 1)

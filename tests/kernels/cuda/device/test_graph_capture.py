@@ -6,11 +6,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.cuda.device.recorded import Failing, launch
 from tests.kernels.cuda.fake_driver import Capture, FakeDriver
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device.accelerator import CudaAccelerator
 from tfjit.kernels.cuda.device.stream_plan import START, Place, StreamPlan
-from tfjit.kernels.ir.accelerator import Command, CommandOrder, Copy, Fill, KernelLaunch
+from tfjit.kernels.ir.accelerator import (
+    Command,
+    CommandOrder,
+    Copy,
+    Fill,
+    KernelLaunch,
+    LibraryCall,
+    RoutineFailed,
+)
 
 MB = 1 << 20
 
@@ -119,3 +128,82 @@ def test_a_failed_fork_leaves_no_event_behind(device: CudaAccelerator, fake: Fak
     names = fake.names()
     assert names.count("cuEventCreate") == names.count("cuEventDestroy_v2")
     assert names.index("cuStreamEndCapture") < names.index("cuEventDestroy_v2")
+
+
+def test_a_failed_capture_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program([launch(1)] * 3)
+    fake.failing["cuLaunchKernel"] = 1
+    with pytest.raises(errors.InternalError, match="cuLaunchKernel: error 1"):
+        program.start()
+    assert fake.names()[-3:] == ["cuLaunchKernel", "cuStreamEndCapture", "cuGraphDestroy"]
+    fake.failing.clear()
+    program.start()
+    assert fake.names()[-2:] == ["cuGraphLaunch", "cuEventRecord"]
+
+
+def test_a_library_that_fails_ends_the_capture(device: CudaAccelerator, fake: FakeDriver) -> None:
+    program = device.program([LibraryCall(Failing(fake), ())])
+    with pytest.raises(RoutineFailed, match="status 13"):
+        program.start()
+    assert fake.names()[-3:] == ["cuStreamEndCapture", "cuGraphDestroy", "cuStreamSynchronize"]
+
+
+def test_a_library_fails_in_a_lost_context(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """No kernel could serve instead: the error is that of the context."""
+    fake.failing["cuStreamSynchronize"] = 700
+    with pytest.raises(errors.InternalError, match="ILLEGAL_ADDRESS.*start it again"):
+        device.program([LibraryCall(Failing(fake), ())]).start()
+    with pytest.raises(errors.InternalError, match="ILLEGAL_ADDRESS.*start it again"):
+        device.accepts(Failing(fake), 2)
+
+
+def test_a_capture_that_another_library_spoils_is_made_again(
+    device: CudaAccelerator, fake: FakeDriver
+) -> None:
+    """It waits for the whole device, on another thread."""
+    fake.spoiled = 2
+    program = device.program([launch(1)] * 3)
+    program.start()
+    assert [len(capture.nodes) for capture in fake.captured] == [3, 3, 3]
+    names = fake.names()
+    assert names.count("cuStreamBeginCapture_v2") == 3 and names.count("cuGraphLaunch") == 1
+    fake.spoiled = 3
+    with pytest.raises(errors.InternalError, match="cuStreamEndCapture: .*INVALIDATED"):
+        device.program([launch(1)] * 3).start()
+    assert fake.names().count("cuStreamBeginCapture_v2") == 3
+
+
+def test_a_library_that_fails_in_a_spoiled_capture_is_called_again(
+    device: CudaAccelerator, fake: FakeDriver
+) -> None:
+    fake.spoiled = 5
+    with pytest.raises(RoutineFailed, match="status 13"):
+        device.program([LibraryCall(Failing(fake), ())]).start()
+    assert fake.names().count("cuStreamBeginCapture_v2") == 3
+
+
+def test_memory_for_a_graph_may_be_missing(device: CudaAccelerator, fake: FakeDriver) -> None:
+    fake.failing["cuGraphInstantiateWithFlags"] = 2
+    with pytest.raises(errors.ResourceExhaustedError, match="cuGraphInstantiateWithFlags"):
+        device.program([launch(1)] * 3).start()
+    assert fake.names()[-2:] == ["cuGraphInstantiateWithFlags", "cuGraphDestroy"]
+
+
+def test_devices_of_one_gpu_share_the_lock_of_captures(fake: FakeDriver) -> None:
+    """One of them may not wait for the context while the other captures."""
+    first, second = CudaAccelerator(0), CudaAccelerator(0)
+    assert first.context.capturing is second.context.capturing
+    assert first.lock is not second.lock
+    held = []
+    second.free_shared(second.allocate(8))
+    program = first.program([launch(1)] * 3)
+    fake.watching = lambda name: held.append(
+        (name, first.context.capturing._is_owned())  # type: ignore[attr-defined]
+    )
+    program.start()
+    second.allocate(8)
+    assert ("cuCtxSynchronize", True) in held
+    begin, end = (
+        held.index((f"cuStream{name}", True)) for name in ("BeginCapture_v2", "EndCapture")
+    )
+    assert all(owned for _, owned in held[begin : end + 1])

@@ -19,7 +19,7 @@ def test_counts_in_multiples_of_256() -> None:
     memory.check(768)
     with pytest.raises(errors.ResourceExhaustedError) as caught:
         memory.check(769)
-    assert caught.value.message.startswith("OOM when allocating 769 bytes on GPU:3: 0.00 GiB of")
+    assert caught.value.message.startswith("OOM when allocating 769 bytes on GPU:3: 0.0 MiB of")
     memory.limit = 2048
     memory.check(769)
 

@@ -11,14 +11,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import settings
-from tfjit.framework.errors import OpError
+from tfjit.framework.errors import OpError, ResourceExhaustedError
 from tfjit.framework.op_defs.op_traits import WHILE
+from tfjit.framework.types.dtypes import as_dtype
+from tfjit.kernels.ir.accelerator import RoutineFailed
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.offload.outline_offloaded import hosted
+from tfjit.runtime.host.fork_safety import release_lock, watch
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
 from tfjit.runtime.offload.device_program import DeviceProgram
 from tfjit.runtime.offload.graph_form import GraphForm
+from tfjit.runtime.offload.program_memory import ProgramNames
 from tfjit.runtime.offload.program_steps import RefusedNodes
 from tfjit.runtime.plan.function_plan import (
     ArgumentType,
@@ -28,6 +32,7 @@ from tfjit.runtime.plan.function_plan import (
     given,
     types_of,
 )
+from tfjit.runtime.resources.device_allocation import AllocatedTensor, allocating, with_hint
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 from tfjit.runtime.resources.variables_and_resources import Variable
 from tfjit.runtime.step.step import Reroute
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
+    from tfjit.runtime.executor.requested_kernels import RequestedKernels
     from tfjit.runtime.plan.host import PlanHost
 
 MAX_FORMS: Final = 64
@@ -83,14 +89,23 @@ class OffloadKernel:
 
     def __init__(self, node: Node) -> None:
         self.offloaded = node.attrs["offloaded"]
+        self._arguments = tuple([edge.src for edge in node.in_edges if not edge.is_control])
         self._has_loops = self.offloaded.function.graph.has_trait(WHILE)
         self._forms: dict[Types, GraphForm | str] = {}
         self._lock = threading.Lock()
         self._host_plan: BodyPlan | None = None
         self._loop_plan: BodyPlan | None = None
         self._cut_plans: dict[frozenset[str], BodyPlan] = {}
+        watch(self)
 
     def __call__(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
+        try:
+            return self._run(ctx, inputs)
+        except ResourceExhaustedError as error:
+            # a collector reports the tensors itself
+            raise (error if ctx.step.collector is not None else with_hint(error)) from None
+
+    def _run(self, ctx: OpContext, inputs: Sequence[object]) -> Sequence[object]:
         values = [edge_value(value) for value in inputs]
         session: PlanHost = ctx.step.host
         types = tuple(
@@ -107,15 +122,20 @@ class OffloadKernel:
             if form.unrolls and ctx.step.cancellation.cancelled:
                 raise cancelled()
             kernels = session.node_kernels
-            loaded = all(kernels.lookup(source) is not None for source in program.sources)
-            if not loaded and session.jit == "eager":
+            is_ready = _are_loaded(program, kernels)
+            if not is_ready and session.jit == "eager":
                 kernels.wait(None)
-                loaded = all(kernels.lookup(source) is not None for source in program.sources)
-            if loaded:
+                is_ready = _are_loaded(program, kernels)
+            if is_ready:
                 try:
                     return program.run(values, kernels.lookup, ctx.step.unfinished)
                 except Reroute:
                     return self._run_on_host(ctx, session, values, types)
+                except RoutineFailed as failure:
+                    form.give_up_routine(values, program, failure)
+                if self._has_loops:
+                    return self._run_loops_on_host(ctx, session, values, types)
+                return self._run_on_host(ctx, session, values, types)
             refused = [kernels.refused(source) for source in program.sources]
             reason = next((text for text in refused if text), "")
             if reason:
@@ -125,6 +145,10 @@ class OffloadKernel:
         elif self._has_loops and session.jit != "off":
             return self._run_loops_on_host(ctx, session, values, types)
         return self._run_on_host(ctx, session, values, types)
+
+    def after_fork(self) -> None:
+        """Free the lock: a run in the child raises its error."""
+        release_lock(self._lock)
 
     def __del__(self) -> None:
         for plan in (self._host_plan, self._loop_plan, *self._cut_plans.values()):
@@ -163,7 +187,16 @@ class OffloadKernel:
                 for opening in program.awaited
                 if not opening.is_done
             ]
+            if program.unplanned:
+                lines.append("    routines are being planned, kernels serve until then")
             lines += [f"    {node}: {kernels}" for node, kernels in program.describe()]
+        with self._lock:
+            forms = [form for form in self._forms.values() if isinstance(form, GraphForm)]
+        lines += [
+            f"  kernels serve instead of a routine that failed: {failure}"
+            for form in forms
+            for failure in form.failures
+        ]
         return "\n".join(lines)
 
     def _make(self, session: PlanHost, types: Types) -> GraphForm | str:
@@ -204,6 +237,7 @@ class OffloadKernel:
                     session.renewals if session.jit != "eager" else None,
                     self.offloaded.taken,
                     self.offloaded.kept,
+                    ProgramNames(device.name, self._arguments),
                 )
         except RefusedNodes as why:
             cut = _Cut(why)
@@ -275,10 +309,19 @@ class OffloadKernel:
             return results
         accelerator = session.devices.accelerator(self.offloaded.device)
         assert accelerator is not None
-        return [
-            DeviceTensor.of_array(accelerator, result) if i in self.offloaded.kept else result
-            for i, result in enumerate(results)
-        ]
+        moved: list[object] = []
+        for number, result in enumerate(results):
+            if number in self.offloaded.kept:
+                tensor = AllocatedTensor(result.shape, as_dtype(result.dtype))
+                with allocating(tensor, accelerator, self.offloaded.device):
+                    result = DeviceTensor.of_array(accelerator, result)
+            moved.append(result)
+        return moved
+
+
+def _are_loaded(program: DeviceProgram, kernels: RequestedKernels) -> bool:
+    """Return whether all kernels of a program are."""
+    return all(kernels.lookup(source) is not None for source in program.sources)
 
 
 @kernel_maker("_Offload")
