@@ -88,7 +88,7 @@ ROOMS = {
         *("autodiff.arrays", "autodiff.layers", "autodiff.images", "autodiff.sparse"),
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
-    "distributed": ("protocol", "worker", "master", "server", "session", ""),
+    "distributed": ("shared_memory", "protocol", "worker", "master", "server", "session", ""),
     "client": (
         "session",
         "variables",

@@ -17,20 +17,19 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.distributed.protocol.shared_memory import (
-    MIN_BYTES,
-    BlockName,
-    Exporter,
-    Importer,
-    is_supported,
-)
+from tfjit.distributed.shared_memory.block_map import BlockName, is_supported
+from tfjit.distributed.shared_memory.block_pool import MIN_BYTES
+from tfjit.distributed.shared_memory.exporter import Exporter, Loan
+from tfjit.distributed.shared_memory.importer import Importer
 
-HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED, PART = range(8)
+HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED, PART, RETIRE = range(9)
 _MAGIC: Final = 0x7F17
 _HEADER: Final = struct.Struct(
     "=HBBIQQQ"
 )  # magic, kind, method, arrays, call, message bytes, limit in us
-_ARRAY: Final = struct.Struct("=QqQQ")  # bytes, block or -1, the block's file and capacity
+_ARRAY: Final = struct.Struct(
+    "=QqQQQ?"
+)  # bytes, block or -1, the block's file and capacity, offset in it, whether nothing else uses it
 _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 _MAX_ARRAYS: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 40
@@ -73,10 +72,10 @@ class Connection:
         )
         self.shares_memory = False
         self._exporter: Exporter | None = None
-        self._importer = Importer(self.peer_pid, self._release)
+        self._importer = Importer(self.peer_pid, self._release, self._retire)
         self._queued: deque[list[bytes | memoryview]] = deque()
         self._broken = False
-        self._notices: deque[tuple[int, int]] = deque()  # (RELEASE or FREED, number of a block)
+        self._notices: deque[tuple[int, int]] = deque()  # (RELEASE and such, number of a block)
         self._buffer = bytearray(1 << 16)
         self._begin = self._end = 0
 
@@ -88,10 +87,20 @@ class Connection:
             return None
         try:
             if self._exporter is None:
-                self._exporter = Exporter()
-            return self._exporter.put(np.frombuffer(b"tfjit", np.uint8))
+                self._exporter = Exporter(self._freed)
+            return self._exporter.lend(np.frombuffer(b"tfjit", np.uint8)).name
         except OSError:
             return None
+
+    def share_memory(self) -> None:
+        """Send large arrays in blocks from now on: the other end can read them."""
+        self.shares_memory = True
+
+    def withdraw_block(self) -> None:
+        """Send all arrays through the socket."""
+        if self._exporter is not None:
+            self._exporter.close()
+            self._exporter = None
 
     def can_read(self, name: BlockName) -> bool:
         """Return whether this process can read the other's blocks."""
@@ -108,10 +117,14 @@ class Connection:
         method: int,
         call: int,
         message: bytes = b"",
-        arrays: Sequence[np.ndarray] = (),
+        arrays: list[np.ndarray] | None = None,
         limit_s: float | None = None,
     ) -> None:
-        """Send a frame; arrays are contiguous. Raises BrokenConnection."""
+        """Send a frame. Raises BrokenConnection.
+
+        arrays: contiguous, of any dtype. The list is emptied: the memory of an array in a block
+        that nothing else has becomes the other end's own.
+        """
         buffers = self._frame(kind, method, call, message, arrays, limit_s)
         with self._writing:
             self._write_queued()
@@ -124,10 +137,10 @@ class Connection:
         method: int,
         call: int,
         message: bytes = b"",
-        arrays: Sequence[np.ndarray] = (),
+        arrays: list[np.ndarray] | None = None,
         limit_s: float | None = None,
     ) -> None:
-        """Send a frame behind those before it, and never wait.
+        """Send a frame behind those before it, as `send` does, and never wait.
 
         For threads that read: two processes whose reading threads wait for the other one to read
         would wait for ever. Raises BrokenConnection if the connection is known to be broken.
@@ -188,29 +201,32 @@ class Connection:
         method: int,
         call: int,
         message: bytes,
-        arrays: Sequence[np.ndarray],
+        arrays: list[np.ndarray] | None,
         limit_s: float | None,
     ) -> list[bytes | memoryview]:
         buffers: list[bytes | memoryview] = []
-        described = []
-        for array in arrays:
-            flat = array.reshape(-1).view(np.uint8)
-            name = self._share(flat)
-            if name is None:
-                described.append(_ARRAY.pack(flat.nbytes, -1, 0, 0))
-                buffers.append(flat.data)
-            else:
-                described.append(_ARRAY.pack(flat.nbytes, name.number, name.file, name.capacity))
+        loans: list[tuple[int, Loan | None]] = []
+        if arrays:
+            arrays.reverse()
+            while arrays:
+                flat = arrays.pop().reshape(-1).view(np.uint8)
+                loan = self._lend(flat)
+                loans.append((flat.nbytes, loan))
+                if loan is None:
+                    buffers.append(flat.data)
+                del flat
+        # behind all: two arrays may be in one block
+        described = [_descriptor(size, loan) for size, loan in loans]
         limit = 0 if limit_s is None else min(max(1, int(limit_s * 1e6)), _MAX_LIMIT_US)
         header = _HEADER.pack(_MAGIC, kind, method, len(described), call, len(message), limit)
         return [b"".join((header, *described, message)), *buffers]
 
-    def _share(self, flat: np.ndarray) -> BlockName | None:
-        """Return a block with the bytes; None to send them."""
+    def _lend(self, flat: np.ndarray) -> Loan | None:
+        """Return a loan of the bytes; None to send them."""
         if not self.shares_memory or flat.nbytes < MIN_BYTES or self._exporter is None:
             return None
         try:
-            return self._exporter.put(flat)
+            return self._exporter.lend(flat)
         except (OSError, ValueError):  # no memory for one more block
             return None
 
@@ -232,8 +248,19 @@ class Connection:
         return list(left)
 
     def _release(self, number: int) -> None:
-        """Tell the owner of a block that it may write it again."""
-        self._notices.append((RELEASE, number))
+        """Tell the owner of a block that an array of it is gone."""
+        self._tell(RELEASE, number)
+
+    def _retire(self, number: int) -> None:
+        """Tell the owner of a block to write it no more."""
+        self._tell(RETIRE, number)
+
+    def _freed(self, number: int) -> None:
+        """Tell the other end that a block exists no more."""
+        self._tell(FREED, number)
+
+    def _tell(self, kind: int, number: int) -> None:
+        self._notices.append((kind, number))
         self._send_notices()
 
     def _send_notices(self) -> None:
@@ -269,15 +296,20 @@ class Connection:
         """
         while True:
             frame = self._receive()
-            if frame.kind == RELEASE:
-                if self._exporter is not None:
-                    freed = self._exporter.release([frame.call])
-                    self._notices.extend((FREED, number) for number in freed)
-                    self._send_notices()
+            if frame.kind in (RELEASE, RETIRE):
+                self._end_loan(frame.kind, frame.call)
             elif frame.kind == FREED:
                 self._importer.forget([frame.call])
             else:
                 return frame
+
+    def _end_loan(self, kind: int, number: int) -> None:
+        if self._exporter is None:
+            return
+        if kind == RETIRE:
+            self._exporter.retire(number)
+        else:
+            self._exporter.release(number)
 
     def _receive(self) -> Frame:
         head = _HEADER.unpack(self._exactly(_HEADER.size))
@@ -287,14 +319,15 @@ class Connection:
         described = [_ARRAY.unpack(self._exactly(_ARRAY.size)) for _ in range(count)]
         message = bytes(self._exactly(size))
         arrays = []
-        for length, block, file, capacity in described:
+        for length, block, file, capacity, offset, is_exclusive in described:
             if length > _MAX_BYTES:
                 raise BrokenConnection("an array of impossible size")
             if block < 0:
                 arrays.append(self._array(length))
                 continue
             try:
-                arrays.append(self._importer.get(BlockName(file, block, capacity), length))
+                name = BlockName(file, block, capacity)
+                arrays.append(self._importer.get(name, length, offset, is_exclusive))
             except (OSError, ValueError) as error:
                 raise BrokenConnection(f"a block cannot be read: {error}") from None
         return Frame(kind, method, call, message, arrays, limit / 1e6 if limit else None)
@@ -361,6 +394,15 @@ class Connection:
         self._importer.close()  # its maps have open files, and it is part of a reference cycle
 
 
+def _descriptor(size: int, loan: Loan | None) -> bytes:
+    if loan is None:
+        return _ARRAY.pack(size, -1, 0, 0, 0, False)
+    name = loan.name
+    return _ARRAY.pack(
+        size, name.number, name.file, name.capacity, loan.offset, loan.is_exclusive
+    )
+
+
 __all__ = [
     "ANSWER",
     "CANCEL",
@@ -370,6 +412,7 @@ __all__ = [
     "PART",
     "RELEASE",
     "REQUEST",
+    "RETIRE",
     "BrokenConnection",
     "Connection",
     "Frame",

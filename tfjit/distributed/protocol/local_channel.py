@@ -32,11 +32,11 @@ from tfjit.distributed.protocol.frames import (
 )
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.shared_memory import BlockName
+from tfjit.distributed.shared_memory.block_map import BlockName
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
-VERSION: Final = 2
+VERSION: Final = 3
 _HELLO_S: Final = 2.0
 _IDLE_CONNECTIONS: Final = 8
 
@@ -80,7 +80,10 @@ def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]
     if isinstance(offered, list) and len(offered) == 3 and all(type(n) is int for n in offered):
         reads = connection.can_read(BlockName(*offered))
     connection.send(HELLO, VERSION, 0, json.dumps({"reads": reads}).encode())
-    connection.shares_memory = _read_hello(connection).get("reads") is True
+    if _read_hello(connection).get("reads") is True:
+        connection.share_memory()
+    else:
+        connection.withdraw_block()
     return theirs
 
 
