@@ -163,7 +163,7 @@ class BlockPool:
             with self._lock:
                 fitting = [b for b in self._idle if size <= b.name.capacity <= 2 * size + _PAGE]
                 if fitting:
-                    block = min(fitting, key=lambda b: b.name.capacity)
+                    block = min(reversed(fitting), key=lambda b: b.name.capacity)
                     self._idle.remove(block)
                 else:
                     if len(self._blocks) >= _most_blocks():
