@@ -76,7 +76,9 @@ def test_many_arrays(ends: tuple[Connection, Connection]) -> None:
 
 def blocks_lent(to: Connection) -> set[int]:
     """Return the numbers of the large blocks of the other end that this one has mapped."""
-    return {number for number, m in to._importer._maps.items() if m.capacity >= MIN_BYTES}
+    assert to._importer is not None and to._importer._pool is not None
+    maps = to._importer._pool.maps
+    return {number for number, found in maps.items() if found.capacity >= MIN_BYTES}
 
 
 def answered(ends: tuple[Connection, Connection]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,17 +21,16 @@ class Ends:
     notices: list[tuple[str, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        import os
-
         self.exporter = Exporter(self._freed, self.pool)
         self.importer = Importer(
             os.getpid(),
+            self.pool.name,
             lambda number: self.notices.append(("release", number)),
             lambda number: self.notices.append(("retire", number)),
         )
 
     def _freed(self, number: int) -> None:
-        self.importer.forget([number])
+        self.importer.forget(number)
 
     def get(self, loan: Loan, size: int) -> np.ndarray:
         """Return the array of a loan, as a reader has it."""

@@ -5,16 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
 
 from tests.distributed.shared_memory.conftest import Ends
 from tfjit.distributed.shared_memory import importer
-from tfjit.distributed.shared_memory.block_map import BlockName
+from tfjit.distributed.shared_memory.block_map import BlockMap, BlockName
 from tfjit.distributed.shared_memory.importer import Importer
 
 SIZE = 1 << 18
+
+
+def maps(ends: Ends) -> dict[int, BlockMap]:
+    assert ends.importer._pool is not None
+    return ends.importer._pool.maps
 
 
 def test_a_block_is_mapped_once_and_given_back(ends: Ends) -> None:
@@ -27,17 +33,30 @@ def test_a_block_is_mapped_once_and_given_back(ends: Ends) -> None:
         del found
         assert ends.notices == [("release", loan.name.number)]
         ends.pass_on()
-        seen.add(ends.importer._maps[loan.name.number].address)
+        seen.add(maps(ends)[loan.name.number].address)
     assert len(seen) == 1 and len(ends.pool._blocks) == 1
+
+
+def test_connections_with_a_process_share_its_maps(ends: Ends) -> None:
+    other = Ends(ends.pool)
+    array = ends.pool.array(SIZE)
+    for one in (ends, other):
+        one.get(one.exporter.lend(array), SIZE)
+    assert len(maps(ends)) == 1 and maps(ends) is maps(other)
+    known = weakref.ref(next(iter(maps(ends).values())))
+    ends.importer.close()
+    assert known() is not None
+    other.importer.close()
+    assert known() is None
 
 
 def test_a_freed_block_is_unmapped(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     loan = ends.exporter.lend(np.zeros(SIZE, np.uint8))
     monkeypatch.setattr("tfjit.distributed.shared_memory.block_pool._IDLE_BYTES", 0)
     ends.get(loan, SIZE)
-    assert ends.importer._maps
+    assert maps(ends)
     ends.pass_on()
-    assert not ends.importer._maps and not ends.pool._blocks
+    assert not maps(ends) and not ends.pool._blocks
 
 
 def test_own_arrays_are_limited(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +136,7 @@ def test_a_forked_child_and_its_parent_have_arrays_of_their_own() -> None:
 
 def test_importers_that_are_gone_count_nothing() -> None:
     before = len(Importer._all)
-    made = Importer(os.getpid(), lambda number: None, lambda number: None)
+    made = Importer(os.getpid(), "pool", lambda number: None, lambda number: None)
     assert len(Importer._all) == before + 1
     del made
     assert len(Importer._all) == before

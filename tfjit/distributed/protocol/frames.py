@@ -72,7 +72,7 @@ class Connection:
         )
         self.shares_memory = False
         self._exporter: Exporter | None = None
-        self._importer = Importer(self.peer_pid, self._release, self._retire)
+        self._importer: Importer | None = None
         self._queued: deque[list[bytes | memoryview]] = deque()
         self._broken = False
         self._notices: deque[tuple[int, int]] = deque()  # (RELEASE and such, number of a block)
@@ -102,12 +102,19 @@ class Connection:
             self._exporter.close()
             self._exporter = None
 
-    def can_read(self, name: BlockName) -> bool:
-        """Return whether this process can read the other's blocks."""
+    def can_read(self, pool: str, name: BlockName) -> bool:
+        """Return whether this process can read the other's blocks.
+
+        pool: the name of the other's pool.
+        """
+        importer = Importer(self.peer_pid, pool, self._release, self._retire)
         try:
-            return self._importer.get(name, 5).tobytes() == b"tfjit"
+            found = importer.get(name, 5).tobytes() == b"tfjit"
         except (OSError, ValueError):
-            return False
+            found = False
+        if found:
+            self._importer = importer
+        return found
 
     # sending
 
@@ -299,7 +306,8 @@ class Connection:
             if frame.kind in (RELEASE, RETIRE):
                 self._end_loan(frame.kind, frame.call)
             elif frame.kind == FREED:
-                self._importer.forget([frame.call])
+                if self._importer is not None:
+                    self._importer.forget(frame.call)
             else:
                 return frame
 
@@ -325,6 +333,8 @@ class Connection:
             if block < 0:
                 arrays.append(self._array(length))
                 continue
+            if self._importer is None:
+                raise BrokenConnection("a block of a process that cannot be read")
             try:
                 name = BlockName(file, block, capacity)
                 arrays.append(self._importer.get(name, length, offset, is_exclusive))
@@ -391,7 +401,8 @@ class Connection:
         self._socket.close()
         if self._exporter is not None:
             self._exporter.close()
-        self._importer.close()  # its maps have open files, and it is part of a reference cycle
+        if self._importer is not None:  # its maps have open files, and it is part of a cycle
+            self._importer.close()
 
 
 def _descriptor(size: int, loan: Loan | None) -> bytes:

@@ -33,6 +33,7 @@ from tfjit.distributed.protocol.frames import (
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.shared_memory.block_map import BlockName
+from tfjit.distributed.shared_memory.block_pool import POOL
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
@@ -71,6 +72,7 @@ def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]
     block = connection.offer_block()
     greeting = {
         **about,
+        "pool": POOL.name,
         "block": None if block is None else [block.file, block.number, block.capacity],
     }
     connection.send(HELLO, VERSION, 0, json.dumps(greeting).encode())
@@ -78,7 +80,7 @@ def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]
     offered = theirs.get("block")
     reads = False
     if isinstance(offered, list) and len(offered) == 3 and all(type(n) is int for n in offered):
-        reads = connection.can_read(BlockName(*offered))
+        reads = connection.can_read(str(theirs.get("pool")), BlockName(*offered))
     connection.send(HELLO, VERSION, 0, json.dumps({"reads": reads}).encode())
     if _read_hello(connection).get("reads") is True:
         connection.share_memory()

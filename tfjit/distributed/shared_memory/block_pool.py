@@ -11,6 +11,7 @@ import errno
 import mmap
 import os
 import resource
+import secrets
 import threading
 import weakref
 from collections import deque
@@ -64,19 +65,17 @@ class Reader:
 class BlockPool:
     """Make and reuse the blocks of this process. Thread-safe.
 
-    Above a limit, idle blocks are freed, the oldest first. The number of blocks is limited too, as
+    name: tells this pool from those of other processes. Above a limit, idle blocks are freed, the oldest first. The number of blocks is limited too, as
     each is an open file.
     """
 
     def __init__(self) -> None:
         self._begin()
-        os.register_at_fork(
-            before=self._before_fork,
-            after_in_parent=self._after_fork,
-            after_in_child=self._after_fork_in_child,
-        )
+        # after the fork, the blocks are the parent's
+        os.register_at_fork(before=self._before_fork, after_in_child=self._begin)
 
     def _begin(self) -> None:
+        self.name = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._blocks: dict[int, Block] = {}  # by address
         self._idle: list[Block] = []  # oldest first
@@ -86,17 +85,12 @@ class BlockPool:
         self._ended: deque[tuple[Block, int]] = deque()
 
     def _before_fork(self) -> None:
-        self._lock.acquire()
-        for block in self._blocks.values():
-            # the child may have the array, and would see what is written behind it
+        """Retire the blocks of arrays: the child may have them, and would see later writes.
+
+        Without the lock, which a step may wait for whose own lock the next hook waits for.
+        """
+        for block in list(self._blocks.values()):
             block.is_retired |= block.has_array
-
-    def _after_fork(self) -> None:
-        self._lock.release()
-        self._take_back()
-
-    def _after_fork_in_child(self) -> None:
-        self._begin()  # the blocks are the parent's
 
     # readers
 

@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,23 @@ _MAPPING: Final = threading.Lock()
 """Held during a fork: no array comes meanwhile."""
 
 
+class _PoolMaps:
+    """The mapped blocks of a pool, by number, for all connections with its process."""
+
+    _known: weakref.WeakValueDictionary[tuple[int, str], _PoolMaps] = weakref.WeakValueDictionary()
+
+    def __init__(self) -> None:
+        self.maps: dict[int, BlockMap] = {}
+
+    @classmethod
+    def of(cls, pid: int, pool: str) -> _PoolMaps:
+        """Return the maps of a pool, with the lock held."""
+        found = cls._known.get((pid, pool))
+        if found is None:
+            found = cls._known[pid, pool] = cls()
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Borrowed:
     """The block of an array. size: its bytes as an own array, or 0."""
@@ -36,7 +53,7 @@ class _Borrowed:
 class Importer:
     """Read the blocks of another process. Thread-safe.
 
-    pid: of the process. release: called with the number of a block when an array of it is gone.
+    pid, pool: of the process. release: called with the number of a block when an array of it is gone.
     retire: called before that for a block that this process keeps for good. Both never wait.
     """
 
@@ -44,14 +61,17 @@ class Importer:
     _tickets: itertools.count[int] = itertools.count()
 
     def __init__(
-        self, pid: int, release: Callable[[int], None], retire: Callable[[int], None]
+        self,
+        pid: int,
+        pool: str,
+        release: Callable[[int], None],
+        retire: Callable[[int], None],
     ) -> None:
         self._pid = pid
         self._release, self._retire = release, retire
-        self._maps: dict[int, BlockMap] = {}
         self._borrowed: dict[int, _Borrowed] = {}  # by ticket
-        self._closed = False
         with _MAPPING:
+            self._pool: _PoolMaps | None = _PoolMaps.of(pid, pool)
             self._all.add(self)
 
     def get(
@@ -66,11 +86,12 @@ class Importer:
         if not 0 <= offset <= offset + size <= name.capacity:
             raise ValueError(f"{size} bytes at {offset} in a block of {name.capacity}")
         with _MAPPING:
-            if self._closed:
+            if self._pool is None:
                 raise ValueError("the connection is closed")
-            found = self._maps.get(name.number)
+            maps = self._pool.maps
+            found = maps.get(name.number)
             if found is None or found.capacity != name.capacity:
-                found = self._maps[name.number] = BlockMap.open(self._pid, name)
+                found = maps[name.number] = BlockMap.open(self._pid, name)
             is_own = is_exclusive and self._own_bytes() + name.capacity <= _OWN_BYTES
             ticket = next(self._tickets)
             self._borrowed[ticket] = _Borrowed(name.number, found, name.capacity if is_own else 0)
@@ -88,18 +109,17 @@ class Importer:
         if borrowed is not None:
             self._release(borrowed.number)
 
-    def forget(self, numbers: Sequence[int]) -> None:
-        """Unmap blocks that exist no more, once their arrays are gone."""
+    def forget(self, number: int) -> None:
+        """Unmap a block that exists no more, once its arrays are gone."""
         with _MAPPING:
-            gone = [self._maps.pop(number, None) for number in numbers]
+            gone = None if self._pool is None else self._pool.maps.pop(number, None)
         del gone  # without the lock
 
     def close(self) -> None:
-        """Unmap all blocks, each once its arrays are gone."""
+        """Read no more; the last importer of a pool unmaps its blocks without arrays."""
         with _MAPPING:
-            self._closed = True
-            maps, self._maps = self._maps, {}
-        maps.clear()
+            pool, self._pool = self._pool, None
+        del pool
 
     def _keep(self) -> None:
         """Make the arrays of this process private memory, before a fork.
@@ -114,8 +134,8 @@ class Importer:
                 of.make_private()
             except OSError as error:
                 log.warning("an array is shared with a forked child: %s", error)
-            if self._maps.get(number) is of:
-                del self._maps[number]
+            if self._pool is not None and self._pool.maps.get(number) is of:
+                del self._pool.maps[number]
             self._retire(number)
             for _ in range(counts[number]):
                 self._release(number)
@@ -130,6 +150,7 @@ def _before_fork() -> None:
 def _after_fork_in_child() -> None:
     # the connections are the parent's
     Importer._all.clear()
+    _PoolMaps._known.clear()
     _MAPPING.release()
 
 
