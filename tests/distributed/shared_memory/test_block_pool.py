@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.distributed.shared_memory.conftest import Ends
@@ -44,10 +45,11 @@ def test_idle_blocks_are_limited(ends: Ends, monkeypatch: pytest.MonkeyPatch) ->
 def test_nothing_is_kept_without_a_reader(ends: Ends) -> None:
     array = ends.pool.array(SIZE)
     del array
-    assert ends.pool.has_readers and ends.pool._idle
+    assert ends.pool._idle
+    ends.exporter.lend(np.zeros(SIZE, np.uint8))
     array = ends.pool.array(SIZE)
     ends.exporter.close()
-    assert not ends.pool.has_readers
+    assert not ends.pool.is_sent(SIZE)
     del array
     assert not ends.pool._blocks
 
@@ -65,12 +67,33 @@ def test_the_number_of_blocks_is_limited(ends: Ends, monkeypatch: pytest.MonkeyP
     assert ends.pool.array(SIZE).nbytes == SIZE
 
 
+def test_sizes_that_are_sent_are_known_until_they_are_not(ends: Ends) -> None:
+    assert not ends.pool.is_sent(SIZE)
+    ends.exporter.lend(np.zeros(SIZE, np.uint8))
+    assert ends.pool.is_sent(SIZE) and not ends.pool.is_sent(SIZE + 1)
+    for n in range(20):
+        array = ends.pool.array(SIZE)
+        if n % 3 == 0:
+            ends.exporter.lend(array)
+        del array
+    assert ends.pool.is_sent(SIZE)
+    for _ in range(10):
+        ends.pool.array(SIZE)
+    assert not ends.pool.is_sent(SIZE)
+
+
+def test_a_few_sizes_are_known(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_pool, "_MOST_SIZES", 2)
+    for size in (5, 6, 7):
+        ends.exporter.lend(np.zeros(size, np.uint8))
+    assert ends.pool.is_sent(7) and not ends.pool.is_sent(5)
+
+
 def test_the_limit_leaves_files_to_others() -> None:
     assert 1 <= block_pool._most_blocks() <= 1 << 12
 
 
 def test_a_pool_alone() -> None:
     pool = BlockPool()
-    assert not pool.has_readers
     assert pool.find(pool.array(SIZE)) is not None
     assert not pool._blocks

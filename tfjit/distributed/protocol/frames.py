@@ -409,9 +409,7 @@ def _descriptor(size: int, loan: Loan | None) -> bytes:
     if loan is None:
         return _ARRAY.pack(size, -1, 0, 0, 0, False)
     name = loan.name
-    return _ARRAY.pack(
-        size, name.number, name.file, name.capacity, loan.offset, loan.is_exclusive
-    )
+    return _ARRAY.pack(size, name.number, name.file, name.capacity, loan.offset, loan.is_exclusive)
 
 
 __all__ = [

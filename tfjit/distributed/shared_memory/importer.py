@@ -10,7 +10,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -27,7 +27,9 @@ _MAPPING: Final = threading.Lock()
 class _PoolMaps:
     """The mapped blocks of a pool, by number, for all connections with its process."""
 
-    _known: weakref.WeakValueDictionary[tuple[int, str], _PoolMaps] = weakref.WeakValueDictionary()
+    _known: ClassVar[weakref.WeakValueDictionary[tuple[int, str], _PoolMaps]] = (
+        weakref.WeakValueDictionary()
+    )
 
     def __init__(self) -> None:
         self.maps: dict[int, BlockMap] = {}
@@ -57,8 +59,8 @@ class Importer:
     retire: called before that for a block that this process keeps for good. Both never wait.
     """
 
-    _all: weakref.WeakSet[Importer] = weakref.WeakSet()
-    _tickets: itertools.count[int] = itertools.count()
+    _all: ClassVar[weakref.WeakSet[Importer]] = weakref.WeakSet()
+    _tickets: ClassVar[itertools.count[int]] = itertools.count()
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Memory of large results that other processes can read where it is."""
+"""Memory of results that other processes can read where it is."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MAX_BYTES: Final = 1 << 29
 
 
 class SharedRecycler(OutputRecycler):
-    """Provide results in shared memory while another process is connected.
+    """Provide results in shared memory where those of their size are sent to other processes.
 
-    So a result that is sent there is not copied once more.
+    So the next ones are sent without a copy.
     """
 
     def __init__(self, pool: BlockPool = POOL) -> None:
@@ -28,7 +28,7 @@ class SharedRecycler(OutputRecycler):
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
         size = math.prod(shape) * dtype.itemsize
-        if MIN_BYTES <= size <= _MAX_BYTES and self._pool.has_readers:
+        if MIN_BYTES <= size <= _MAX_BYTES and self._pool.is_sent(size):
             check_fits_in_memory((size,), np.uint8)
             try:
                 return self._pool.array(size).view(dtype).reshape(shape)
