@@ -93,7 +93,7 @@ class Connection:
             return None
 
     def share_memory(self) -> None:
-        """Send large arrays in blocks from now on: the other end can read them."""
+        """Send large arrays in blocks, which the other end can read."""
         self.shares_memory = True
 
     def withdraw_block(self) -> None:
@@ -147,7 +147,7 @@ class Connection:
         arrays: list[np.ndarray] | None = None,
         limit_s: float | None = None,
     ) -> None:
-        """Send a frame behind those before it, as `send` does, and never wait.
+        """Send a frame as `send` does, but never wait.
 
         For threads that read: two processes whose reading threads wait for the other one to read
         would wait for ever. Raises BrokenConnection if the connection is known to be broken.
@@ -255,7 +255,7 @@ class Connection:
         return list(left)
 
     def _release(self, number: int) -> None:
-        """Tell the owner of a block that an array of it is gone."""
+        """Tell the owner of a block that a loan has ended."""
         self._tell(RELEASE, number)
 
     def _retire(self, number: int) -> None:

@@ -55,7 +55,10 @@ class BlockMap:
     """
 
     def __init__(self, file: int, capacity: int) -> None:
-        """Map an open file, which belongs to the map from now on. Raises OSError."""
+        """Map an open file, which is the map's from now on.
+
+        Raises OSError.
+        """
         self.file, self.capacity = file, capacity
         self.address = 0
         self.address = self._map(None, mmap.MAP_SHARED)
@@ -74,7 +77,10 @@ class BlockMap:
 
     @classmethod
     def open(cls, pid: int, name: BlockName) -> BlockMap:
-        """Return the block of another process. Raises OSError, and ValueError for another file."""
+        """Return a map of another process's block.
+
+        Raises OSError without one, ValueError for another file.
+        """
         file = os.open(f"/proc/{pid}/fd/{name.file}", os.O_RDWR | os.O_CLOEXEC)
         try:
             # an access beyond the end of a file that shrank would end the process
@@ -96,7 +102,7 @@ class BlockMap:
         return int(found)
 
     def make_private(self) -> None:
-        """Keep the contents, and see or show no write of another process from now on.
+        """Keep the contents, apart from other processes from now on.
 
         Others must not write the block any more: pages that this process has not written stay the
         file's. No write of another thread is lost. Raises OSError.
@@ -123,9 +129,9 @@ class BlockMap:
 
 
 def owner_address(array: np.ndarray) -> int:
-    """Return the address at which an array of `BlockMap.array` begins that this one is a view of.
+    """Return the address of the array that `BlockMap.array` gave.
 
-    0 for other arrays.
+    array: a view of it. 0 for other arrays.
     """
     base: Any = array
     while isinstance(base, np.ndarray):

@@ -1,4 +1,4 @@
-"""The blocks of memory that a process shares with others of its host.
+"""Blocks of memory that a process shares with others of its host.
 
 A block is in use while this process has an array over it or another process has a loan of it.
 Behind that it is idle, and serves the next array of its size: the first writes to the pages of a
@@ -28,11 +28,11 @@ _PAGE: Final = mmap.PAGESIZE
 _IDLE_BYTES: Final = 1 << 30
 """The most that a process keeps for later arrays."""
 _MISSES: Final = 8
-"""So many arrays of a size may die without a loan before the next ones are in other memory."""
+"""The arrays of a size without a loan after which others are elsewhere."""
 _MOST_SIZES: Final = 1 << 10
 _MOST_BLOCKS: Final = 1 << 12
-_SHARE_OF_FILES: Final = 3
-"""A third of the files that a process may open are blocks at most."""
+_FILES_OF_A_BLOCK: Final = 3
+"""The files that a process may open for each block that it has."""
 
 
 class Block:
@@ -43,7 +43,8 @@ class Block:
     """
 
     __slots__ = (
-        *("has_array", "in_use", "is_retired", "loans", "map", "name", "readers", "was_lent"),
+        *("has_array", "in_use", "is_retired", "loans", "map", "name", "readers"),
+        "was_lent",
     )
 
     def __init__(self, number: int, capacity: int) -> None:
@@ -74,8 +75,8 @@ class BlockPool:
     Arrays are made in blocks if those of their size are sent: a kernel writes to the small pages of
     shared memory at three quarters of the speed.
 
-    name: tells this pool from those of other processes. Above a limit, idle blocks are freed, the oldest first. The number of blocks is limited too, as
-    each is an open file.
+    name: tells this pool from those of other processes. Above a limit, idle blocks are freed, the
+    oldest first. The number of blocks is limited too, as each is an open file.
     """
 
     def __init__(self) -> None:
@@ -95,9 +96,9 @@ class BlockPool:
         self._ended: deque[tuple[Block, int]] = deque()
 
     def _before_fork(self) -> None:
-        """Retire the blocks of arrays: the child may have them, and would see later writes.
+        """Retire the blocks of arrays.
 
-        Without the lock, which a step may wait for whose own lock the next hook waits for.
+        The child may have the arrays, and would see later writes. Done without the lock, which a step may wait for whose own lock the next hook waits for.
         """
         for block in list(self._blocks.values()):
             block.is_retired |= block.has_array
@@ -121,7 +122,7 @@ class BlockPool:
     # blocks
 
     def is_sent(self, size: int) -> bool:
-        """Return whether arrays of so many bytes are sent to other processes."""
+        """Return whether arrays of this size, in bytes, are sent elsewhere."""
         return size in self._sent
 
     def array(self, size: int) -> np.ndarray:
@@ -130,7 +131,10 @@ class BlockPool:
         return block.map.array(0, size, self._array_died, block, size)
 
     def copy(self, array: np.ndarray, reader: Reader) -> Block:
-        """Copy bytes into a block, lent to the reader. Raises OSError without memory."""
+        """Copy bytes into a block for the reader, as its loan.
+
+        Raises OSError without memory.
+        """
         block = self._take(array.nbytes, reader)
         if len(self._sent) >= _MOST_SIZES:
             self._sent.clear()
@@ -147,7 +151,7 @@ class BlockPool:
         return self._blocks.get(owner_address(array))
 
     def lend(self, block: Block, reader: Reader) -> None:
-        """Note a loan of a block that this process has an array over."""
+        """Note a loan of a block with an array of this process."""
         with self._lock:
             block.loans += 1
             block.was_lent = True
@@ -156,7 +160,7 @@ class BlockPool:
 
     @staticmethod
     def is_only_loan(block: Block) -> bool:
-        """Return whether a loan that has begun is the only use of its block."""
+        """Return whether a loan is the only use of its block."""
         return not (block.has_array or block.is_retired) and block.loans == 1
 
     def end(self, block: Block, loans: int) -> None:
@@ -165,7 +169,10 @@ class BlockPool:
         self._take_back()
 
     def _take(self, size: int, reader: Reader | None) -> Block:
-        """Return a block that nothing uses, lent to the reader, or for an array."""
+        """Return a block that nothing uses.
+
+        It is lent to the reader; without one, it is for an array.
+        """
         freed: list[Block] = []
         try:
             with self._lock:
@@ -248,7 +255,7 @@ def _nothing() -> None:
 
 def _most_blocks() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_BLOCKS if files < 0 else min(_MOST_BLOCKS, files // _SHARE_OF_FILES)
+    return _MOST_BLOCKS if files < 0 else min(_MOST_BLOCKS, files // _FILES_OF_A_BLOCK)
 
 
 POOL: Final = BlockPool()

@@ -29,7 +29,7 @@ class Loan:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether the reader may write: nothing else uses the block.
+        """Tell if the reader may write, as nothing else uses the block.
 
         This stays so until the loan ends. Ask when this process has dropped the array.
         """
@@ -85,7 +85,7 @@ class Exporter:
             self._pool.end(block, 1)
 
     def retire(self, number: int) -> None:
-        """Write a lent block no more, although its loans end: the reader keeps it."""
+        """Never write a lent block again, which its reader keeps."""
         with self._lock:
             for block in self._lent.get(number, ()):
                 block.is_retired = True

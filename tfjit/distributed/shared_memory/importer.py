@@ -19,13 +19,16 @@ from tfjit.distributed.shared_memory.block_map import BlockMap, BlockName
 log = logging.getLogger("tfjit.distributed")
 
 _OWN_BYTES: Final = 1 << 30
-"""The most of others' memory that a process has as its own arrays."""
+"""The most memory of others that is a process's own arrays."""
 _MAPPING: Final = threading.Lock()
 """Held during a fork: no array comes meanwhile."""
 
 
 class _PoolMaps:
-    """The mapped blocks of a pool, by number, for all connections with its process."""
+    """The mapped blocks of a pool, by number.
+
+    All connections with its process share them.
+    """
 
     _known: ClassVar[weakref.WeakValueDictionary[tuple[int, str], _PoolMaps]] = (
         weakref.WeakValueDictionary()
@@ -45,7 +48,10 @@ class _PoolMaps:
 
 @dataclass(frozen=True, slots=True)
 class _Borrowed:
-    """The block of an array. size: its bytes as an own array, or 0."""
+    """The block of an array.
+
+    size: its bytes as an own array, or 0.
+    """
 
     number: int
     map: BlockMap
@@ -118,7 +124,10 @@ class Importer:
         del gone  # without the lock
 
     def close(self) -> None:
-        """Read no more; the last importer of a pool unmaps its blocks without arrays."""
+        """Read no more.
+
+        The last importer of a pool unmaps its blocks, each once its arrays are gone.
+        """
         with _MAPPING:
             pool, self._pool = self._pool, None
         del pool

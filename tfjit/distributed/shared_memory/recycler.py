@@ -13,13 +13,13 @@ from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.step.memory_planner import OutputRecycler
 
 _MAX_BYTES: Final = 1 << 29
-"""A larger block may be freed as soon as it is idle, and a new one takes long to fill."""
+"""A larger block may be freed once it is idle, and is slow to fill."""
 
 
 class SharedRecycler(OutputRecycler):
-    """Provide results in shared memory where those of their size are sent to other processes.
+    """Provide results of sizes that are sent in shared memory.
 
-    So the next ones are sent without a copy.
+    So the next ones reach other processes without a copy.
     """
 
     def __init__(self, pool: BlockPool = POOL) -> None:
