@@ -28,11 +28,11 @@ _PAGE: Final = mmap.PAGESIZE
 _IDLE_BYTES: Final = 1 << 30
 """The most that a process keeps for later arrays."""
 _MISSES: Final = 8
-"""The arrays of a size without a loan after which others are elsewhere."""
+"""The unlent arrays of a size after which others are elsewhere."""
 _MOST_SIZES: Final = 1 << 10
 _MOST_BLOCKS: Final = 1 << 12
 _FILES_OF_A_BLOCK: Final = 3
-"""The files that a process may open for each block that it has."""
+"""The files that a process may open for each block."""
 
 
 class Block:

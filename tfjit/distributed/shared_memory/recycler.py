@@ -13,7 +13,7 @@ from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.step.memory_planner import OutputRecycler
 
 _MAX_BYTES: Final = 1 << 29
-"""A larger block may be freed once it is idle, and is slow to fill."""
+"""A larger block may be freed as soon as it is idle."""
 
 
 class SharedRecycler(OutputRecycler):
