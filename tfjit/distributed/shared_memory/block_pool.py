@@ -98,7 +98,8 @@ class BlockPool:
     def _before_fork(self) -> None:
         """Retire the blocks of arrays.
 
-        The child may have the arrays, and would see later writes. Done without the lock, which a step may wait for whose own lock the next hook waits for.
+        The child may have the arrays, and would see later writes. No lock is taken: a step may wait
+        for it while the next hook waits for the step's.
         """
         for block in list(self._blocks.values()):
             block.is_retired |= block.has_array

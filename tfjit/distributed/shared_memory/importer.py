@@ -61,8 +61,8 @@ class _Borrowed:
 class Importer:
     """Read the blocks of another process. Thread-safe.
 
-    pid, pool: of the process. release: called with the number of a block when an array of it is gone.
-    retire: called before that for a block that this process keeps for good. Both never wait.
+    pid, pool: of the process. release: called with the number of a block when an array of it is
+    gone. retire: called before that for a block that this process keeps for good. Both never wait.
     """
 
     _all: ClassVar[weakref.WeakSet[Importer]] = weakref.WeakSet()
