@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from tfjit.distributed.protocol.frame_writer import BrokenConnection, Buffers, FrameWriter
 from tfjit.distributed.shared_memory.block_map import BlockName, is_supported
 from tfjit.distributed.shared_memory.block_pool import MIN_BYTES
 from tfjit.distributed.shared_memory.exporter import Exporter, Loan
@@ -34,11 +33,6 @@ _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 _MAX_ARRAYS: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 40
 _MAX_LIMIT_US: Final = 1 << 60
-_MAX_BUFFERS: Final = 1000  # of one system call
-
-
-class BrokenConnection(Exception):
-    """The other end is gone, or sent what is no frame."""
 
 
 @dataclass(slots=True)
@@ -66,16 +60,13 @@ class Connection:
 
     def __init__(self, made: socket.socket) -> None:
         self._socket = made
-        self._writing = threading.Lock()
+        self._writer = FrameWriter(made)
         self.peer_pid, self.peer_uid, _ = _PEER.unpack(
             made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
         )
         self.shares_memory = False
         self._exporter: Exporter | None = None
         self._importer: Importer | None = None
-        self._queued: deque[list[bytes | memoryview]] = deque()
-        self._broken = False
-        self._notices: deque[tuple[int, int]] = deque()  # (RELEASE and such, number of a block)
         self._buffer = bytearray(1 << 16)
         self._begin = self._end = 0
 
@@ -132,11 +123,7 @@ class Connection:
         arrays: contiguous, of any dtype. The list is emptied: the memory of an array in a block
         that nothing else has becomes the other end's own.
         """
-        buffers = self._frame(kind, method, call, message, arrays, limit_s)
-        with self._writing:
-            self._write_queued()
-            self._write(buffers)
-        self._send_queued()
+        self._writer.write(self._frame(kind, method, call, message, arrays, limit_s))
 
     def send_soon(
         self,
@@ -152,55 +139,7 @@ class Connection:
         For threads that read: two processes whose reading threads wait for the other one to read
         would wait for ever. Raises BrokenConnection if the connection is known to be broken.
         """
-        if self._broken:
-            raise BrokenConnection("the connection is broken")
-        self._queued.append(self._frame(kind, method, call, message, arrays, limit_s))
-        self._send_queued()
-
-    def _write_queued(self) -> None:
-        """Send the queued frames, with the lock held."""
-        while self._queued:
-            self._write(self._queued.popleft())
-
-    def _send_queued(self) -> None:
-        """Send queued frames and notices.
-
-        A thread that sends already does it.
-
-        A frame that would have to wait goes to a thread, and the lock with it.
-        """
-        while self._queued and self._writing.acquire(blocking=False):
-            left: list[bytes | memoryview] = []
-            try:
-                while self._queued and not left:
-                    left = self._write(self._queued.popleft(), socket.MSG_DONTWAIT)
-            except BrokenConnection:
-                self._break()
-            finally:
-                if not left:
-                    self._writing.release()
-            if left:
-                threading.Thread(target=self._send_rest, args=(left,), daemon=True).start()
-                return
-        if self._notices:
-            self._send_notices()
-
-    def _send_rest(self, left: list[bytes | memoryview]) -> None:
-        """Send the rest of a frame and the queue; release the lock."""
-        try:
-            self._write(left)
-            self._write_queued()
-        except BrokenConnection:
-            self._break()
-        finally:
-            self._writing.release()
-        self._send_queued()
-
-    def _break(self) -> None:
-        """Give the queue up; the reading thread tells those that wait."""
-        self._broken = True
-        self._queued.clear()
-        self.interrupt()
+        self._writer.write_soon(self._frame(kind, method, call, message, arrays, limit_s))
 
     def _frame(
         self,
@@ -210,8 +149,8 @@ class Connection:
         message: bytes,
         arrays: list[np.ndarray] | None,
         limit_s: float | None,
-    ) -> list[bytes | memoryview]:
-        buffers: list[bytes | memoryview] = []
+    ) -> Buffers:
+        buffers: Buffers = []
         loans: list[tuple[int, Loan | None]] = []
         if arrays:
             arrays.reverse()
@@ -237,23 +176,6 @@ class Connection:
         except (OSError, ValueError):  # no memory for one more block
             return None
 
-    def _write(self, buffers: list[bytes | memoryview], flags: int = 0) -> list[bytes | memoryview]:
-        """Send buffers; return what would have to wait, which only flags allow."""
-        left = [memoryview(b) for b in buffers if len(b)]
-        try:
-            while left:
-                sent = self._socket.sendmsg(left[:_MAX_BUFFERS], (), flags)
-                while left and sent >= len(left[0]):
-                    sent -= len(left.pop(0))
-                if sent:
-                    left[0] = left[0][sent:]
-        except BlockingIOError:
-            if not flags:  # the time limit of a socket
-                raise BrokenConnection("the other end does not read") from None
-        except OSError as error:
-            raise BrokenConnection(str(error)) from None
-        return list(left)
-
     def _release(self, number: int) -> None:
         """Tell the owner of a block that a loan has ended."""
         self._tell(RELEASE, number)
@@ -267,32 +189,7 @@ class Connection:
         self._tell(FREED, number)
 
     def _tell(self, kind: int, number: int) -> None:
-        self._notices.append((kind, number))
-        self._send_notices()
-
-    def _send_notices(self) -> None:
-        """Send what is due on blocks.
-
-        A thread that sends already does it.
-
-        Runs wherever an array dies, in a thread that may hold the lock, so it never waits.
-        """
-        while self._notices and self._writing.acquire(blocking=False):
-            try:
-                while self._notices:
-                    kind, number = self._notices[0]
-                    frame = _HEADER.pack(_MAGIC, kind, 0, 0, number, 0, 0)
-                    if self._socket.send(frame, socket.MSG_DONTWAIT) != len(frame):
-                        raise BrokenConnection("a frame was cut")
-                    self._notices.popleft()
-            except BlockingIOError:
-                break  # the next frame is followed by them
-            except (OSError, BrokenConnection):
-                self._notices.clear()
-            finally:
-                self._writing.release()
-        if self._queued:  # a frame that came while this thread had the lock
-            self._send_queued()
+        self._writer.tell(_HEADER.pack(_MAGIC, kind, 0, 0, number, 0, 0))
 
     # receiving
 
