@@ -1,4 +1,4 @@
-"""Frames to a socket: whole, in order, and from threads that must not wait."""
+"""Frames to a socket: whole, in order, from threads that never wait."""
 
 from __future__ import annotations
 
