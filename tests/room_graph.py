@@ -89,7 +89,7 @@ ROOMS = {
         "autodiff.random_values",
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
-    "distributed": ("protocol", "worker", "master", "server", "session", ""),
+    "distributed": ("shared_memory", "protocol", "worker", "master", "server", "session", ""),
     "client": (
         "session",
         "variables",

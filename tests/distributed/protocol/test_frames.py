@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfjit.distributed.protocol import shared_memory
 from tfjit.distributed.protocol.frames import ANSWER, REQUEST, BrokenConnection, Connection, Frame
 from tfjit.distributed.protocol.local_channel import shake_hands
+from tfjit.distributed.shared_memory import block_pool
+from tfjit.distributed.shared_memory.block_pool import MIN_BYTES, POOL
 
 
 def greet(made: tuple[Connection, Connection]) -> None:
@@ -50,7 +50,7 @@ def ends(request: pytest.FixtureRequest) -> tuple[Connection, Connection]:
 
 def sent(ends: tuple[Connection, Connection], message: bytes, arrays: list[np.ndarray]) -> Frame:
     """Send a frame, and return it as it arrives."""
-    sender = threading.Thread(target=ends[0].send, args=(REQUEST, 7, 1 << 60, message, arrays))
+    sender = threading.Thread(target=ends[0].send, args=(REQUEST, 7, 1 << 60, message, [*arrays]))
     sender.start()
     frame = ends[1].receive()
     sender.join()
@@ -60,7 +60,7 @@ def sent(ends: tuple[Connection, Connection], message: bytes, arrays: list[np.nd
 
 def test_frames_arrive(ends: tuple[Connection, Connection]) -> None:
     rng = np.random.default_rng(0)
-    for sizes in ([], [0], [1, 64, 5], [1 << 16], [shared_memory.MIN_BYTES, 3, 3 << 20]):
+    for sizes in ([], [0], [1, 64, 5], [1 << 16], [MIN_BYTES, 3, 3 << 20]):
         for length in (0, 10, 1 << 16, 200_000):
             arrays = [rng.integers(0, 255, size).astype(np.uint8) for size in sizes]
             frame = sent(ends, b"m" * length, arrays)
@@ -74,6 +74,20 @@ def test_many_arrays(ends: tuple[Connection, Connection]) -> None:
     assert all(map(np.array_equal, sent(ends, b"", arrays).arrays, arrays))
 
 
+def blocks_lent(to: Connection) -> set[int]:
+    """Return the numbers of the large blocks of the other end that this one has mapped."""
+    assert to._importer is not None and to._importer._pool is not None
+    maps = to._importer._pool.maps
+    return {number for number, found in maps.items() if found.capacity >= MIN_BYTES}
+
+
+def answered(ends: tuple[Connection, Connection]) -> None:
+    """Let each end take the notices of the other."""
+    for a, b in (ends, ends[::-1]):
+        a.send(ANSWER, 0, 0)
+        b.receive()
+
+
 def test_blocks_are_used_again(sharing: tuple[Connection, Connection]) -> None:
     size = 1 << 20
     frame = sent(sharing, b"", [np.full(size, 1, np.uint8)])
@@ -81,30 +95,72 @@ def test_blocks_are_used_again(sharing: tuple[Connection, Connection]) -> None:
     del frame
     assert sent(sharing, b"", [np.full(size, 2, np.uint8)]).arrays[0][0] == 2
     assert kept.tolist() == [1] * 10
-    numbers = []
+    known = blocks_lent(sharing[1])
     for n in range(5):
-        gc.collect()
-        sharing[1].send(ANSWER, 0, 0)
-        sharing[0].receive()  # takes the releases, too
-        sent(sharing, b"", [np.full(size, n, np.uint8)])
-        assert sharing[0]._exporter is not None
-        numbers.append(sharing[0]._exporter._number)
-    assert len(set(numbers)) == 1
+        answered(sharing)
+        assert sent(sharing, b"", [np.full(size, n, np.uint8)]).arrays[0][0] == n
+        assert blocks_lent(sharing[1]) == known
     assert kept.tolist() == [1] * 10
 
 
 def test_idle_blocks_are_freed(
     sharing: tuple[Connection, Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_memory, "_IDLE_BYTES", 0)
+    monkeypatch.setattr(block_pool, "_IDLE_BYTES", 0)
     sent(sharing, b"", [np.ones(1 << 20, np.uint8)])
-    gc.collect()
-    sharing[1].send(ANSWER, 0, 0)
-    sharing[0].receive()
-    sharing[0].send(ANSWER, 0, 0)
-    sharing[1].receive()
-    assert sharing[0]._exporter is not None and not sharing[0]._exporter._idle
-    assert len(sharing[1]._importer._maps) == 0
+    assert len(blocks_lent(sharing[1])) == 1
+    for _ in range(2):
+        answered(sharing)
+    assert not POOL._idle
+    assert not blocks_lent(sharing[1])
+
+
+def test_an_array_in_a_block_is_sent_without_a_copy(
+    sharing: tuple[Connection, Connection],
+) -> None:
+    array = POOL.array(1 << 20)
+    array[:] = np.arange(1 << 20) % 251
+    expected = array.copy()
+    first = sent(sharing, b"", [array[: 1 << 19], array[1 << 19 :]])
+    assert len(blocks_lent(sharing[1])) == 1
+    assert np.array_equal(np.concatenate(first.arrays), expected)
+    array[0] = 7
+    assert first.arrays[0][0] == 7  # it is the same memory
+
+
+@pytest.mark.parametrize("why", ["the sender has it", "it is there twice", "another has it"])
+def test_only_what_nothing_else_has_may_be_written(
+    sharing: tuple[Connection, Connection], why: str
+) -> None:
+    other = Connection(socket.socketpair(socket.AF_UNIX)[0])
+    other.offer_block()
+    other.share_memory()
+    array = POOL.array(1 << 20)
+    array[:] = 1
+    if why == "another has it":
+        other._frame(ANSWER, 0, 0, b"", [array], None)
+    arrays = [array, array] if why == "it is there twice" else [array]
+    if why != "the sender has it":
+        del array
+    sharing[0].send(ANSWER, 0, 0, b"", arrays)
+    assert not arrays
+    assert not any(found.flags.writeable for found in sharing[1].receive().arrays)
+    other.close()
+
+
+def test_what_nothing_else_has_may_be_written(sharing: tuple[Connection, Connection]) -> None:
+    in_a_block = POOL.array(1 << 20)
+    in_a_block[:] = 5
+    arrays = [in_a_block, np.full(1 << 20, 6, np.uint8), np.full(3, 7, np.uint8)]
+    copied = arrays[1]
+    del in_a_block
+    sharing[0].send(ANSWER, 0, 0, b"", arrays)
+    found = sharing[1].receive().arrays
+    assert [int(a[0]) for a in found] == [5, 6, 7]
+    for a in found:
+        a += 10
+    assert [int(a[-1]) for a in found] == [15, 16, 17]
+    assert copied[0] == 6
 
 
 def test_frames_that_wait_keep_their_order(ends: tuple[Connection, Connection]) -> None:
@@ -167,21 +223,6 @@ def test_a_greeting_of_another_kind() -> None:
         shake_hands(ends[1], {})
     for end in ends:
         end.close()
-
-
-def test_blocks_that_may_shrink_are_refused() -> None:
-    import os
-
-    file = os.memfd_create("other")
-    os.ftruncate(file, 8192)
-    reader = shared_memory.Importer(os.getpid(), lambda number: None)
-    with pytest.raises(ValueError, match="may change"):
-        reader.get(shared_memory.BlockName(file, 1, 8192), 10)
-    with pytest.raises(OSError, match="/proc"):
-        reader.get(shared_memory.BlockName(99999, 2, 8192), 10)
-    with pytest.raises(ValueError, match="bytes in a block"):
-        reader.get(shared_memory.BlockName(file, 1, 8192), 8193)
-    os.close(file)
 
 
 def test_a_reading_thread_never_waits_to_send(apart: tuple[Connection, Connection]) -> None:

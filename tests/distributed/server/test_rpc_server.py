@@ -21,7 +21,8 @@ from tfjit.distributed.protocol.parcel_calls import ParcelCalls
 from tfjit.distributed.protocol.parcel_stream import split
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.remote_worker import RemoteWorker
-from tfjit.distributed.server.rpc_server import Route, RpcCall, RpcServer
+from tfjit.distributed.server.rpc_call import RpcCall
+from tfjit.distributed.server.rpc_server import Route, RpcServer
 from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.distributed.session.remote_master import RemoteMaster
 from tfjit.framework import errors

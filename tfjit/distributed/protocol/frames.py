@@ -9,37 +9,30 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from tfjit.distributed.protocol.shared_memory import (
-    MIN_BYTES,
-    BlockName,
-    Exporter,
-    Importer,
-    is_supported,
-)
+from tfjit.distributed.protocol.frame_writer import BrokenConnection, Buffers, FrameWriter
+from tfjit.distributed.shared_memory.block_map import BlockName, is_supported
+from tfjit.distributed.shared_memory.block_pool import MIN_BYTES
+from tfjit.distributed.shared_memory.exporter import Exporter, Loan
+from tfjit.distributed.shared_memory.importer import Importer
 
-HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED, PART = range(8)
+HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED, PART, RETIRE = range(9)
 _MAGIC: Final = 0x7F17
 _HEADER: Final = struct.Struct(
     "=HBBIQQQ"
 )  # magic, kind, method, arrays, call, message bytes, limit in us
-_ARRAY: Final = struct.Struct("=QqQQ")  # bytes, block or -1, the block's file and capacity
+_ARRAY: Final = struct.Struct(
+    "=QqQQQ?"
+)  # bytes, block or -1, the block's file and capacity, offset in it, whether nothing else uses it
 _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 _MAX_ARRAYS: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 40
 _MAX_LIMIT_US: Final = 1 << 60
-_MAX_BUFFERS: Final = 1000  # of one system call
-
-
-class BrokenConnection(Exception):
-    """The other end is gone, or sent what is no frame."""
 
 
 @dataclass(slots=True)
@@ -67,16 +60,13 @@ class Connection:
 
     def __init__(self, made: socket.socket) -> None:
         self._socket = made
-        self._writing = threading.Lock()
+        self._writer = FrameWriter(made)
         self.peer_pid, self.peer_uid, _ = _PEER.unpack(
             made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
         )
         self.shares_memory = False
         self._exporter: Exporter | None = None
-        self._importer = Importer(self.peer_pid, self._release)
-        self._queued: deque[list[bytes | memoryview]] = deque()
-        self._broken = False
-        self._notices: deque[tuple[int, int]] = deque()  # (RELEASE or FREED, number of a block)
+        self._importer: Importer | None = None
         self._buffer = bytearray(1 << 16)
         self._begin = self._end = 0
 
@@ -88,17 +78,34 @@ class Connection:
             return None
         try:
             if self._exporter is None:
-                self._exporter = Exporter()
-            return self._exporter.put(np.frombuffer(b"tfjit", np.uint8))
+                self._exporter = Exporter(self._freed)
+            return self._exporter.lend(np.frombuffer(b"tfjit", np.uint8)).name
         except OSError:
             return None
 
-    def can_read(self, name: BlockName) -> bool:
-        """Return whether this process can read the other's blocks."""
+    def share_memory(self) -> None:
+        """Send large arrays in blocks, which the other end can read."""
+        self.shares_memory = True
+
+    def withdraw_block(self) -> None:
+        """Send all arrays through the socket."""
+        if self._exporter is not None:
+            self._exporter.close()
+            self._exporter = None
+
+    def can_read(self, pool: str, name: BlockName) -> bool:
+        """Return whether this process can read the other's blocks.
+
+        pool: the name of the other's pool.
+        """
+        importer = Importer(self.peer_pid, pool, self._release, self._retire)
         try:
-            return self._importer.get(name, 5).tobytes() == b"tfjit"
+            found = importer.get(name, 5).tobytes() == b"tfjit"
         except (OSError, ValueError):
-            return False
+            found = False
+        if found:
+            self._importer = importer
+        return found
 
     # sending
 
@@ -108,15 +115,15 @@ class Connection:
         method: int,
         call: int,
         message: bytes = b"",
-        arrays: Sequence[np.ndarray] = (),
+        arrays: list[np.ndarray] | None = None,
         limit_s: float | None = None,
     ) -> None:
-        """Send a frame; arrays are contiguous. Raises BrokenConnection."""
-        buffers = self._frame(kind, method, call, message, arrays, limit_s)
-        with self._writing:
-            self._write_queued()
-            self._write(buffers)
-        self._send_queued()
+        """Send a frame. Raises BrokenConnection.
+
+        arrays: contiguous, of any dtype. The list is emptied: the memory of an array in a block
+        that nothing else has becomes the other end's own.
+        """
+        self._writer.write(self._frame(kind, method, call, message, arrays, limit_s))
 
     def send_soon(
         self,
@@ -124,63 +131,15 @@ class Connection:
         method: int,
         call: int,
         message: bytes = b"",
-        arrays: Sequence[np.ndarray] = (),
+        arrays: list[np.ndarray] | None = None,
         limit_s: float | None = None,
     ) -> None:
-        """Send a frame behind those before it, and never wait.
+        """Send a frame as `send` does, but never wait.
 
         For threads that read: two processes whose reading threads wait for the other one to read
         would wait for ever. Raises BrokenConnection if the connection is known to be broken.
         """
-        if self._broken:
-            raise BrokenConnection("the connection is broken")
-        self._queued.append(self._frame(kind, method, call, message, arrays, limit_s))
-        self._send_queued()
-
-    def _write_queued(self) -> None:
-        """Send the queued frames, with the lock held."""
-        while self._queued:
-            self._write(self._queued.popleft())
-
-    def _send_queued(self) -> None:
-        """Send queued frames and notices.
-
-        A thread that sends already does it.
-
-        A frame that would have to wait goes to a thread, and the lock with it.
-        """
-        while self._queued and self._writing.acquire(blocking=False):
-            left: list[bytes | memoryview] = []
-            try:
-                while self._queued and not left:
-                    left = self._write(self._queued.popleft(), socket.MSG_DONTWAIT)
-            except BrokenConnection:
-                self._break()
-            finally:
-                if not left:
-                    self._writing.release()
-            if left:
-                threading.Thread(target=self._send_rest, args=(left,), daemon=True).start()
-                return
-        if self._notices:
-            self._send_notices()
-
-    def _send_rest(self, left: list[bytes | memoryview]) -> None:
-        """Send the rest of a frame and the queue; release the lock."""
-        try:
-            self._write(left)
-            self._write_queued()
-        except BrokenConnection:
-            self._break()
-        finally:
-            self._writing.release()
-        self._send_queued()
-
-    def _break(self) -> None:
-        """Give the queue up; the reading thread tells those that wait."""
-        self._broken = True
-        self._queued.clear()
-        self.interrupt()
+        self._writer.write_soon(self._frame(kind, method, call, message, arrays, limit_s))
 
     def _frame(
         self,
@@ -188,77 +147,49 @@ class Connection:
         method: int,
         call: int,
         message: bytes,
-        arrays: Sequence[np.ndarray],
+        arrays: list[np.ndarray] | None,
         limit_s: float | None,
-    ) -> list[bytes | memoryview]:
-        buffers: list[bytes | memoryview] = []
-        described = []
-        for array in arrays:
-            flat = array.reshape(-1).view(np.uint8)
-            name = self._share(flat)
-            if name is None:
-                described.append(_ARRAY.pack(flat.nbytes, -1, 0, 0))
-                buffers.append(flat.data)
-            else:
-                described.append(_ARRAY.pack(flat.nbytes, name.number, name.file, name.capacity))
+    ) -> Buffers:
+        buffers: Buffers = []
+        loans: list[tuple[int, Loan | None]] = []
+        if arrays:
+            arrays.reverse()
+            while arrays:
+                flat = arrays.pop().reshape(-1).view(np.uint8)
+                loan = self._lend(flat)
+                loans.append((flat.nbytes, loan))
+                if loan is None:
+                    buffers.append(flat.data)
+                del flat
+        # behind all: two arrays may be in one block
+        described = [_descriptor(size, loan) for size, loan in loans]
         limit = 0 if limit_s is None else min(max(1, int(limit_s * 1e6)), _MAX_LIMIT_US)
         header = _HEADER.pack(_MAGIC, kind, method, len(described), call, len(message), limit)
         return [b"".join((header, *described, message)), *buffers]
 
-    def _share(self, flat: np.ndarray) -> BlockName | None:
-        """Return a block with the bytes; None to send them."""
+    def _lend(self, flat: np.ndarray) -> Loan | None:
+        """Return a loan of the bytes; None to send them."""
         if not self.shares_memory or flat.nbytes < MIN_BYTES or self._exporter is None:
             return None
         try:
-            return self._exporter.put(flat)
+            return self._exporter.lend(flat)
         except (OSError, ValueError):  # no memory for one more block
             return None
 
-    def _write(self, buffers: list[bytes | memoryview], flags: int = 0) -> list[bytes | memoryview]:
-        """Send buffers; return what would have to wait, which only flags allow."""
-        left = [memoryview(b) for b in buffers if len(b)]
-        try:
-            while left:
-                sent = self._socket.sendmsg(left[:_MAX_BUFFERS], (), flags)
-                while left and sent >= len(left[0]):
-                    sent -= len(left.pop(0))
-                if sent:
-                    left[0] = left[0][sent:]
-        except BlockingIOError:
-            if not flags:  # the time limit of a socket
-                raise BrokenConnection("the other end does not read") from None
-        except OSError as error:
-            raise BrokenConnection(str(error)) from None
-        return list(left)
-
     def _release(self, number: int) -> None:
-        """Tell the owner of a block that it may write it again."""
-        self._notices.append((RELEASE, number))
-        self._send_notices()
+        """Tell the owner of a block that a loan has ended."""
+        self._tell(RELEASE, number)
 
-    def _send_notices(self) -> None:
-        """Send what is due on blocks.
+    def _retire(self, number: int) -> None:
+        """Tell the owner of a block to write it no more."""
+        self._tell(RETIRE, number)
 
-        A thread that sends already does it.
+    def _freed(self, number: int) -> None:
+        """Tell the other end that a block exists no more."""
+        self._tell(FREED, number)
 
-        Runs wherever an array dies, in a thread that may hold the lock, so it never waits.
-        """
-        while self._notices and self._writing.acquire(blocking=False):
-            try:
-                while self._notices:
-                    kind, number = self._notices[0]
-                    frame = _HEADER.pack(_MAGIC, kind, 0, 0, number, 0, 0)
-                    if self._socket.send(frame, socket.MSG_DONTWAIT) != len(frame):
-                        raise BrokenConnection("a frame was cut")
-                    self._notices.popleft()
-            except BlockingIOError:
-                break  # the next frame is followed by them
-            except (OSError, BrokenConnection):
-                self._notices.clear()
-            finally:
-                self._writing.release()
-        if self._queued:  # a frame that came while this thread had the lock
-            self._send_queued()
+    def _tell(self, kind: int, number: int) -> None:
+        self._writer.tell(_HEADER.pack(_MAGIC, kind, 0, 0, number, 0, 0))
 
     # receiving
 
@@ -269,15 +200,21 @@ class Connection:
         """
         while True:
             frame = self._receive()
-            if frame.kind == RELEASE:
-                if self._exporter is not None:
-                    freed = self._exporter.release([frame.call])
-                    self._notices.extend((FREED, number) for number in freed)
-                    self._send_notices()
+            if frame.kind in (RELEASE, RETIRE):
+                self._end_loan(frame.kind, frame.call)
             elif frame.kind == FREED:
-                self._importer.forget([frame.call])
+                if self._importer is not None:
+                    self._importer.forget(frame.call)
             else:
                 return frame
+
+    def _end_loan(self, kind: int, number: int) -> None:
+        if self._exporter is None:
+            return
+        if kind == RETIRE:
+            self._exporter.retire(number)
+        else:
+            self._exporter.release(number)
 
     def _receive(self) -> Frame:
         head = _HEADER.unpack(self._exactly(_HEADER.size))
@@ -287,14 +224,17 @@ class Connection:
         described = [_ARRAY.unpack(self._exactly(_ARRAY.size)) for _ in range(count)]
         message = bytes(self._exactly(size))
         arrays = []
-        for length, block, file, capacity in described:
+        for length, block, file, capacity, offset, is_exclusive in described:
             if length > _MAX_BYTES:
                 raise BrokenConnection("an array of impossible size")
             if block < 0:
                 arrays.append(self._array(length))
                 continue
+            if self._importer is None:
+                raise BrokenConnection("a block of a process that cannot be read")
             try:
-                arrays.append(self._importer.get(BlockName(file, block, capacity), length))
+                name = BlockName(file, block, capacity)
+                arrays.append(self._importer.get(name, length, offset, is_exclusive))
             except (OSError, ValueError) as error:
                 raise BrokenConnection(f"a block cannot be read: {error}") from None
         return Frame(kind, method, call, message, arrays, limit / 1e6 if limit else None)
@@ -358,7 +298,15 @@ class Connection:
         self._socket.close()
         if self._exporter is not None:
             self._exporter.close()
-        self._importer.close()  # its maps have open files, and it is part of a reference cycle
+        if self._importer is not None:  # its maps have open files, and it is part of a cycle
+            self._importer.close()
+
+
+def _descriptor(size: int, loan: Loan | None) -> bytes:
+    if loan is None:
+        return _ARRAY.pack(size, -1, 0, 0, 0, False)
+    name = loan.name
+    return _ARRAY.pack(size, name.number, name.file, name.capacity, loan.offset, loan.is_exclusive)
 
 
 __all__ = [
@@ -370,6 +318,7 @@ __all__ = [
     "PART",
     "RELEASE",
     "REQUEST",
+    "RETIRE",
     "BrokenConnection",
     "Connection",
     "Frame",

@@ -18,29 +18,25 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol.answer_frames import answer
 from tfjit.distributed.protocol.deadlines import Deadlines
 from tfjit.distributed.protocol.frames import (
-    ANSWER,
-    CANCEL,
-    FAILURE,
     HELLO,
-    PART,
     REQUEST,
     BrokenConnection,
     Connection,
-    Frame,
 )
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.shared_memory import BlockName
+from tfjit.distributed.protocol.shared_connection import Answered, Once, SharedConnection
+from tfjit.distributed.shared_memory.block_map import BlockName
+from tfjit.distributed.shared_memory.block_pool import POOL
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
-VERSION: Final = 2
+VERSION: Final = 3
 _HELLO_S: Final = 2.0
 _IDLE_CONNECTIONS: Final = 8
-
-Answered = Callable[[errors.OpError | None, Any], None]
 
 
 def socket_name(port: int) -> str:
@@ -71,6 +67,7 @@ def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]
     block = connection.offer_block()
     greeting = {
         **about,
+        "pool": POOL.name,
         "block": None if block is None else [block.file, block.number, block.capacity],
     }
     connection.send(HELLO, VERSION, 0, json.dumps(greeting).encode())
@@ -78,9 +75,12 @@ def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]
     offered = theirs.get("block")
     reads = False
     if isinstance(offered, list) and len(offered) == 3 and all(type(n) is int for n in offered):
-        reads = connection.can_read(BlockName(*offered))
+        reads = connection.can_read(str(theirs.get("pool")), BlockName(*offered))
     connection.send(HELLO, VERSION, 0, json.dumps({"reads": reads}).encode())
-    connection.shares_memory = _read_hello(connection).get("reads") is True
+    if _read_hello(connection).get("reads") is True:
+        connection.share_memory()
+    else:
+        connection.withdraw_block()
     return theirs
 
 
@@ -136,7 +136,7 @@ class LocalChannel:
         self._host, self._port = host, int(port)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
-        self._shared: _SharedConnection | None = None
+        self._shared: SharedConnection | None = None
         self._calls = itertools.count(1)
         self._deadlines = Deadlines()
         self._closed = False
@@ -226,7 +226,7 @@ class LocalChannel:
             if cancellation is not None:
                 cancellation.deregister(token)
         self._give_back(connection)
-        return _answer(method, frame)
+        return answer(method, frame)
 
     def start(
         self,
@@ -242,7 +242,7 @@ class LocalChannel:
         `done` gets the answer on a thread of the channel, `part` each part before the last.
         """
         number, call = _NUMBERS[service, method], next(self._calls)
-        answered = _Once(done, method, timeout_s, part)
+        answered = Once(done, method, timeout_s, part)
         try:
             shared = self._share()
             shared.start(number, call, request, answered, timeout_s)
@@ -257,14 +257,12 @@ class LocalChannel:
         answered.when_late(self._deadlines, lambda: shared.cancel(number, call))
         return cancel
 
-    def _share(self) -> _SharedConnection:
+    def _share(self) -> SharedConnection:
         with self._lock:
             if self._closed:
                 raise BrokenConnection("the channel is closed")
             if self._shared is None or self._shared.broken:
-                self._shared = _SharedConnection(
-                    self._connect(shares_calls=True), self._unavailable
-                )
+                self._shared = SharedConnection(self._connect(shares_calls=True), self._unavailable)
             return self._shared
 
     def _unavailable(self, error: BaseException) -> errors.OpError:
@@ -288,7 +286,7 @@ class LocalChannel:
         if shared is not None:
             shared.close()
 
-    def _end(self) -> _SharedConnection | None:
+    def _end(self) -> SharedConnection | None:
         """Close idle connections; return that of many calls.
 
         The channel takes no more calls.
@@ -306,193 +304,10 @@ def _nothing() -> None:
     """Cancel a call that is over."""
 
 
-def _answer(method: str, frame: Frame) -> Parcel:
-    """Return the answer in a frame. Raises the error that it has."""
-    from google.protobuf.message import DecodeError
-
-    if frame.kind == FAILURE:
-        raise _failure(frame)
-    if frame.kind not in (ANSWER, PART):
-        raise errors.InternalError(None, None, f"{method} was answered by a frame of another kind.")
-    try:
-        message = methods.response_class(method).FromString(frame.message)
-    except DecodeError as error:
-        raise errors.InternalError(
-            None, None, f"Could not parse the answer to {method}: {error}"
-        ) from None
-    return Parcel(message, list(frame.arrays))
-
-
-def _failure(frame: Frame) -> errors.OpError:
-    """Return the error in a frame: its code is the method's number."""
-    from tfjit.protos import GrpcPayloadContainer
-
-    length = int.from_bytes(frame.message[:4], "little")
-    error = errors.make_error(frame.method, frame.message[4 : 4 + length].decode(errors="replace"))
-    payloads = GrpcPayloadContainer.FromString(frame.message[4 + length :]).payloads
-    error.experimental_payloads.update(payloads)
-    return error
-
-
-def failure_message(error: errors.OpError) -> bytes:
-    """Return the message of a frame that carries an error."""
-    from tfjit.protos import GrpcPayloadContainer
-
-    text = error.message.encode(errors="replace")  # a name may have lone surrogates
-    payloads = GrpcPayloadContainer(payloads=error.experimental_payloads)
-    return len(text).to_bytes(4, "little") + text + payloads.SerializeToString()
-
-
-class _Once:
-    """Pass the first answer on, or an error at the deadline."""
-
-    def __init__(
-        self,
-        done: Answered,
-        method: str,
-        timeout_s: float | None,
-        part: Callable[[Parcel], None] | None = None,
-    ) -> None:
-        self._done: Answered | None = done
-        self._part = part
-        self._lock = threading.Lock()
-        self.method = method
-        self._timeout_s = timeout_s
-        self._deadlines: Deadlines | None = None
-        self._deadline: int | None = None
-
-    def __call__(self, error: errors.OpError | None, answer: Any) -> None:
-        with self._lock:
-            done, self._done = self._done, None
-        if self._deadlines is not None and self._deadline is not None:
-            self._deadlines.remove(self._deadline)
-        if done is not None:
-            done(error, answer)
-
-    def take_part(self, answer: Parcel) -> None:
-        """Pass a part of the answer on during the call."""
-        if self._done is not None and self._part is not None:
-            self._part(answer)
-
-    def when_late(self, deadlines: Deadlines, cancel: Cancel) -> None:
-        """Call `cancel` at the deadline, if there is one."""
-        if self._timeout_s is None or self._done is None:
-            return
-
-        def late() -> None:
-            cancel()
-            self(errors.DeadlineExceededError(None, None, "Deadline Exceeded"), None)
-
-        def expired() -> None:  # to send the cancellation may take a while
-            threading.Thread(target=late, name="tfjit-late-call", daemon=True).start()
-
-        self._deadline = deadlines.add(self._timeout_s, expired)
-        self._deadlines = deadlines
-
-
-class _SharedConnection:
-    """A connection of many calls, and its reading thread."""
-
-    def __init__(
-        self, connection: Connection, unavailable: Callable[[BaseException], errors.OpError]
-    ) -> None:
-        self._connection = connection
-        self._unavailable = unavailable
-        self._lock = threading.Lock()
-        self._waiting: dict[int, _Once] = {}
-        self._retired = False
-        self.broken = False
-        threading.Thread(target=self._read, name="tfjit-answers", daemon=True).start()
-
-    def start(
-        self,
-        number: int,
-        call: int,
-        request: Parcel,
-        answered: _Once,
-        timeout_s: float | None,
-    ) -> None:
-        """Send a request. Raises BrokenConnection."""
-        data = request.message.SerializeToString()
-        with self._lock:
-            if self.broken:
-                raise BrokenConnection("the task has gone")
-            self._waiting[call] = answered
-        try:
-            self._connection.send_soon(REQUEST, number, call, data, request.arrays, timeout_s)
-        except BrokenConnection:
-            with self._lock:
-                self._waiting.pop(call, None)
-            raise
-
-    def cancel(self, number: int, call: int) -> None:
-        """Tell the other end that nobody waits for a call."""
-        with self._lock:
-            if self._waiting.pop(call, None) is None or self.broken:
-                return
-        try:
-            self._connection.send_soon(CANCEL, number, call)
-        except BrokenConnection:
-            return  # the reading thread sees it, too
-
-    def _read(self) -> None:
-        while True:
-            try:
-                frame = self._connection.receive()
-            except BrokenConnection as error:
-                self._end(error)
-                return
-            self._pass_on(frame)
-            del frame  # and its arrays, while this thread waits
-
-    def _pass_on(self, frame: Frame) -> None:
-        is_part = frame.kind == PART
-        with self._lock:
-            if is_part:
-                answered = self._waiting.get(frame.call)
-            else:
-                answered = self._waiting.pop(frame.call, None)
-            is_last = self._retired and not self._waiting
-        if is_last:
-            self._connection.close()
-        if answered is None:
-            return
-        try:
-            answer = _answer(answered.method, frame)
-        except errors.OpError as error:
-            answered(error, None)
-        else:
-            if is_part:
-                answered.take_part(answer)
-            else:
-                answered(None, answer)
-
-    def _end(self, error: BaseException) -> None:
-        with self._lock:
-            self.broken = True
-            waiting, self._waiting = list(self._waiting.values()), {}
-        self._connection.close()
-        for answered in waiting:
-            answered(self._unavailable(error), None)
-
-    def retire(self) -> None:
-        """End the connection behind the last answer."""
-        with self._lock:
-            self._retired = True
-            is_over = not self._waiting
-        if is_over:
-            self._connection.close()
-
-    def close(self) -> None:
-        """End the connection; waiting calls get an error."""
-        self._connection.close()
-
-
 __all__ = [
     "VERSION",
     "LocalChannel",
     "NotLocal",
-    "failure_message",
     "is_local",
     "method_numbers",
     "shake_hands",

@@ -18,7 +18,8 @@ from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.parcel_bytes import decode, encode
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.requests import value_of
-from tfjit.distributed.server.rpc_server import Handler, RpcCall
+from tfjit.distributed.server.rpc_call import RpcCall
+from tfjit.distributed.server.rpc_server import Handler
 from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.framework import errors
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol.answer_frames import failure_message
 from tfjit.distributed.protocol.frames import (
     ANSWER,
     CANCEL,
@@ -29,7 +29,6 @@ from tfjit.distributed.protocol.frames import (
 )
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.local_channel import (
-    failure_message,
     method_numbers,
     shake_hands,
     socket_name,
@@ -44,6 +43,7 @@ from tfjit.distributed.server.calls import (
     parsed,
     public,
 )
+from tfjit.distributed.server.client_watcher import ClientWatcher
 from tfjit.distributed.server.thread_pool import ThreadPool
 
 _HELLO_S: Final = 2.0
@@ -74,7 +74,7 @@ class LocalListener:
             raise
         self._lock = threading.Lock()
         self._clients: set[_Client] = set()
-        self._watcher = _Watcher()
+        self._watcher = ClientWatcher()
         self._closed = False
         self.blocking: dict[int, tuple[Method, Any]] = {}
         self.waiting: dict[int, tuple[WaitingMethod, Any]] = {}
@@ -154,7 +154,7 @@ class LocalListener:
         return self._pool
 
     @property
-    def watcher(self) -> _Watcher:
+    def watcher(self) -> ClientWatcher:
         """The thread that sees clients go."""
         return self._watcher
 
@@ -368,64 +368,6 @@ class LocalReply(LocalCall, Reply):
         """Cancel the work once the client has gone."""
         if not self.is_over:
             self.when_gone(cancel)
-
-
-class _Watcher:
-    """See clients go whose threads are busy with their calls."""
-
-    def __init__(self) -> None:
-        self._poll = select.epoll()
-        self._lock = threading.Lock()
-        self._functions: dict[int, Callable[[], None]] = {}
-        self._started = False
-        self._wake_read, self._wake_write = os.pipe()
-        self._poll.register(self._wake_read, select.EPOLLIN)
-
-    def add(self, made: socket.socket, function: Callable[[], None]) -> None:
-        """Call a function once when the other end closes a socket."""
-        number = made.fileno()
-        with self._lock:
-            if number < 0:
-                function()
-                return
-            fresh = number not in self._functions
-            self._functions[number] = function
-            flags = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLONESHOT
-            with contextlib.suppress(FileExistsError):
-                if fresh:
-                    self._poll.register(number, flags)
-            if not self._started:
-                self._started = True
-                threading.Thread(target=self._watch, name="tfjit-watcher", daemon=True).start()
-
-    def remove(self, made: socket.socket) -> None:
-        """Stop watching a socket."""
-        with self._lock:
-            number = made.fileno()
-            if self._functions.pop(number, None) is not None:
-                with contextlib.suppress(OSError):  # closed meanwhile
-                    self._poll.unregister(number)
-
-    def _watch(self) -> None:
-        while True:
-            for number, _ in self._poll.poll():
-                if number == self._wake_read:
-                    self._poll.close()
-                    os.close(self._wake_read)
-                    return
-                with self._lock:
-                    function = self._functions.pop(number, None)
-                    with contextlib.suppress(OSError):
-                        self._poll.unregister(number)
-                if function is not None:
-                    function()
-
-    def close(self) -> None:
-        """End the thread."""
-        os.close(self._wake_write)  # the poll sees the end of the pipe
-        if not self._started:
-            self._poll.close()
-            os.close(self._wake_read)
 
 
 __all__ = ["LocalCall", "LocalListener", "LocalReply"]

@@ -14,7 +14,8 @@ from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import blocking, refuse, waiting
 from tfjit.distributed.server.local_listener import LocalListener
 from tfjit.distributed.server.master_service import MasterService
-from tfjit.distributed.server.rpc_server import Route, RpcCall, RpcServer
+from tfjit.distributed.server.rpc_call import RpcCall
+from tfjit.distributed.server.rpc_server import Route, RpcServer
 from tfjit.distributed.server.thread_pool import MOST_THREADS, ThreadPool
 from tfjit.distributed.server.worker_service import WorkerService
 from tfjit.framework import errors, settings

@@ -129,6 +129,8 @@ class GrpcSession(SessionInterface):
             return value
         if not value.ndim:
             return value[()]
+        if value.flags.writeable and self._channel is not None:
+            return value  # it came in memory of its own
         if value.nbytes < _LARGE or value.dtype.hasobject:
             return np.array(value)
         # the first writes to new memory take longer than the copy itself

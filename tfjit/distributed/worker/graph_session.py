@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from tfjit.distributed.shared_memory.recycler import SharedRecycler
 from tfjit.framework import errors
 from tfjit.runtime.collectives.collective_manager import CollectiveManager
 from tfjit.runtime.factory import SessionOptions
@@ -18,6 +19,7 @@ from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.resources.variables_and_resources import SessionState
 from tfjit.runtime.session.direct_session import DirectSession
 from tfjit.runtime.session.running_step import RunningStep
+from tfjit.runtime.step.memory_planner import OutputRecycler
 
 _CURRENT = threading.local()
 _PLACE: Final = b"loc:@"
@@ -68,6 +70,9 @@ class GraphSession(DirectSession):
 
     def _make_state(self, options: SessionOptions) -> SessionState:
         return self._shared[1]
+
+    def _make_recycler(self) -> OutputRecycler:
+        return SharedRecycler()
 
     def _free_state(self) -> None:
         """Keep the state: other graphs have it too."""

@@ -130,7 +130,7 @@ class DirectSession(SessionInterface):
         self.graph: DataflowGraph | None = None
         self.closed = False
         self.cancellation = CancellationManager()
-        self.recycler = OutputRecycler()
+        self.recycler = self._make_recycler()
         self.arenas = ArenaPool()
         # here: plans are compiled in the background, where no caller would get the error
         check_level()
@@ -167,6 +167,9 @@ class DirectSession(SessionInterface):
         return SessionState(
             resource, options.env, config.global_io_parallelism_threads if config is not None else 0
         )
+
+    def _make_recycler(self) -> OutputRecycler:
+        return OutputRecycler()
 
     def _free_state(self) -> None:
         self.state.close()
