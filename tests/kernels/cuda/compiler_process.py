@@ -34,7 +34,7 @@ class CompilerProcess:
 
     def __init__(self, program: str) -> None:
         """Start the process. program: its text, which defines `answer_to(request)`."""
-        self._errors = tempfile.TemporaryFile(mode="w+")
+        self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - as long as the process
         # the compiler is not there in numba-cuda's own simulator
         environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
         self._process = subprocess.Popen(
