@@ -31,6 +31,12 @@ os.environ.setdefault("TFJIT_PRECOMPILED", "0")
 os.environ.setdefault("TFJIT_STORED_PLANS", "0")
 # No test leaves a process behind that builds an archive.
 os.environ.setdefault("TFJIT_BUILD_ARCHIVE", "0")
+# Bytecode is kept, also where the environment says that Python keeps none: each of the processes
+# that tests start would compile each module of the tree again, which takes half of its time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Collecting makes many objects that stay and next to none that go.
+gc.disable()
 
 from tests import hardware  # noqa: E402
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
@@ -128,6 +134,7 @@ def pytest_collection_finish() -> None:
     """Leave modules and collected tests out of garbage collections, which visit them in vain."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")

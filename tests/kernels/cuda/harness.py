@@ -5,15 +5,13 @@ They run in the simulator, or on the machine's GPU (`tests/hardware.py`).
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tests import hardware
+from tests.kernels.cuda.compiler_process import compiler_process
 from tests.kernels.launching import tensor
 from tfjit.kernels.cuda.device import simulator
 from tfjit.kernels.cuda.template import launches
@@ -159,36 +157,32 @@ def run_node_state(
 
 
 _PTX = """
-import json, sys, warnings
+import warnings
 warnings.simplefilter("ignore")
 from numba import cuda, types
-request = json.load(sys.stdin)
-found = []
-for text, arity, cc in request:
-    scope = {}
-    exec(text, scope)
-    try:
-        ptx, _ = cuda.compile_ptx(scope["kernel"], (types.int64,) * arity, cc=tuple(cc))
-    except Exception as error:
-        ptx = "failed: " + repr(error)[:2000]
-    found.append(ptx)
-json.dump(found, sys.stdout)
+
+def answer_to(requests):
+    found = []
+    for text, arity, cc in requests:
+        scope = {}
+        exec(text, scope)
+        try:
+            ptx, _ = cuda.compile_ptx(scope["kernel"], (types.int64,) * arity, cc=tuple(cc))
+        except Exception as error:
+            ptx = "failed: " + repr(error)[:2000]
+        found.append(ptx)
+    return found
 """
 
 
 def compile_ptx(texts: Sequence[tuple[str, int]], cc: tuple[int, int] = (9, 0)) -> list[str]:
-    """The PTX of kernels (text, number of arguments), by one subprocess for all."""
+    """The PTX of kernels (text, number of arguments)."""
     return compile_ptx_for([(text, arity, cc) for text, arity in texts])
 
 
 def compile_ptx_for(requests: Sequence[tuple[str, int, tuple[int, int]]]) -> list[str]:
     """The PTX of kernels (text, number of arguments, compute capability)."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PTX], input=json.dumps(list(requests)), capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: list[str] = json.loads(done.stdout)
+    found: list[str] = compiler_process(_PTX).ask(list(requests))
     for (text, _, cc), ptx in zip(requests, found, strict=True):
         assert ".entry" in ptx and not ptx.startswith("failed"), f"{cc}\n{text}\n{ptx}"
         assert ".extern .func" not in ptx, f"{cc}\n{text}"

@@ -84,6 +84,7 @@ def test_a_refused_kernel_is_compiled_in_another_way(runs: list[int]) -> None:
         deadline = time.monotonic() + 60
         while not runs and time.monotonic() < deadline:
             compare(RNG.integers(-9, 9, 50).astype("int32"))
+            time.sleep(0.01)  # the compiler needs the core
     assert refused and runs
 
 
