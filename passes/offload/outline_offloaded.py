@@ -48,10 +48,14 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
     variables of that device are copied into each. A node stays on the host where the device has no
     code for it, and where the user named no device and the nodes have little work. A loop is moved
     whole where `offload_loops` says so. Nothing of a graph with control flow of version 1 is moved:
-    its frames are the host's.
+    its frames are the host's. Nor is a partial run: a program would wait for feeds that follow the
+    fetches of its first nodes.
     """
     devices = ctx.options.accelerators
     if not devices or not any(node.assigned_device in devices for node in graph.op_nodes()):
+        return
+    if ctx.options.client is not None:
+        ctx.log("", "a partial run is left: its feeds come one after the other")
         return
     if graph.has_trait(CONTROL_FLOW):
         ctx.log("", "control flow of version 1 is left: its nodes stay on the host")

@@ -259,3 +259,21 @@ def test_a_variable_in_a_graph_of_unknown_sizes() -> None:
         for fed in ([1, -1, 2, -2, 3, 3], [0, 0, 1, 1, 1, 5]):
             wanted = 2 * np.maximum(fed, 0).sum() + 2
             assert session.run(y, {x: fed}) == pytest.approx(wanted)
+
+
+def test_a_partial_run_waits_for_no_later_feed() -> None:
+    """Both sums could be one program, which would need the last feed for the first fetch."""
+    with tf.Graph().as_default() as graph:
+        a, b, c = (tf.placeholder(tf.float32, []) for _ in range(3))
+        with tf.device("/device:GPU:0"):
+            v = tf.Variable(1.0)
+            first = a + b
+            second = tf.assign_add(v, first * c)
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        for total in (10.0, 19.0):
+            handle = session.partial_run_setup([first, second], [a, b, c])
+            assert session.partial_run(handle, first, {a: 1.0, b: 2.0}) == 3.0
+            assert session.partial_run(handle, second, {c: 3.0}) == total
+        assert session.run(v) == 19.0
