@@ -140,13 +140,13 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
         return None
     axes = [int(axis) for axis in perm.reshape(-1)]
     axes = [axis + len(axes) if axis < 0 else axis for axis in axes]
-    if sorted(axes) != list(range(len(axes))):
+    shape = tensor_shape(graph, src, output)
+    if sorted(axes) != list(range(len(axes))) or (shape is not None and len(shape) != len(axes)):
         return None  # an error at run time
     if axes == list(range(len(axes))):
         return drop(graph, node, src, output)
     first = graph.node(src)
     if first.op != "Transpose" or graph.control_inputs(src):
-        shape = tensor_shape(graph, src, output)
         if (
             is_static(shape)
             and shape is not None
