@@ -15,6 +15,10 @@ from tfjit.passes.canonicalize.decompose_batch_norm_training import (
     decompose_batch_norm_grad,
     decompose_batch_norm_training,
 )
+from tfjit.passes.canonicalize.decompose_fake_quant import (
+    decompose_fake_quant,
+    decompose_fake_quant_gradient,
+)
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.identities import IDENTITIES
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
@@ -352,6 +356,9 @@ def _table() -> dict[str, tuple[NodeRule, ...]]:
         "FusedBatchNormGradV2",
         "FusedBatchNormGradV3",
     )
+    for kind in ("Args", "Vars", "VarsPerChannel"):
+        add(decompose_fake_quant, f"FakeQuantWithMinMax{kind}")
+        add(decompose_fake_quant_gradient, f"FakeQuantWithMinMax{kind}Gradient")
     return rules
 
 

@@ -140,7 +140,7 @@ def fill(add: Any) -> None:
 
 GRAPH, CASES = build()
 # The class and the node agree, the words are tfjit's own.
-OTHER_WORDS = {"select", "bn", "ensure", "matmul rank", "transpose", "placeholder shape"}
+OTHER_WORDS = {"bn", "ensure", "matmul rank", "transpose", "placeholder shape"}
 # TensorFlow and tfjit look at the nodes in another order, and so blame another one.
 OTHER_NODE = {"bcast grad"}
 
