@@ -22,6 +22,14 @@ from tfjit.passes.canonicalize.decompose_fake_quant import (
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.identities import IDENTITIES
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
+from tfjit.passes.canonicalize.lower_volumes import (
+    lower_avg_pool3d_gradient,
+    lower_conv3d,
+    lower_conv3d_filter_gradient,
+    lower_conv3d_input_gradient,
+    lower_max_pool3d_gradient,
+    lower_pool3d,
+)
 from tfjit.passes.canonicalize.sum_products import sum_products
 from tfjit.passes.canonicalize.widen_batch_norm import widen_batch_norm
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -359,6 +367,13 @@ def _table() -> dict[str, tuple[NodeRule, ...]]:
     for kind in ("Args", "Vars", "VarsPerChannel"):
         add(decompose_fake_quant, f"FakeQuantWithMinMax{kind}")
         add(decompose_fake_quant_gradient, f"FakeQuantWithMinMax{kind}Gradient")
+    add(lower_conv3d, "Conv3D")
+    for version in ("", "V2"):
+        add(lower_conv3d_input_gradient, f"Conv3DBackpropInput{version}")
+        add(lower_conv3d_filter_gradient, f"Conv3DBackpropFilter{version}")
+    add(lower_pool3d, "MaxPool3D", "AvgPool3D")
+    add(lower_max_pool3d_gradient, "MaxPool3DGrad")
+    add(lower_avg_pool3d_gradient, "AvgPool3DGrad")
     return rules
 
 

@@ -6,7 +6,7 @@ They fuse like others. In a frozen graph the levels are constants.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -31,9 +31,12 @@ class _Maker:
         self.graph, self.node, self.vector = graph, node, vector
 
     def op(
-        self, op: str, *inputs: _Tensor | float, shape: Shape | None = _SCALARS, **attrs: Any
+        self, op: str, *inputs: _Tensor | float, shape: Shape | None = _SCALARS, **attrs: object
     ) -> _Tensor:
-        """Add a node; numbers become constants. shape: of the result, else `vector`."""
+        """Add a node; numbers become constants.
+
+        shape: of the result, else `vector`.
+        """
         sources = [self.number(i) if isinstance(i, float) else i for i in inputs]
         made = self.graph.add_node_op(
             self.graph.new_name(f"{self.node.name}/{op.lower()}"),
@@ -64,9 +67,9 @@ class _Maker:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """A range whose levels include 0.
+    """A range with 0 among its levels.
 
-    low, high: its ends. step: between levels. unset: whether both given ends are 0; None where they
+    low, high: its ends. step: between levels. unset: a bool, both given ends are 0; None where they
     are attributes.
     """
 
@@ -77,7 +80,7 @@ class _Range:
 
 
 def _check(graph: DataflowGraph, node: Node) -> None:
-    """Raise Declined for all that the run reports as an error, or that is read at its time."""
+    """Raise Declined for errors of the run, variables and control inputs."""
     if not 2 <= node.attrs["num_bits"] <= 16:
         raise Declined("num_bits is out of range")
     if any(tensor_dtype(graph, *source).is_ref for source in graph.inputs(node.name)):
@@ -87,7 +90,10 @@ def _check(graph: DataflowGraph, node: Node) -> None:
 
 
 def _range_shape(graph: DataflowGraph, node: Node, x: _Tensor) -> Shape:
-    """Return the shape of both ends. Raises Declined where they may not fit."""
+    """Return the shape of both ends.
+
+    Raises Declined where they may not fit.
+    """
     ends = [tensor_shape(graph, *source) for source in graph.inputs(node.name)[-2:]]
     if "PerChannel" not in node.op:
         if ends != [(), ()]:
@@ -108,22 +114,23 @@ def _range_of(make: _Maker, low: _Tensor | float, high: _Tensor | float) -> _Ran
     least, most = float(bool(attrs["narrow_range"])), float((1 << attrs["num_bits"]) - 1)
     unset = None
     if isinstance(low, tuple) and isinstance(high, tuple):
-        equal = {"T": dtypes.float32, "incompatible_shape_error": True}
-        unset = make.logical(
-            "LogicalAnd", *(make.op("Equal", end, 0.0, **equal) for end in (low, high))
-        )
+        zeros = (make.op("Equal", end, 0.0, T=dtypes.float32) for end in (low, high))
+        unset = make.logical("LogicalAnd", *zeros)
     step = make.op("RealDiv", make.op("Sub", high, low), most - least)
     zero = make.op("Sub", least, make.op("RealDiv", low, step))
     inside = make.op("Minimum", make.op("Maximum", zero, least), most)
     whole = make.op("Floor", inside)
     is_half = make.op("GreaterEqual", make.op("Sub", inside, whole), 0.5)
     level = make.op("SelectV2", is_half, make.op("AddV2", whole, 1.0), whole)
-    ends = (make.op("Mul", make.op("Sub", end, level), step) for end in (least, most))
-    return _Range(*ends, step, unset)
+    bottom, top = (make.op("Mul", make.op("Sub", end, level), step) for end in (least, most))
+    return _Range(bottom, top, step, unset)
 
 
 def _ends(graph: DataflowGraph, node: Node) -> tuple[_Tensor | float, _Tensor | float]:
-    """Return the ends of the range. Raises Declined for attributes that are an error."""
+    """Return the ends of the range.
+
+    Raises Declined for attributes that are an error.
+    """
     if "MinMaxVars" in node.op:
         low, high = graph.inputs(node.name)[-2:]
         return low, high
@@ -188,7 +195,6 @@ def decompose_fake_quant_gradient(graph: DataflowGraph, ctx: PassContext, node: 
     vector = _range_shape(graph, node, x) if has_ends else ()
     make = _Maker(graph, node, vector)
     found = _range_of(make, *_ends(graph, node))
-    float32 = {"T": dtypes.float32}
     zero = make.number(0.0)
     comparisons = (
         make.op("GreaterEqual", x, found.low, shape=shape),
@@ -208,9 +214,11 @@ def decompose_fake_quant_gradient(graph: DataflowGraph, ctx: PassContext, node: 
                 "LogicalAnd", given, make.op(op, x, end, shape=shape), shape=shape
             )
             beyond = make.op("SelectV2", outside, dy, zero, shape=shape)
-            total = make.op("Sum", beyond, order, keep_dims=False, Tidx=dtypes.int32, **float32)
+            total = make.op(
+                "Sum", beyond, order, T=dtypes.float32, keep_dims=False, Tidx=dtypes.int32
+            )
             graph.redirect_output(node.name, output, *total)
-    graph.change_op(node.name, "SelectV2", [inside, dy, zero], float32)
+    graph.change_op(node.name, "SelectV2", [inside, dy, zero], {"T": dtypes.float32})
     node.output_shapes = (shape,)
     return "gradients inside the range" + (" and sums outside" if has_ends else "")
 
