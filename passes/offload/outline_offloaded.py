@@ -18,6 +18,7 @@ from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.offload.host_nodes import NEVER, nodes_between, reason_for_host
 from tfjit.passes.offload.levels import Group, levels_of
 from tfjit.passes.offload.offloadable_loops import LOOPS, nodes_of
+from tfjit.passes.offload.separate_checks import separate_checks
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
@@ -61,6 +62,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
         ctx.log("", "control flow of version 1 is left: its nodes stay on the host")
         return
     _read_on_devices(graph, devices)
+    separate_checks(graph, ctx, devices)
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
     loops: dict[str, str] = graph.graph.pop(LOOPS, {})
     reasons = {name: reason_for_host(graph.node(name), devices) for name in order}
