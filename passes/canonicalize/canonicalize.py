@@ -15,9 +15,21 @@ from tfjit.passes.canonicalize.decompose_batch_norm_training import (
     decompose_batch_norm_grad,
     decompose_batch_norm_training,
 )
+from tfjit.passes.canonicalize.decompose_fake_quant import (
+    decompose_fake_quant,
+    decompose_fake_quant_gradient,
+)
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.identities import IDENTITIES
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
+from tfjit.passes.canonicalize.lower_volumes import (
+    lower_avg_pool3d_gradient,
+    lower_conv3d,
+    lower_conv3d_filter_gradient,
+    lower_conv3d_input_gradient,
+    lower_max_pool3d_gradient,
+    lower_pool3d,
+)
 from tfjit.passes.canonicalize.sum_products import sum_products
 from tfjit.passes.canonicalize.widen_batch_norm import widen_batch_norm
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
@@ -140,13 +152,13 @@ def _transpose(graph: DataflowGraph, ctx: PassContext, node: Node) -> str | None
         return None
     axes = [int(axis) for axis in perm.reshape(-1)]
     axes = [axis + len(axes) if axis < 0 else axis for axis in axes]
-    if sorted(axes) != list(range(len(axes))):
+    shape = tensor_shape(graph, src, output)
+    if sorted(axes) != list(range(len(axes))) or (shape is not None and len(shape) != len(axes)):
         return None  # an error at run time
     if axes == list(range(len(axes))):
         return drop(graph, node, src, output)
     first = graph.node(src)
     if first.op != "Transpose" or graph.control_inputs(src):
-        shape = tensor_shape(graph, src, output)
         if (
             is_static(shape)
             and shape is not None
@@ -352,6 +364,16 @@ def _table() -> dict[str, tuple[NodeRule, ...]]:
         "FusedBatchNormGradV2",
         "FusedBatchNormGradV3",
     )
+    for kind in ("Args", "Vars", "VarsPerChannel"):
+        add(decompose_fake_quant, f"FakeQuantWithMinMax{kind}")
+        add(decompose_fake_quant_gradient, f"FakeQuantWithMinMax{kind}Gradient")
+    add(lower_conv3d, "Conv3D")
+    for version in ("", "V2"):
+        add(lower_conv3d_input_gradient, f"Conv3DBackpropInput{version}")
+        add(lower_conv3d_filter_gradient, f"Conv3DBackpropFilter{version}")
+    add(lower_pool3d, "MaxPool3D", "AvgPool3D")
+    add(lower_max_pool3d_gradient, "MaxPool3DGrad")
+    add(lower_avg_pool3d_gradient, "AvgPool3DGrad")
     return rules
 
 

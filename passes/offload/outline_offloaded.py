@@ -18,6 +18,7 @@ from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.offload.host_nodes import NEVER, nodes_between, reason_for_host
 from tfjit.passes.offload.levels import Group, levels_of
 from tfjit.passes.offload.offloadable_loops import LOOPS, nodes_of
+from tfjit.passes.offload.separate_checks import separate_checks
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
@@ -45,11 +46,10 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
     Needs: `place`; a partition that holds the nodes of the host and of its accelerators.
 
     Nodes of one device without a node of the host between them share an `_Offload`, unless they
-    wait for different blocking nodes. Constants and
-    variables of that device are copied into each. A node stays on the host where the device has no
-    code for it, and where the user named no device and the nodes have little work. A loop is moved
-    whole where `offload_loops` says so. Nothing of a graph with control flow of version 1 is moved:
-    its frames are the host's.
+    wait for different blocking nodes. Constants and variables of that device are copied into each.
+    A node stays on the host where the device has no code for it, and where the user named no device
+    and the nodes have little work. A loop is moved whole where `offload_loops` says so. Nothing of
+    a graph with control flow of version 1 is moved: its frames are the host's.
     """
     devices = ctx.options.accelerators
     if not devices or not any(node.assigned_device in devices for node in graph.op_nodes()):
@@ -58,6 +58,7 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
         ctx.log("", "control flow of version 1 is left: its nodes stay on the host")
         return
     _read_on_devices(graph, devices)
+    separate_checks(graph, ctx, devices)
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
     loops: dict[str, str] = graph.graph.pop(LOOPS, {})
     reasons = {name: reason_for_host(graph.node(name), devices) for name in order}

@@ -315,7 +315,8 @@ def conv2d_call(
     x [b, h, w, groups * in_c], filter [k_h, k_w, in_c, out_c], operands... -> [b, out_h, out_w,
     out_c]. padding: "SAME", "VALID" or "EXPLICIT" (then `explicit` holds (before, after) of height
     and width). constants: inputs known while planning, by index; a known filter is packed then.
-    Raises Unsupported for dtypes without tiles, ValueError for sizes that do not fit.
+    Raises Unsupported for dtypes without tiles and images without channels, ValueError for sizes
+    that do not fit.
     """
     x, w = inputs[:2]
     tile = tile_of(x.dtype)
@@ -324,6 +325,8 @@ def conv2d_call(
     text = epilogue_text(epilogue, x.dtype)
     batch, height, width, channels = x.shape
     k_h, k_w, in_c, out_c = w.shape
+    if not channels:
+        raise Unsupported("no channels")
     if in_c == 0 or channels % in_c or out_c % (channels // in_c):
         raise ValueError(f"filter {w.shape} does not fit input {x.shape}")
     layout = Layout(True, strides, dilations, padding, explicit)

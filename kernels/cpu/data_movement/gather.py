@@ -206,6 +206,8 @@ def _one_hot(spec: NodeSpec) -> NativeCall:
         return NativeCall(())
     axis = int(spec.attrs.get("axis", -1))
     axis = len(indices.shape) if axis == -1 else axis
+    if axis >= len(out.shape):
+        raise Unsupported(f"axis {axis} of {len(out.shape)}")
     rows, inner, depth = prod(indices.shape[:axis]), prod(indices.shape[axis:]), out.shape[axis]
     cost = cost_model.FIXED_NS + cost_model.traffic_ns(out.nbytes) + 2.0 * indices.size
     words = (

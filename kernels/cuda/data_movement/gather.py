@@ -142,6 +142,8 @@ def _one_hot(spec: NodeSpec) -> NativeCall:
     raw = element_kinds.raw_kind(size)
     axis = int(spec.attrs.get("axis", -1))
     axis = len(indices.shape) if axis == -1 else axis
+    if axis >= len(out.shape):
+        raise Unsupported(f"axis {axis} of {len(out.shape)}")
     inner, depth = prod(indices.shape[axis:]), out.shape[axis]
     s = _head(f"one-hot rows of elements of {size} bytes by {kind}")
     with s.block("def kernel(indices, on_at, off_at, out, count, depth, inner):"):

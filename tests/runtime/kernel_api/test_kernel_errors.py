@@ -119,12 +119,28 @@ def fill(add: Any) -> None:
         b=o((2,)),
     )
     add("topk", tf.nn.top_k(a, i, name="t_tk")[0], a=o((3,)), i=7)
+    add("known transpose", tf.transpose(a, [1, 0, 2], name="t_tr3"), a=o((2, 3)))
+    add("onehot axis", tf.one_hot(i, 3, axis=5, name="t_oh2"), i=[1])
+    add("pool rank", tf.nn.max_pool2d(a, 2, 1, "SAME", name="t_pool2"), a=o((2, 3)))
+    add(
+        "conv groups",
+        tf.nn.conv2d(a, b, 1, "SAME", name="t_cg"),
+        a=o((1, 2, 2, 0)),
+        b=o((1, 1, 3, 2)),
+    )
+    add(
+        "select shapes",
+        tf1.where(bo, a, b, name="t_sel3"),
+        a=o((3,)),
+        b=o((2,)),
+        bo=[True, False, True],
+    )
     add("dynstitch", tf.dynamic_stitch([i], [a], name="t_ds"), i=[0, 1, 2], a=o((2,)))
 
 
 GRAPH, CASES = build()
 # The class and the node agree, the words are tfjit's own.
-OTHER_WORDS = {"select", "bn", "ensure", "matmul rank", "transpose", "placeholder shape"}
+OTHER_WORDS = {"bn", "ensure", "matmul rank", "transpose", "placeholder shape"}
 # TensorFlow and tfjit look at the nodes in another order, and so blame another one.
 OTHER_NODE = {"bcast grad"}
 

@@ -51,10 +51,15 @@ def kernel_error(error: Exception, op: str, name: str, inputs: Sequence[Any]) ->
 
 def _misfit(error: Exception, op: str, name: str, shapes: Sequence[tuple[int, ...]]) -> str:
     texts = [f"[{','.join(map(str, shape))}]" for shape in shapes]
-    if op == "AddN":
+    if op == "Select" and len(shapes[0]) == 1 < len(shapes[1]):
+        return (
+            "Number of batches of 'then' must match size of 'cond', but saw: "
+            f"{shapes[1][0]} vs. {shapes[0][0]}"
+        )
+    if op in ("AddN", "Select"):
         other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
         return (
-            f"Inputs to operation {name} of type AddN must have the same size and shape.  "
+            f"Inputs to operation {name} of type {op} must have the same size and shape.  "
             f"Input 0: {texts[0]} != input {other}: {texts[other]}"
         )
     if op == "SelectV2":

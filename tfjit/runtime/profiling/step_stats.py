@@ -94,10 +94,11 @@ class StepStatsCollector:
         devices: dict[str, Any] = {}
         threads: dict[int, int] = {}
         for record in sorted(self.records, key=lambda r: r.start_ns):
-            stats = devices.get(record.device)
+            device = _device(record)
+            stats = devices.get(device)
             thread = threads.setdefault(record.thread, len(threads))
             if stats is None:
-                stats = devices[record.device] = DeviceStepStats(device=record.device)
+                stats = devices[device] = DeviceStepStats(device=device)
                 self._fill_source(stats.node_stats.add(), record, thread)
             stats.thread_names[thread] = record.thread_name
             self._fill_node(stats.node_stats.add(), record, thread)
@@ -195,17 +196,25 @@ def _tensor(value: Any) -> TensorRecord | None:
     return None
 
 
+def _device(record: NodeRecord) -> str:
+    """Return the device of a run: the accelerator's for a program of offloaded nodes."""
+    offloaded = record.node.attrs.get("offloaded")
+    return record.device if offloaded is None else str(offloaded.device)
+
+
 def label(node: Node) -> str:
     """Return TensorFlow's label of a node.
 
-    The label of a fused node has its members by name: "y = _Fused[h:Tanh+y:AddV2](x, b)".
+    The label of a fused or offloaded node has its members by name: "y = _Fused[h:Tanh+y:AddV2](x,
+    b)".
     """
-    group = node.attrs.get("group")
+    group, offloaded = node.attrs.get("group"), node.attrs.get("offloaded")
     op = node.op if node.op_def is None else node.op_def.name
-    if group is not None:
-        members = "+".join(
-            f"{name}:{member}" for name, member in zip(group.names, group.ops, strict=True)
-        )
-        op = f"{node.op}[{members}]"
+    members = () if group is None else tuple(zip(group.names, group.ops, strict=True))
+    if offloaded is not None:
+        nodes = map(offloaded.function.graph.node, offloaded.names)
+        members = tuple((inner.name, inner.op) for inner in nodes if inner.op != "Const")
+    if members:
+        op = f"{node.op}[{'+'.join(f'{name}:{member}' for name, member in members)}]"
     inputs = ", ".join(edge.src for edge in node.in_edges if not edge.is_control)
     return f"{node.name} = {op}({inputs})"

@@ -154,6 +154,10 @@ def _filter_windows(
             None,
             f"input depth must be evenly divisible by filter depth: {x_shape[3]} vs {in_c}",
         )
+    if not x_shape[3]:
+        raise InvalidArgumentError(
+            None, None, "grouped convolution must have at least one group: 0 groups"
+        )
     return layout.windows(
         int(x_shape[1]), int(x_shape[2]), (int(filter_shape[0]), int(filter_shape[1]))
     )

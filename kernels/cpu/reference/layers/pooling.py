@@ -87,6 +87,8 @@ def max_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     input [b, h, w, c] -> [b, out_h, out_w, c].
     """
     layout = layout_of(node.attrs, **_window_sizes(inputs, 1))
+    if inputs[0].ndim != 4:
+        invalid("Input must be 4 or 5-dimensional")
     x = to_nhwc(layout, inputs[0])
     if layout.depth_size > 1:
         return [from_nhwc(layout, _pool_depth(layout, x))]

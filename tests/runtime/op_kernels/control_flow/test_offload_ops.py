@@ -11,7 +11,7 @@ import pytest
 import tfjit as tf
 from tests.simulated_gpu import CPU, GPU, simulated_gpu
 from tfjit.framework import errors
-from tfjit.protos import ConfigProto
+from tfjit.protos import ConfigProto, RunMetadata, RunOptions
 from tfjit.runtime.offload.device_program import DeviceProgram
 
 X = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
@@ -339,3 +339,36 @@ def test_a_variable_in_a_graph_of_unknown_sizes() -> None:
         for fed in ([1, -1, 2, -2, 3, 3], [0, 0, 1, 1, 1, 5]):
             wanted = 2 * np.maximum(fed, 0).sum() + 2
             assert session.run(y, {x: fed}) == pytest.approx(wanted)
+
+
+def test_a_partial_run_waits_for_no_later_feed() -> None:
+    """Both sums could be one program, which would need the last feed for the first fetch."""
+    with tf.Graph().as_default() as graph:
+        a, b, c = (tf.placeholder(tf.float32, []) for _ in range(3))
+        with tf.device("/device:GPU:0"):
+            v = tf.Variable(1.0)
+            first = a + b
+            second = tf.assign_add(v, first * c)
+        init = tf.global_variables_initializer()
+    with tf.Session(graph=graph) as session:
+        session.run(init)
+        for total in (10.0, 19.0):
+            handle = session.partial_run_setup([first, second], [a, b, c])
+            assert session.partial_run(handle, first, {a: 1.0, b: 2.0}) == 3.0
+            assert session.partial_run(handle, second, {c: 3.0}) == total
+        assert session.run(v) == 19.0
+
+
+def test_a_trace_names_the_device() -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 5], name="x")
+        with tf.device("/device:GPU:0"):
+            y = tf.transpose(tf.tanh(x, name="h"), name="y")
+    with tf.Session(graph=graph) as session:
+        runs(session, y, {x: X})
+        metadata = RunMetadata()
+        session.run(y, {x: X}, RunOptions(trace_level=RunOptions.FULL_TRACE), metadata)
+    stats = {device.device: device.node_stats for device in metadata.step_stats.dev_stats}
+    assert set(stats) == {CPU, GPU}
+    labels = [node.timeline_label for node in stats[GPU]]
+    assert any("[h:Tanh+" in label and "y:Transpose](_arg_x_0_0)" in label for label in labels)
