@@ -45,11 +45,10 @@ def offload(graph: DataflowGraph, ctx: PassContext) -> None:
     Needs: `place`; a partition that holds the nodes of the host and of its accelerators.
 
     Nodes of one device without a node of the host between them share an `_Offload`, unless they
-    wait for different blocking nodes. Constants and
-    variables of that device are copied into each. A node stays on the host where the device has no
-    code for it, and where the user named no device and the nodes have little work. A loop is moved
-    whole where `offload_loops` says so. Nothing of a graph with control flow of version 1 is moved:
-    its frames are the host's.
+    wait for different blocking nodes. Constants and variables of that device are copied into each.
+    A node stays on the host where the device has no code for it, and where the user named no device
+    and the nodes have little work. A loop is moved whole where `offload_loops` says so. Nothing of
+    a graph with control flow of version 1 is moved: its frames are the host's.
     """
     devices = ctx.options.accelerators
     if not devices or not any(node.assigned_device in devices for node in graph.op_nodes()):
