@@ -71,6 +71,8 @@ def choose() -> None:
     Results are compared with those of the host, so float32 stays float32.
     """
     global _USED
+    # one GPU: tests name others as ones that are not there
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         _USED = "simulated"
     elif not missing():
