@@ -1,4 +1,4 @@
-"""Name the parts of intrinsics of CUDA kernels, and call functions of NVVM."""
+"""Name the parts of CUDA's intrinsics, and call functions of NVVM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Typed = tuple[Signature, Emit] | None
 
 
 def call(builder: ir.IRBuilder, result: ir.Type, name: str, args: list[ir.Value]) -> ir.Value:
-    """Emit the call of a function of NVVM, which is declared where it is not yet."""
+    """Emit the call of a function of NVVM; declare it once."""
     kind = ir.FunctionType(result, [a.type for a in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 

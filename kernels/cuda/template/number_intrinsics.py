@@ -1,4 +1,4 @@
-"""Emit arithmetic with a rounding, width or form of its own."""
+"""Emit arithmetic with a given rounding or width."""
 
 from __future__ import annotations
 
