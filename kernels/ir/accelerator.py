@@ -78,7 +78,7 @@ class LibraryRoutine(ABC):
 
 
 class RoutineFailed(Exception):
-    """A library refused a call of a routine, so that a program has no commands.
+    """A library refused a call, so that a program has no commands.
 
     Nothing was queued. The accelerator offers the routine no more.
     """

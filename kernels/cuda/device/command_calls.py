@@ -28,7 +28,7 @@ _PLAIN_SHARED_BYTES: Final = 48 << 10  # without an attribute of the function
 
 
 class CommandCalls:
-    """The calls of commands in one context, which knows its functions of kernels.
+    """Translates commands for one context, whose functions of kernels are kept.
 
     The device's lock is held, and its context current, during each call.
     """

@@ -43,7 +43,7 @@ class Resources:
 
 
 class _UnknownArchitecture(Refused):
-    """An architecture that nvJitLink does not know, such as that of a newer GPU."""
+    """An architecture that nvJitLink does not know: a newer one."""
 
 
 def _numba_cuda() -> python_types.ModuleType:

@@ -1,4 +1,4 @@
-"""Make the context of a GPU current, and make streams and events in it."""
+"""Make a GPU's context current; make streams and events in it."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ def is_image_error(result: int) -> bool:
 
 
 def image_error(result: int) -> str:
-    """Return the text of an error about a cubin or PTX, with its usual cause."""
+    """Return the text of an error about code, with its usual cause."""
     return (
         f"{_describe(functions(), result)}. The driver is for CUDA "
         f"{version_text(driver_version())}: kernels compiled by a later CUDA need a later driver "
@@ -318,9 +318,9 @@ def image_error(result: int) -> str:
 
 
 def load_function(kernel: int) -> tuple[int, c_void_p]:
-    """Return an error code, and the function of a kernel (CUkernel) in the current context.
+    """Return an error code, and a kernel's function in the current context.
 
-    The driver loads the code now where it can; otherwise the first launch does, which may be in a
+    kernel: a CUkernel. The driver loads the code now where it can; otherwise the first launch does, which may be in a
     capture.
     """
     table, function = functions(), c_void_p()

@@ -68,7 +68,7 @@ class GraphCapture:
         return executable
 
     def _captured(self, calls: Sequence[Call], first: c_void_p, is_last: bool) -> c_void_p | None:
-        """Return the graph of calls, None where another thread has made it invalid.
+        """Return the graph of calls, None where another thread has spoiled it.
 
         first: the stream that the others fork from. is_last: raise an error instead of None.
         """

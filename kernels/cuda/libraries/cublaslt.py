@@ -92,7 +92,10 @@ _MOST_WORKSPACE: Final = 1
 _REDUCTIONS: Final = 3
 _ALIGNMENTS: Final = (5, 6, 7, 8)  # of A, B, C and D
 _IN_TYPE_OF_SUMS: Final = 2
-"""cublasLtReductionScheme_t: the others add the parts of a split sum in the type of results."""
+"""cublasLtReductionScheme_t.
+
+The others add the parts of a split sum in the type of results.
+"""
 EPILOGUES: Final = {
     "": 1, "relu": 2, "bias": 4, "bias+relu": 6, "gelu": 32, "bias+gelu": 36,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Make and keep a program's commands for the addresses that its runs meet."""
+"""Keep the commands of a program for the addresses of its runs."""
 
 from __future__ import annotations
 

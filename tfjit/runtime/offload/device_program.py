@@ -45,7 +45,8 @@ class DeviceProgram:
     """The commands of one offloaded graph for one tuple of argument shapes.
 
     lowered: the graph. sources: the kernels that it needs. awaited: openings of libraries that
-    might serve some of its calls. unplanned: whether routines that are not planned yet might. runs: their number so far. Thread-safe: one run at a time.
+    might serve some of its calls. unplanned: whether routines that are not planned yet might. runs:
+    their number so far. Thread-safe: one run at a time.
 
     Device tensors are arguments and results without a copy once their addresses recur, as those of
     a loop do: such addresses get commands of their own. Until then they are copied on the device.
@@ -64,8 +65,9 @@ class DeviceProgram:
         """Select kernels and lay out memory.
 
         node_state: gives the session's state of a node. taken: arguments that are always device
-        tensors. kept: results that are. postponed: gets what libraries may do later; without it,
-        the program waits for them. names: those of errors. Raises Unsupported for an instruction that the accelerator has no kernel for.
+        tensors. kept: results that are. postponed: gets the choices that libraries leave open;
+        without it, the program waits for them. names: those of errors. Raises Unsupported for an
+        instruction that the accelerator has no kernel for.
         """
         self.lowered = lowered
         self._kept = kept
@@ -273,7 +275,7 @@ class DeviceProgram:
             self._memory.release()
 
     def after_fork(self) -> None:
-        """Free the lock, so that a run in the child raises its error."""
+        """Free the lock: a run in the child raises its error."""
         release_lock(self._lock)
 
     def __del__(self) -> None:

@@ -113,7 +113,7 @@ class GraphForm:
     ) -> None:
         """Renew a program once libraries can serve more of it.
 
-        like: tells what it waits for; a program of the same graph.
+        like: a program of the same graph, which names the libraries.
         """
         if (like.awaited or like.unplanned) and self._renewals is not None:
             renewal = ProgramRenewal(self, numbers, program)

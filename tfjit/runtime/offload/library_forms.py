@@ -87,7 +87,7 @@ def chosen_form(
     """Return the form of a call that an accelerator takes.
 
     It is the first library form whose problems all have routines, else the call itself. postponed:
-    gets what the forms that are passed over wait for. Without it, the call waits for libraries to
+    gets the reasons of forms that are passed over. Without it, the call waits for libraries to
     open, and plans their routines.
     """
     for form in call.library_forms:
@@ -148,5 +148,6 @@ def title_of(launch: Launch | RoutineLaunch) -> str:
 
 
 __all__ = [
-    "Postponed", "ProgramCall", "RoutineCall", "RoutineLaunch", "chosen_form", "sources_of_call", "title_of",
+    "Postponed", "ProgramCall", "RoutineCall", "RoutineLaunch", "chosen_form", "sources_of_call",
+    "title_of",
 ]  # fmt: skip

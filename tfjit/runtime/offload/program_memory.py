@@ -1,4 +1,4 @@
-"""Hold the memory of one program on a device, and say which tensor finds none."""
+"""Hold the memory of one program; name the tensor that finds none."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ class ProgramMemory:
         self.staging.release()
 
     def _beyond(self, available: int) -> AllocatedTensor:
-        """Return the first tensor of the arena that ends behind the available bytes.
+        """Return the first tensor that ends behind the available bytes.
 
-        The order is that of the steps: feeds, then what each step makes and its workspaces.
+        The order is that of the steps: feeds, then the outputs and workspaces of each step.
         """
         most, largest = -1, AllocatedTensor((self.layout.arena_bytes,), dtypes.uint8)
         for end, nbytes, tensor in self._placed():

@@ -25,7 +25,10 @@ HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AllocatedTensor:
-    """A tensor that takes memory. node: the one that makes it, "" if unknown."""
+    """A tensor that takes memory.
+
+    node: its maker, "" if unknown.
+    """
 
     shape: tuple[int, ...]
     dtype: DType

@@ -12,8 +12,9 @@ from tests.kernels.cuda.texts import need_numba_cuda, scale_by
 from tests.kernels.jit.processes import run_python
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import devices, driver, stream_plan
-from tfjit.kernels.cuda.device.accelerator import CudaProgram
 from tfjit.kernels.cuda.device.architecture import is_simulated
+from tfjit.kernels.cuda.device.context import Context
+from tfjit.kernels.cuda.device.program import CudaProgram
 from tfjit.kernels.ir.accelerator import (
     Accelerator,
     Command,
@@ -47,7 +48,7 @@ def triple(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def test_facts(device: Accelerator) -> None:
     assert device.name and device.memory_bytes > 1 << 30
     assert driver.driver_version() >= 12000
-    assert 0 < driver.Context(0).free_bytes() <= device.memory_bytes
+    assert 0 < Context(0).free_bytes() <= device.memory_bytes
 
 
 def test_write_copy_read(device: Accelerator) -> None:
