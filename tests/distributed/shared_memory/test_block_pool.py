@@ -97,3 +97,16 @@ def test_a_pool_alone() -> None:
     pool = BlockPool()
     assert pool.find(pool.array(SIZE)) is not None
     assert not pool._blocks
+
+
+def test_arrays_may_die_and_readers_go_at_any_time(ends: Ends) -> None:
+    """As where a collection runs while this thread has the lock."""
+    other = Ends(ends.pool)
+    array = ends.pool.array(SIZE)
+    with ends.pool._lock:
+        del array
+        other.exporter.close()
+        ends.exporter.close()
+        assert len(ends.pool._blocks) == 1
+    ends.pool.array(SIZE)
+    assert not ends.pool._blocks

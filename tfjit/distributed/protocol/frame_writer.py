@@ -50,7 +50,7 @@ class FrameWriter:
         Callable wherever an array dies, in a thread that may hold the lock: it never waits.
         """
         self._notices.append(notice)
-        self._write_notices()
+        self._go_on()
 
     def _write_queued(self) -> None:
         """Write the queued frames, with the lock held."""
@@ -63,11 +63,13 @@ class FrameWriter:
         A thread that writes already does it. A frame that would have to wait goes to a thread, and
         the lock with it.
         """
-        while self._queued and self._writing.acquire(blocking=False):
+        while (self._queued or self._notices) and self._writing.acquire(blocking=False):
             left: Buffers = []
+            is_full = False
             try:
                 while self._queued and not left:
                     left = self._write(self._queued.popleft(), socket.MSG_DONTWAIT)
+                is_full = not left and not self._write_notices()
             except BrokenConnection:
                 self._break()
             finally:
@@ -76,8 +78,8 @@ class FrameWriter:
             if left:
                 threading.Thread(target=self._write_rest, args=(left,), daemon=True).start()
                 return
-        if self._notices:
-            self._write_notices()
+            if is_full and not self._queued:
+                return  # the next frame is followed by the notices
 
     def _write_rest(self, left: Buffers) -> None:
         """Write the rest of a frame and the queue; release the lock."""
@@ -114,23 +116,19 @@ class FrameWriter:
             raise BrokenConnection(str(error)) from None
         return list(left)
 
-    def _write_notices(self) -> None:
-        """Write the notices; a thread that writes already does it."""
-        while self._notices and self._writing.acquire(blocking=False):
-            try:
-                while self._notices:
-                    notice = self._notices[0]
-                    if self._socket.send(notice, socket.MSG_DONTWAIT) != len(notice):
-                        raise BrokenConnection("a frame was cut")
-                    self._notices.popleft()
-            except BlockingIOError:
-                break  # the next frame is followed by them
-            except (OSError, BrokenConnection):
-                self._notices.clear()
-            finally:
-                self._writing.release()
-        if self._queued:  # a frame that came while this thread had the lock
-            self._go_on()
+    def _write_notices(self) -> bool:
+        """Write the notices, with the lock held; return whether the socket took all."""
+        try:
+            while self._notices:
+                notice = self._notices[0]
+                if self._socket.send(notice, socket.MSG_DONTWAIT) != len(notice):
+                    raise BrokenConnection("a frame was cut")
+                self._notices.popleft()
+        except BlockingIOError:
+            return False
+        except (OSError, BrokenConnection):
+            self._notices.clear()
+        return True
 
 
 __all__ = ["BrokenConnection", "Buffers", "FrameWriter"]

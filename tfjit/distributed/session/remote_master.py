@@ -117,7 +117,7 @@ class RemoteMaster(MasterInterface):
     def run_step(self, call: StepCall) -> tuple[list[Any], Any]:
         """Run a step; return (values of the fetches, RunMetadata or None).
 
-        An array may be a read-only view of the answer. Raises InternalError for an answer without
+        An array that may be written is the caller's own. Raises InternalError for an answer without
         one of the fetches.
         """
         timeout_ms = 0 if call.options is None else call.options.timeout_in_ms
@@ -201,7 +201,7 @@ class RemoteMaster(MasterInterface):
     ) -> tuple[list[Any], Any]:
         """Run a callable; return (values of its fetches, RunMetadata or None).
 
-        An array may be a read-only view of the answer.
+        An array that may be written is the caller's own.
         """
         timeout_ms = self._callable_limits.get((session, callable_handle), 0)
         key = session, callable_handle

@@ -93,7 +93,7 @@ class BlockPool:
         self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
         self._sent: dict[int, int] = {}  # misses left, by size in bytes
         # (block, loans that have ended), until a thread has the lock: a finalizer never waits
-        self._ended: deque[tuple[Block, int]] = deque()
+        self._ended: deque[tuple[Block | None, int]] = deque()
 
     def _before_fork(self) -> None:
         """Retire the blocks of arrays.
@@ -111,13 +111,11 @@ class BlockPool:
         self._readers.add(reader)
 
     def remove(self, reader: Reader) -> None:
-        """Forget a process that is gone; without one, no block is kept."""
+        """Forget a process that is gone; without one, no block is kept. Never waits."""
         self._readers.discard(reader)
         if not self._readers:
-            with self._lock:
-                self._sent.clear()
-                freed = [self._forget(self._idle.pop()) for _ in range(len(self._idle))]
-            _tell(freed)
+            self._sent.clear()
+            self._ended.append((None, 0))
             self._take_back()
 
     # blocks
@@ -219,6 +217,8 @@ class BlockPool:
             try:
                 while self._ended:
                     block, loans = self._ended.popleft()
+                    if block is None:
+                        continue
                     block.loans -= loans
                     if block.has_array or block.loans or not block.in_use:
                         continue

@@ -15,12 +15,13 @@ from typing import ClassVar, Final
 import numpy as np
 
 from tfjit.distributed.shared_memory.block_map import BlockMap, BlockName
+from tfjit.runtime.host.fork_safety import release_lock
 
 log = logging.getLogger("tfjit.distributed")
 
 _OWN_BYTES: Final = 1 << 30
 """The most memory of others that is a process's own arrays."""
-_MAPPING: Final = threading.Lock()
+_MAPPING: Final = threading.RLock()  # a collection may close a connection in any thread
 """Held during a fork: no array comes meanwhile."""
 
 
@@ -162,7 +163,7 @@ def _after_fork_in_child() -> None:
     # the connections are the parent's
     Importer._all.clear()
     _PoolMaps._known.clear()
-    _MAPPING.release()
+    release_lock(_MAPPING)
 
 
 os.register_at_fork(
