@@ -22,6 +22,10 @@ from tfjit.passes.canonicalize.decompose_fake_quant import (
 from tfjit.passes.canonicalize.fold_transposes import PRODUCTS, absorb_transposes
 from tfjit.passes.canonicalize.identities import IDENTITIES
 from tfjit.passes.canonicalize.lower_einsum import lower_einsum
+from tfjit.passes.canonicalize.lower_partitions import (
+    lower_dynamic_partition,
+    lower_dynamic_stitch,
+)
 from tfjit.passes.canonicalize.lower_volumes import (
     lower_avg_pool3d_gradient,
     lower_conv3d,
@@ -367,6 +371,8 @@ def _table() -> dict[str, tuple[NodeRule, ...]]:
     for kind in ("Args", "Vars", "VarsPerChannel"):
         add(decompose_fake_quant, f"FakeQuantWithMinMax{kind}")
         add(decompose_fake_quant_gradient, f"FakeQuantWithMinMax{kind}Gradient")
+    add(lower_dynamic_partition, "DynamicPartition")
+    add(lower_dynamic_stitch, "DynamicStitch", "ParallelDynamicStitch")
     add(lower_conv3d, "Conv3D")
     for version in ("", "V2"):
         add(lower_conv3d_input_gradient, f"Conv3DBackpropInput{version}")

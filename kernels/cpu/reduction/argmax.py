@@ -139,13 +139,16 @@ def arg_source(largest: bool, dtype: DType, index: DType, along_inner: bool) -> 
 def searched_extents(spec: NodeSpec) -> tuple[int, int, int]:
     """Return the elements before, along and behind the searched axis.
 
-    Of an ArgMax or ArgMin. Raises Unsupported for an unknown or an empty axis.
+    Of an ArgMax or ArgMin. Raises Unsupported for an unknown, a wrong or an empty axis.
     """
     if 1 not in spec.constants:
         raise Unsupported("the axis is not known while planning")
     shape = spec.inputs[0].shape
-    axis = int(np.asarray(spec.constants[1]).reshape(-1)[0]) % max(len(shape), 1)
-    length = shape[axis] if shape else 1
+    axis = int(np.asarray(spec.constants[1]).reshape(-1)[0])
+    if not -len(shape) <= axis < len(shape):
+        raise Unsupported(f"axis {axis} of {len(shape)}")  # as below
+    axis %= len(shape)
+    length = shape[axis]
     if length == 0:
         # the reference raises the error as TensorFlow does
         raise Unsupported(f"Reduction axis {axis} is empty in shape {list(shape)}")

@@ -119,6 +119,8 @@ def fill(add: Any) -> None:
         b=o((2,)),
     )
     add("topk", tf.nn.top_k(a, i, name="t_tk")[0], a=o((3,)), i=7)
+    add("argmax scalar", tf.argmax(a, axis=0, name="t_am3"), a=1.0)
+    add("argmax known axis", tf.argmax(a, axis=4, name="t_am4"), a=o((3, 2)))
     add("known transpose", tf.transpose(a, [1, 0, 2], name="t_tr3"), a=o((2, 3)))
     add("onehot axis", tf.one_hot(i, 3, axis=5, name="t_oh2"), i=[1])
     add("pool rank", tf.nn.max_pool2d(a, 2, 1, "SAME", name="t_pool2"), a=o((2, 3)))

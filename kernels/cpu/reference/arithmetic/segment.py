@@ -118,7 +118,7 @@ def _unsorted_segment(node: NodeSpec, inputs: Arrays) -> Arrays:
     start = {"Sum": 0, "Prod": 1}.get(kind)
     if start is None:
         start = _finite_lowest(data.dtype) if kind == "Max" else _finite_highest(data.dtype)
-    rows = data.reshape(-1, *data.shape[ids.ndim :])
+    rows = data.reshape(ids.size, *data.shape[ids.ndim :])
     flat = ids.reshape(-1)
     keep = flat >= 0
     return (_reduce_rows(kind, rows[keep], flat[keep], count, start, counts_in=True),)

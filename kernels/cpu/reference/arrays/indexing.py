@@ -227,7 +227,7 @@ def scatter_nd_into(
         indices, updates = indices[inside], updates[inside]
     _check_nd(indices, target.shape, tail)
     if depth == 0:
-        for update in updates.reshape(-1, *target.shape):
+        for update in updates.reshape(prod(indices.shape[:-1]), *target.shape):
             target[...] = update if kind == "Update" else _COMBINE[kind](target, update)
         return
     scatter_into(target, tuple(np.moveaxis(indices, -1, 0)), updates, kind)
@@ -463,7 +463,7 @@ def _dynamic_partition(node: NodeSpec, inputs: Arrays) -> Arrays:
             f"partitions{_position(first, parts.shape)} = {parts.reshape(-1)[first]} is not in [0, "
             f"{num})"
         )
-    rows = data.reshape(-1, *data.shape[parts.ndim :])
+    rows = data.reshape(parts.size, *data.shape[parts.ndim :])
     flat = parts.reshape(-1)
     return [rows[flat == i] for i in range(num)]
 
@@ -498,7 +498,7 @@ def _dynamic_stitch(node: NodeSpec, inputs: Arrays) -> Arrays:
             )
         if x.size and int(x.min()) < 0:
             invalid(f"indices[{i}] is out of range")
-        out[x.reshape(-1)] = value.reshape(-1, *inner)
+        out[x.reshape(-1)] = value.reshape(x.size, *inner)
     return (out,)
 
 

@@ -146,6 +146,7 @@ def segment_cases() -> Iterator[Case]:
                 SINGLE if np.dtype(kind).kind == "f" else None,
             )
         yield Case(op, [f(2, 3, 4), np.array([[0, 1, 0], [2, 2, 1]], np.int32), n(3)], {}, SINGLE)
+        yield Case(op, [f(2, 3, 0), ints(0, 1), n(3)])
         yield Case(op, [f(3), ints(0, 1, 5), n(3)])
         yield Case(op, [f(3), ints(0, 1, 2), n(-3)])
     rows = ints(2, 0, 3, 3, 1)

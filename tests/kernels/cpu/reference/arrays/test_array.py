@@ -320,6 +320,8 @@ def indexing_cases() -> Iterator[Case]:
     yield Case(
         "DynamicPartition", [f(2, 2), np.array([[0, 1], [1, 1]], np.int32)], {"num_partitions": 2}
     )
+    yield Case("DynamicPartition", [f(4, 0), ints(1, 0, 2, 1)], {"num_partitions": 3})
+    yield Case("DynamicStitch", [ints(0, 2), ints(1, 3), f(2, 0, 3), f(2, 0, 3)], {"N": 2})
     yield Case("DynamicStitch", [ints(0, 2), ints(1, 2), f(2, 3), f(2, 3)], {"N": 2})
     yield Case("DynamicStitch", [n(1), ints(0, 2), f(), f(2)], {"N": 2})
     for reverse in (False, True):
