@@ -53,7 +53,9 @@ def _has_effect(node: Node) -> bool:
     """Return whether a node may run just once in a step."""
     if node.op_def is None or node.has_trait(WRITES_VARIABLE | CALLS_PYTHON | RUNS_FUNCTIONS):
         return True
-    return node.op_def.is_stateful and not node.has_trait(VARIABLE | READS_STATE)
+    # ops that take a reference, such as ApplyAdam, are not declared as stateful
+    changes = node.op_def.is_stateful or any(given.is_ref for given in node.op_def.inputs)
+    return changes and not node.has_trait(VARIABLE | READS_STATE)
 
 
 def _may_fail(graph: DataflowGraph, node: Node) -> bool:

@@ -26,14 +26,16 @@ WAYS = {
     "staged": {},
     "whole": {"whole": True},
     "local channels": {"connected": True},
+    "TCP": {"connected": True},
     "gRPC": {"connected": True},
 }
+NOT_LOCAL = {"TCP": "local_channel", "gRPC": "local_channel,direct_channel"}
 
 
 def way(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """Return the arguments of clusters of that kind."""
-    if name == "gRPC":
-        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    if name in NOT_LOCAL:
+        monkeypatch.setenv("TFJIT_DISABLE", NOT_LOCAL[name])
     return WAYS[name]
 
 
@@ -364,7 +366,9 @@ def test_an_error_beside_a_receive_does_not_wait_for_the_tensor(
     assert not any(len(worker.steps) for worker in cluster.workers)
 
 
-def test_a_late_tensor_finds_the_checks_done() -> None:
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_a_late_tensor_finds_the_checks_done(use_resource: bool) -> None:
+    """An update of the variable is no part of them."""
     graph = tf.Graph()
     with graph.as_default():
         with tf.device(TASKS[1]):
@@ -373,8 +377,9 @@ def test_a_late_tensor_finds_the_checks_done() -> None:
         with tf.device(TASKS[0]):
             x, z = (tf.placeholder(tf.float32, name=name) for name in "xz")
             may_fail = x + z
-            v = tf.get_variable("v", initializer=1.0, use_resource=True)
-            with tf.control_dependencies([v.assign_add(1.0)]):
+            v = tf.get_variable("v", initializer=1.0, use_resource=use_resource)
+            optimizer = tf.train.GradientDescentOptimizer(1.0)
+            with tf.control_dependencies([optimizer.apply_gradients([(tf.negative(x), v)])]):
                 y = tf.add(got, may_fail + v.read_value(), name="y")
     graph_def = graph.as_graph_def()
     with Cluster(2) as cluster:

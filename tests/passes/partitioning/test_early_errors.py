@@ -51,3 +51,17 @@ def test_nodes_behind_an_effect_are_left_out() -> None:
         y = AddV2(u, r)
     """
     assert groups(text, dict.fromkeys("xsruy", 0)) == [{"x"}]
+
+
+def test_an_update_of_a_reference_runs_once() -> None:
+    text = """
+        w = VariableV2(dtype=float32, shape=[2], shared_name=b'w')
+        f = Placeholder(dtype=float32)
+        rate = Placeholder(dtype=float32)
+        g = MatMul(f, f)
+        a = ApplyGradientDescent(w, rate, g)
+        c = ScatterAdd(w, rate, g)
+        i = Identity(w, ^a)
+        k = IsVariableInitialized(w)
+    """
+    assert groups(text, dict.fromkeys("gacik", 0)) == [{"g", "k"}]
