@@ -24,7 +24,7 @@ from tfjit import protos
 from tfjit.distributed.protocol import direct_channel
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.direct_channel import DirectChannel, Invitation
-from tfjit.distributed.protocol.frames import HELLO, REQUEST, BrokenConnection, Connection
+from tfjit.distributed.protocol.frames import HELLO, RELEASE, REQUEST, BrokenConnection, Connection
 from tfjit.distributed.protocol.local_channel import (
     VERSION,
     NotLocal,
@@ -102,8 +102,9 @@ def test_a_task_is_found_behind_its_first_answer(served: Task) -> None:
         struct.pack("<HBBIQQQ", 0x7F17, HELLO, VERSION, 60_000, 0, 2, 0) + bytes(4096),
         struct.pack("<HBBIQQQ", 0x7F17, HELLO, VERSION, 0, 0, 512, 0) + b"[" * 512,
         struct.pack("<HBBIQQQ", 0x7F17, REQUEST, 0, 0, 0, 2, 0) + b"{}",
+        struct.pack("<HBBIQQQ", 0x7F17, RELEASE, 0, 0, 0, 0, 0),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_strangers_are_turned_away(served: Task, sent: bytes) -> None:
     made = stranger(served)
@@ -258,7 +259,16 @@ def test_a_wrong_token_and_other_invitations(served: Task) -> None:
     port = invitation(served).port
     with pytest.raises(NotLocal):
         DirectChannel(served.address, Invitation(port, "0" * 32))
-    for data in (b"", b"[]", b"{}", b'{"port": 0, "token": ""}', b'{"port": 5}', b"\xff", b"7"):
+    for data in (
+        b"",
+        b"[]",
+        b"{}",
+        b'{"port": 0, "token": ""}',
+        b'{"port": 5}',
+        b"\xff",
+        b"7",
+        b"[" * 10_000,
+    ):
         with pytest.raises(ValueError):
             Invitation.decode(data)
 

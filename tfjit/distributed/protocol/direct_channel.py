@@ -54,7 +54,10 @@ class Invitation:
     @classmethod
     def decode(cls, data: bytes) -> Invitation:
         """Return the invitation in an answer. Raises ValueError for other bytes."""
-        found = json.loads(data)
+        try:
+            found = json.loads(data)
+        except RecursionError as error:
+            raise ValueError(str(error)) from None
         if not isinstance(found, dict):
             raise ValueError("no invitation")
         port, token = found.get("port"), found.get("token")
@@ -166,13 +169,15 @@ class DirectSearch:
         if self._looks or time.monotonic() < self._again_s:
             return None
         with self._lock:
-            lost, self._found = self._found, None
-            begins = not (self._looks or self._closed)
-            self._looks = True
-        if lost is not None:
-            lost.retire()
-        if begins:
+            if self._looks or self._closed or self._found is not found:
+                return self._found  # another thread was faster
+            self._found, self._looks = None, True
+        if found is not None:
+            found.retire()
+        try:
             threading.Thread(target=self._look, name="tfjit-direct-channel", daemon=True).start()
+        except RuntimeError:  # no thread is left
+            self._end(None)
         return None
 
     def _look(self) -> None:
@@ -181,6 +186,10 @@ class DirectSearch:
             made = DirectChannel(self._address, Invitation.decode(self._invite()))
         except (ValueError, NotLocal, errors.OpError) as error:
             log.info("%s: calls go through gRPC: %s", self._address, error)
+        self._end(made)
+
+    def _end(self, made: DirectChannel | None) -> None:
+        """End a search with its result."""
         with self._lock:
             self._looks = False
             self._again_s = 0.0 if made is not None else time.monotonic() + _ASK_AGAIN_S

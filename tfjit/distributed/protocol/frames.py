@@ -229,7 +229,7 @@ class Connection:
         magic, kind, method, count, call, size, limit = head
         if magic != _MAGIC or count > _MAX_ARRAYS or size > _MAX_BYTES:
             raise BrokenConnection("no frame")
-        if not self.is_greeted and (count or size > _MAX_GREETING):
+        if not self.is_greeted and (kind != HELLO or count or size > _MAX_GREETING):
             raise BrokenConnection("no greeting")
         described = [_ARRAY.unpack(self._exactly(_ARRAY.size)) for _ in range(count)]
         message = bytes(self._exactly(size))
