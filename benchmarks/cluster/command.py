@@ -1,7 +1,8 @@
 """`python -m benchmarks cluster`: servers of a cluster beside TensorFlow's.
 
 Each candidate is a parameter server, two workers and a client on this host, each a process:
-TensorFlow's servers, tfjit's, and tfjit's with gRPC in place of sockets and shared memory. Results
+TensorFlow's servers, tfjit's, tfjit's with TCP in place of local sockets and shared memory (as
+between hosts), and tfjit's with gRPC alone (as with TensorFlow's servers, and with TLS). Results
 are compared before times are taken. Times are taken in alternating rounds, after steps that bring
 all memory and code into use. The status is 1 when a candidate fails or is wrong.
 """

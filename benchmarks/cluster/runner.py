@@ -20,8 +20,10 @@ from benchmarks.cluster.task import CLIENT
 ROOT: Final = Path(__file__).resolve().parents[2]
 TENSORFLOW: Final = "tensorflow"
 OURS: Final = "tfjit"
+DIRECT: Final = "tfjit, TCP"
 OVER_GRPC: Final = "tfjit, gRPC"
-CANDIDATES: Final = (TENSORFLOW, OURS, OVER_GRPC)
+CANDIDATES: Final = (TENSORFLOW, OURS, DIRECT, OVER_GRPC)
+_DISABLED: Final = {DIRECT: "local_channel", OVER_GRPC: "local_channel,direct_channel"}
 _LIMIT_S: Final = 120.0
 
 
@@ -35,8 +37,8 @@ class _Process:
     def __init__(self, candidate: str, cluster: Mapping[str, Any], job: str, index: int) -> None:
         self.name = f"{candidate}: {job} {index}"
         environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
-        if candidate == OVER_GRPC:
-            environment["TFJIT_DISABLE"] = "local_channel"
+        if candidate in _DISABLED:
+            environment["TFJIT_DISABLE"] = _DISABLED[candidate]
         library = TENSORFLOW if candidate == TENSORFLOW else OURS
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  closed by `close`
         self._process = subprocess.Popen(

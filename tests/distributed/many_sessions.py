@@ -21,7 +21,7 @@ import tfjit
 from tests.distributed.kills import footprint
 from tests.distributed.task_processes import TaskProcess, tasks
 
-_VARIABLES: Final = {"TFJIT_DISABLE": "local_channel"}
+_VARIABLES: Final = {"TFJIT_DISABLE": "local_channel,direct_channel"}
 
 
 def _graph(last_task: int) -> tuple[Any, Any, Any]:

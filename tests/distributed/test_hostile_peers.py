@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import text_format
 
 from tests.distributed.task_processes import TaskProcess, tasks
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.methods import MASTER, WORKER
@@ -58,14 +59,18 @@ def served() -> Iterator[TaskProcess]:
         yield one
 
 
-@pytest.fixture(params=["local", "grpc"])
+@pytest.fixture(params=["local", "grpc", "direct"])
 def channel(
     served: TaskProcess, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Channel]:
-    if request.param == "grpc":
-        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    if request.param != "local":
+        disabled = "local_channel" if request.param == "direct" else "local_channel,direct_channel"
+        monkeypatch.setenv("TFJIT_DISABLE", disabled)
     made = Channel(served.target.removeprefix("grpc://"))
-    assert (made.local() is None) == (request.param == "grpc")
+    if request.param == "direct":
+        call(made, WORKER, "GetStatus")
+        wait_until(lambda: made.frames() is not None)
+    assert (made.frames() is None) == (request.param == "grpc")
     yield made
     made.close()
     assert served.is_running()

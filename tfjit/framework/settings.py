@@ -32,6 +32,7 @@ class Setting:
 
 WAYS: Final = (
     "bundle",
+    "direct_channel",
     "fed_sizes",
     "generic",
     "local_channel",

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.distributed.server.fakes import Task
+from tests.distributed.server.fakes import DISABLED, Task
 
 
-@pytest.fixture(params=["gRPC", "local"])
+@pytest.fixture(params=DISABLED)
 def task(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
-    """Return a task that serves at a free port, and is called in either way."""
-    if request.param == "gRPC":
-        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    """Return a task that serves at a free port, and is called in one way."""
+    monkeypatch.setenv("TFJIT_DISABLE", DISABLED[request.param])
     made = Task()
+    if request.param == "direct":
+        made.wait_for_frames()
+        made.worker.calls.clear()
     yield made
     made.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import (
@@ -21,7 +22,7 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerSessionCall,
 )
 from tfjit.distributed.protocol.local_channel import LocalChannel
-from tfjit.distributed.protocol.methods import response_class
+from tfjit.distributed.protocol.methods import WORKER, response_class
 from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.tensors import fill
 from tfjit.distributed.server.services import Services
@@ -214,6 +215,14 @@ class FakeWorker(WorkerInterface):
         self.closed = True
 
 
+DISABLED = {
+    "gRPC": "local_channel,direct_channel",
+    "local": "direct_channel",
+    "direct": "local_channel",
+}
+"""TFJIT_DISABLE for tasks that are called in one way alone."""
+
+
 class Task:
     """A fake master and worker behind a port, and a channel to them."""
 
@@ -224,8 +233,16 @@ class Task:
         self.address = f"127.0.0.1:{self.services.port}"
         self.channel = Channel(self.address)
 
+    def wait_for_frames(self) -> LocalChannel:
+        """Return the channel of frames to the task; over TCP an answer has to come first."""
+        self.channel.call(WORKER, "GetStatus", protos.GetStatusRequest())
+        wait_until(lambda: self.channel.frames() is not None)
+        found = self.channel.frames()
+        assert found is not None
+        return found
+
     def call(self, service: str, method: str, request: Any, timeout_s: float = 20.0) -> Any:
-        local = self.channel.local()
+        local = self.channel.frames()
         if local is not None and method in ("RunStep", "RunCallable", "RecvTensor"):
             return self._call_beside(local, service, method, request, timeout_s)
         answer = self.channel.call(service, method, request, timeout_s)
@@ -235,7 +252,7 @@ class Task:
     def _call_beside(
         local: LocalChannel, service: str, method: str, request: Any, timeout_s: float
     ) -> Any:
-        """Call through the local channel, whose answer then has all tensors in its message."""
+        """Call through a channel of frames, whose answer then has all tensors in its message."""
         parcel = local.call(service, method, Parcel(request), timeout_s)
         message = parcel.message
         found = [item.tensor for item in message.tensor] if method == "RunStep" else []

@@ -1,4 +1,7 @@
-"""Calls of clients on the same host: in both directions beside messages, cancelled, refused."""
+"""Calls by frames: in both directions beside messages, cancelled, refused.
+
+Of clients on the same host and, where `served` is in either way, through TCP.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.distributed.server.fakes import Task, echo_request
+from tests.distributed.server.fakes import DISABLED, Task, echo_request
 from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
@@ -41,15 +44,24 @@ WAITING = {
 }
 
 
+@pytest.fixture(params=["local", "direct"])
+def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    monkeypatch.setenv("TFJIT_DISABLE", DISABLED[request.param])
+    made = Task()
+    made.wait_for_frames()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def served() -> Iterator[Task]:
+def on_host() -> Iterator[Task]:
     made = Task()
     yield made
     made.close()
 
 
 def local(task: Task) -> LocalChannel:
-    found = task.channel.local()
+    found = task.channel.frames()
     assert found is not None
     return found
 
@@ -182,13 +194,13 @@ def test_started_calls_are_cancelled(served: Task) -> None:
     wait_until(lambda: served.worker.cancelled == ["a key"] * 2)
 
 
-def test_a_client_that_goes_cancels_its_calls(served: Task) -> None:
-    other = LocalChannel(served.address)
+def test_a_client_that_goes_cancels_its_calls(on_host: Task) -> None:
+    other = LocalChannel(on_host.address)
     request = protos.RecvTensorRequest(step_id=1, rendezvous_key="a key")
     other.start(WORKER, "RecvTensor", Parcel(request), lambda *answer: None)
-    wait_until(lambda: served.worker.waiting)
+    wait_until(lambda: on_host.worker.waiting)
     other.close()
-    wait_until(lambda: served.worker.cancelled == ["a key"])
+    wait_until(lambda: on_host.worker.cancelled == ["a key"])
 
 
 def test_a_server_that_goes_and_comes_again() -> None:
@@ -250,10 +262,10 @@ def test_lost_tasks_leave_no_descriptors() -> None:
         served.close()
 
 
-def test_strangers_leave_no_descriptors(served: Task) -> None:
+def test_strangers_leave_no_descriptors(on_host: Task) -> None:
     """A client that does not greet leaves no block behind."""
-    local(served)
-    port = int(served.channel.address.rpartition(":")[2])
+    local(on_host)
+    port = int(on_host.channel.address.rpartition(":")[2])
     time.sleep(0.05)
     before = descriptors()
     for _ in range(20):
@@ -265,15 +277,15 @@ def test_strangers_leave_no_descriptors(served: Task) -> None:
     wait_until(lambda: descriptors() <= before)
 
 
-def test_closed_channels_leave_no_descriptors(served: Task) -> None:
+def test_closed_channels_leave_no_descriptors(on_host: Task) -> None:
     """At once: an idle server has no garbage collections."""
-    local(served)
+    local(on_host)
     time.sleep(0.05)
     before = descriptors()
     gc.disable()
     try:
         for _ in range(5):
-            channel = Channel(served.channel.address)
+            channel = Channel(on_host.channel.address)
             channel.call(WORKER, "GetStatus", protos.GetStatusRequest())
             channel.close()
             del channel
@@ -306,8 +318,10 @@ def greeted(task: Task) -> Connection:
 
 @given(st.binary(max_size=100), st.integers(0, 40))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_garbage_is_answered_or_ends_its_connection(served: Task, data: bytes, method: int) -> None:
-    connection = greeted(served)
+def test_garbage_is_answered_or_ends_its_connection(
+    on_host: Task, data: bytes, method: int
+) -> None:
+    connection = greeted(on_host)
     connection.set_timeout(10.0)  # a method that waits belongs to WAITING
     with contextlib.suppress(BrokenConnection):
         connection.send(REQUEST, method, 5, data, [np.zeros(len(data), np.uint8)])
@@ -315,14 +329,14 @@ def test_garbage_is_answered_or_ends_its_connection(served: Task, data: bytes, m
             connection.receive()
     connection.close()
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.connect(socket_name(served.services.port))
+    made.connect(socket_name(on_host.services.port))
     made.sendall(data)
     made.close()
-    served.call(WORKER, "GetStatus", protos.GetStatusRequest())
+    on_host.call(WORKER, "GetStatus", protos.GetStatusRequest())
 
 
-def test_an_answer_to_no_question(served: Task) -> None:
-    connection = greeted(served)
+def test_an_answer_to_no_question(on_host: Task) -> None:
+    connection = greeted(on_host)
     connection.send(ANSWER, 0, 0)
     with pytest.raises(BrokenConnection):
         connection.receive()

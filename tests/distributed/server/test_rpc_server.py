@@ -10,11 +10,12 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.distributed.server.fakes import WAIT_S, Outcome, Task, asked, echo_request
+from tests.distributed.server.fakes import DISABLED, WAIT_S, Outcome, Task, asked, echo_request
 from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol import channels
 from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.protocol.direct_channel import LARGE as LARGE_ARRAY
 from tfjit.distributed.protocol.interfaces import StepCall
 from tfjit.distributed.protocol.methods import MASTER, WORKER
 from tfjit.distributed.protocol.parcel_calls import ParcelCalls
@@ -34,7 +35,7 @@ LARGE = np.arange(1 << 20, dtype=np.float32)
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     """Return a task that is called over gRPC, with all arrays in streams."""
-    monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    monkeypatch.setenv("TFJIT_DISABLE", DISABLED["gRPC"])
     monkeypatch.setattr(channels, "STREAMED", 0)
     made = Task()
     made.call(WORKER, "GetStatus", protos.GetStatusRequest())  # its answer says what it is
@@ -119,14 +120,14 @@ class Parts:
         return self.found
 
 
-@pytest.fixture(params=["gRPC", "local channel"])
+@pytest.fixture(params=DISABLED)
 def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     """Return a task that is asked for several tensors at once."""
-    if request.param == "gRPC":
-        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    monkeypatch.setenv("TFJIT_DISABLE", DISABLED[request.param])
     made = Task()
     made.call(WORKER, "GetStatus", protos.GetStatusRequest())
-    assert (made.channel.local() is None) == (request.param == "gRPC")
+    if request.param != "gRPC":
+        made.wait_for_frames()
     yield made
     made.close()
 
@@ -200,12 +201,14 @@ def test_parts_that_nobody_has_asked_for(together: Task, answer: list[Any]) -> N
     assert isinstance(parts.wait(1)[0], errors.InternalError)
 
 
-def test_a_large_tensor_is_a_stream_the_next_time(together: Task) -> None:
+def test_a_large_tensor_goes_alone_the_next_time(together: Task) -> None:
+    """Through gRPC as a stream, through TCP by a connection of its own."""
     worker, parts = RemoteWorker(together.channel), Parts()
-    large = np.zeros(channels.STREAMED, np.uint8)
+    limit = channels.STREAMED if together.channel.frames() is None else LARGE_ARRAY
+    large = np.zeros(limit, np.uint8)
     worker.receive_tensors(3, ["a", "b"], parts)
     asked(together, 1)
-    together.worker.waiting.pop("a,b")(None, [(0, large, False), (1, LARGE, False)])
+    together.worker.waiting.pop("a,b")(None, [(0, large, False), (1, LARGE[:3], False)])
     parts.wait(1)
     assert worker.sends_batches("b")
     assert worker.sends_batches("a") == (together.channel.local() is not None)

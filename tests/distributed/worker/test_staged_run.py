@@ -26,14 +26,16 @@ WAYS = {
     "staged": {},
     "whole": {"whole": True},
     "local channels": {"connected": True},
+    "TCP": {"connected": True},
     "gRPC": {"connected": True},
 }
+NOT_LOCAL = {"TCP": "local_channel", "gRPC": "local_channel,direct_channel"}
 
 
 def way(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """Return the arguments of clusters of that kind."""
-    if name == "gRPC":
-        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    if name in NOT_LOCAL:
+        monkeypatch.setenv("TFJIT_DISABLE", NOT_LOCAL[name])
     return WAYS[name]
 
 

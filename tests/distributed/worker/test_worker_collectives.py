@@ -22,6 +22,7 @@ from tfjit.framework import errors
 from tfjit.runtime.collectives import member_exchange
 
 tf1 = tf.compat.v1
+NOT_LOCAL = {"TCP": "local_channel", "gRPC": "local_channel,direct_channel"}
 LEADER = "/job:worker/replica:0/task:0"
 LIMIT_S = 20
 
@@ -143,12 +144,12 @@ def check_values(tasks: Tasks) -> None:
                 np.testing.assert_array_equal(value, found[0])
 
 
-@pytest.mark.parametrize("way", ["calls", "local channel", "gRPC"])
+@pytest.mark.parametrize("way", ["calls", "local channel", "TCP", "gRPC"])
 def test_values(own_tasks: Any, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way != "calls":
         monkeypatch.setattr(local_tasks, "find_worker", lambda address: None)
-    if way == "gRPC":
-        monkeypatch.setenv("TFJIT_DISABLE", "local_channel")
+    if way in ("TCP", "gRPC"):
+        monkeypatch.setenv("TFJIT_DISABLE", NOT_LOCAL[way])
     check_values(own_tasks(3))
 
 
@@ -160,7 +161,7 @@ def test_values_with_a_leader_of_tensorflow(own_tasks: Any) -> None:
     check_values(own_tasks(3, theirs=[0]))
 
 
-@pytest.mark.parametrize("disabled", ["", "local_channel"])
+@pytest.mark.parametrize("disabled", ["", *NOT_LOCAL.values()])
 def test_large_values(own_tasks: Any, disabled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 18 MB go beside their messages."""
     monkeypatch.setattr(local_tasks, "find_worker", lambda address: None)

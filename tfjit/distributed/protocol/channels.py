@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,8 +11,10 @@ from google.protobuf.message import DecodeError
 
 from tfjit.distributed.protocol import methods, part_calls, status
 from tfjit.distributed.protocol.credentials import find as find_credentials
+from tfjit.distributed.protocol.direct_channel import LARGE, DirectChannel, DirectSearch
+from tfjit.distributed.protocol.grpc_library import import_grpc
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.local_channel import LocalChannel, NotLocal
+from tfjit.distributed.protocol.local_channel import HELLO_S, LocalChannel, NotLocal
 from tfjit.distributed.protocol.parcel_bytes import decode
 from tfjit.distributed.protocol.parcel_calls import ParcelCalls, another_kind
 from tfjit.distributed.protocol.parcel_stream import knows_parcels
@@ -25,9 +24,6 @@ from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 
 SCHEME: Final = "grpc://"
-_SETTING: Final = "GRPC_EXPERIMENTS"
-_KNOWN: Final = (1, 85)
-"""The last version of grpcio that is known to have the experiments."""
 _OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
@@ -41,46 +37,17 @@ _ANSWERED_IN_BYTES: Final = frozenset(
     {"RecvTensor", "RecvBuf", "RunGraph", "RunStep", "RunCallable"}
 )
 
-STREAMED: Final = 16 << 20
-"""Arrays of as many bytes go in chunks."""
+STREAMED: Final = 3 << 20
+"""Arrays of as many bytes go in chunks.
+
+One message of gRPC then takes twice the time or more.
+"""
 
 _LOOK_AGAIN_S: Final = 1.0
 """The seconds until a task is looked for on this host again."""
 
 Answered = Callable[[errors.OpError | None, Any], None]
 """Takes (error, None) or (None, the answer)."""
-
-
-def import_grpc() -> Any:
-    """Return the module grpc. Raises UnimplementedError where it is not installed."""
-    try:
-        if "grpc" not in sys.modules:
-            _import_polling_grpc()
-        import grpc
-    except ImportError:
-        raise errors.UnimplementedError(
-            None,
-            None,
-            "Clusters need grpcio, which is not installed: pip install 'tfjit[grpc]'",
-        ) from None
-    return grpc
-
-
-def _import_polling_grpc() -> None:
-    """Import grpc such that waiting threads read the sockets themselves.
-
-    From 1.66 on, other threads read them and wake those that wait, which takes a third of a
-    short call's time. gRPC reads the setting when it is loaded. Newer versions than the known ones
-    may lack it and would print that; a setting of the user's stays.
-    """
-    version = importlib.metadata.version("grpcio").split(".")
-    if _SETTING in os.environ or not version[1].isdigit() or tuple(map(int, version[:2])) > _KNOWN:
-        return
-    os.environ[_SETTING] = "-event_engine_client,-event_engine_listener"
-    try:
-        import grpc  # noqa: F401
-    finally:
-        del os.environ[_SETTING]
 
 
 def address_of(target: str) -> str:
@@ -118,9 +85,11 @@ class Channel:
         self._started = RpcCalls(self._channel)
         self._parcels: ParcelCalls | None = None
         # a task with TLS asks for certificates
-        self._may_be_local = credentials is None and "local_channel" not in settings.names(
-            "TFJIT_DISABLE"
-        )
+        disabled = settings.names("TFJIT_DISABLE")
+        self._may_be_local = credentials is None and "local_channel" not in disabled
+        self._direct = None
+        if credentials is None and "direct_channel" not in disabled:
+            self._direct = DirectSearch(address, self._invite)
         self._local: LocalChannel | None = None
         self._looked_s = -_LOOK_AGAIN_S
         self._closed = False
@@ -156,6 +125,32 @@ class Channel:
             self._looked_s = time.monotonic()  # behind it: others wait for what is found
             return self._local
 
+    def frames(self) -> LocalChannel | None:
+        """Return a channel of frames to the task.
+
+        None: calls go through gRPC.
+
+        A task of tfjit on another host has one some time after its first answer.
+        """
+        return self.local() or self._find_direct()
+
+    def _find_direct(self) -> DirectChannel | None:
+        direct, parcels = self._direct, self._parcels
+        if direct is None or parcels is None or parcels.is_refused:
+            return None
+        return direct.find()
+
+    def _invite(self) -> bytes:
+        """Return the task's answer about direct connections.
+
+        Raises UnavailableError without one.
+        """
+        ask = self._channel.unary_unary(methods.path(methods.PARCELS, methods.INVITE))
+        try:
+            return bytes(ask(b"", timeout=HELLO_S))
+        except (self._grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed
+            raise errors.UnavailableError(None, None, f"no invitation: {error}") from None
+
     def beside(self, size: int) -> LocalChannel | ParcelCalls | None:
         """Return a way to send arrays beside messages, or None.
 
@@ -165,16 +160,25 @@ class Channel:
         local = self.local()
         if local is not None:
             return local
+        direct = self._find_direct()
+        if direct is not None:
+            return direct.of_size(size)
         if size < STREAMED:
             return None
         found = self._parcels
         return None if found is None or found.is_refused else found
 
-    @property
-    def answers_in_parts(self) -> bool:
-        """Return whether the task is known to answer in parts."""
+    def answers_in_parts(self, size: int) -> bool:
+        """Return whether the task is known to answer in parts.
+
+        size: the bytes of an array. A large one is to go by itself.
+        """
+        if self.local() is not None:
+            return True
+        if self._find_direct() is not None:
+            return size < LARGE
         found = self._parcels
-        return self.local() is not None or (found is not None and not found.is_refused)
+        return found is not None and not found.is_refused and size < STREAMED
 
     def start_parts(
         self,
@@ -188,9 +192,9 @@ class Channel:
 
         `part` gets parts of the answer and `done` the last part, or (None, None) behind it.
         """
-        local, parcels = self.local(), self._parcels
-        if local is not None:
-            return local.start(service, method, Parcel(request), done, None, part)
+        frames, parcels = self.frames(), self._parcels
+        if frames is not None:
+            return frames.start(service, method, Parcel(request), done, None, part)
 
         def ended(code: int, details: str, trailing: Any, metadata: Any) -> None:
             if code == errors.CANCELLED and details == GIVEN_UP:
@@ -258,10 +262,10 @@ class Channel:
         answer's status. An interrupt of this thread cancels the call.
         """
         if method not in _ANSWERED_IN_BYTES:
-            local = self.local()
-            if local is not None:
+            frames = self.frames()
+            if frames is not None:
                 sent = Parcel(request)
-                return local.call(service, method, sent, timeout_s, cancellation).message
+                return frames.call(service, method, sent, timeout_s, cancellation).message
         send = self._method(service, method)
         try:
             if cancellation is None:
@@ -322,13 +326,13 @@ class Channel:
         Returns a function that gives the call up: `done` then gets CancelledError.
         """
 
-        local = self.local() if method not in _ANSWERED_IN_BYTES else None
-        if local is not None:
+        frames = self.frames() if method not in _ANSWERED_IN_BYTES else None
+        if frames is not None:
 
             def answered(error: errors.OpError | None, answer: Parcel | None) -> None:
                 done(error, None if answer is None else answer.message)
 
-            return local.start(service, method, Parcel(request), answered, timeout_s)
+            return frames.start(service, method, Parcel(request), answered, timeout_s)
         return self._start(service, method, request, done, timeout_s)
 
     def _start(
@@ -374,6 +378,8 @@ class Channel:
             local, self._local = self._local, None
         if local is not None:
             local.close()
+        if self._direct is not None:
+            self._direct.close()
         self._channel.close()  # waits until the answers of cancelled calls are read
         self._started.close()
 
@@ -402,4 +408,4 @@ def _serialize(request: Any) -> bytes:
     return request if isinstance(request, bytes) else request.SerializeToString()
 
 
-__all__ = ["SCHEME", "STREAMED", "Answered", "Channel", "address_of", "import_grpc"]
+__all__ = ["SCHEME", "STREAMED", "Answered", "Channel", "address_of"]

@@ -36,7 +36,7 @@ class Credentials:
 
     def of_server(self) -> Any:
         """Return grpc.ServerCredentials. Raises InvalidArgumentError without a key."""
-        from tfjit.distributed.protocol.channels import import_grpc
+        from tfjit.distributed.protocol.grpc_library import import_grpc
 
         if self.key is None or self.certificate is None:
             raise errors.InvalidArgumentError(
@@ -48,7 +48,7 @@ class Credentials:
 
     def of_channel(self) -> Any:
         """Return grpc.ChannelCredentials."""
-        from tfjit.distributed.protocol.channels import import_grpc
+        from tfjit.distributed.protocol.grpc_library import import_grpc
 
         return import_grpc().ssl_channel_credentials(self.authority, self.key, self.certificate)
 

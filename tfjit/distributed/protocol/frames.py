@@ -1,7 +1,7 @@
-"""Frames of a local connection: a message and arrays beside it.
+"""Frames of a connection: a message and arrays beside it.
 
 A frame is a header, a descriptor for each array, the message, and the arrays that are not in shared
-memory. All numbers are in the order of the host: both ends are on one machine.
+memory. A local connection is a Unix socket, a direct one TCP.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from tfjit.distributed.protocol.shared_memory import (
 HELLO, REQUEST, ANSWER, FAILURE, CANCEL, RELEASE, FREED, PART = range(8)
 _MAGIC: Final = 0x7F17
 _HEADER: Final = struct.Struct(
-    "=HBBIQQQ"
+    "<HBBIQQQ"
 )  # magic, kind, method, arrays, call, message bytes, limit in us
-_ARRAY: Final = struct.Struct("=QqQQ")  # bytes, block or -1, the block's file and capacity
+_ARRAY: Final = struct.Struct("<QqQQ")  # bytes, block or -1, the block's file and capacity
 _PEER: Final = struct.Struct("3i")  # pid, uid, gid
 _MAX_ARRAYS: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 40
+_MAX_GREETING: Final = 512
 _MAX_LIMIT_US: Final = 1 << 60
 _MAX_BUFFERS: Final = 1000  # of one system call
 
@@ -59,21 +60,26 @@ class Frame:
 
 
 class Connection:
-    """Send and receive frames over a Unix socket.
+    """Send and receive frames over a socket.
 
     Any thread may send; one at a time may receive. Arrays of 256 kB or more go through shared
-    memory if both ends have seen that it works.
+    memory if both ends of a Unix socket have seen that it works. peer_uid: the user at the other
+    end, None through TCP. is_greeted: longer frames than greetings are read.
     """
 
     def __init__(self, made: socket.socket) -> None:
         self._socket = made
         self._writing = threading.Lock()
-        self.peer_pid, self.peer_uid, _ = _PEER.unpack(
-            made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        )
+        self.peer_uid: int | None = None
         self.shares_memory = False
         self._exporter: Exporter | None = None
-        self._importer = Importer(self.peer_pid, self._release)
+        self._importer: Importer | None = None
+        self.is_greeted = made.family == socket.AF_UNIX
+        if self.is_greeted:
+            peer_pid, self.peer_uid, _ = _PEER.unpack(
+                made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            )
+            self._importer = Importer(peer_pid, self._release)
         self._queued: deque[list[bytes | memoryview]] = deque()
         self._broken = False
         self._notices: deque[tuple[int, int]] = deque()  # (RELEASE or FREED, number of a block)
@@ -96,7 +102,7 @@ class Connection:
     def can_read(self, name: BlockName) -> bool:
         """Return whether this process can read the other's blocks."""
         try:
-            return self._importer.get(name, 5).tobytes() == b"tfjit"
+            return self._imported(name, 5).tobytes() == b"tfjit"
         except (OSError, ValueError):
             return False
 
@@ -275,7 +281,8 @@ class Connection:
                     self._notices.extend((FREED, number) for number in freed)
                     self._send_notices()
             elif frame.kind == FREED:
-                self._importer.forget([frame.call])
+                if self._importer is not None:
+                    self._importer.forget([frame.call])
             else:
                 return frame
 
@@ -284,6 +291,8 @@ class Connection:
         magic, kind, method, count, call, size, limit = head
         if magic != _MAGIC or count > _MAX_ARRAYS or size > _MAX_BYTES:
             raise BrokenConnection("no frame")
+        if not self.is_greeted and (kind != HELLO or count or size > _MAX_GREETING):
+            raise BrokenConnection("no greeting")
         described = [_ARRAY.unpack(self._exactly(_ARRAY.size)) for _ in range(count)]
         message = bytes(self._exactly(size))
         arrays = []
@@ -294,20 +303,27 @@ class Connection:
                 arrays.append(self._array(length))
                 continue
             try:
-                arrays.append(self._importer.get(BlockName(file, block, capacity), length))
+                arrays.append(self._imported(BlockName(file, block, capacity), length))
             except (OSError, ValueError) as error:
                 raise BrokenConnection(f"a block cannot be read: {error}") from None
         return Frame(kind, method, call, message, arrays, limit / 1e6 if limit else None)
 
-    def _exactly(self, size: int) -> memoryview | bytearray:
+    def _imported(self, name: BlockName, size: int) -> np.ndarray:
+        """Return the first bytes of a block.
+
+        Raises OSError and ValueError, as `Importer.get`.
+        """
+        if self._importer is None:
+            raise ValueError("the ends share no memory")
+        return self._importer.get(name, size)
+
+    def _exactly(self, size: int) -> memoryview:
         """Return the next bytes; they are valid until the next call."""
         if self._end - self._begin >= size:
             self._begin += size
             return memoryview(self._buffer)[self._begin - size : self._begin]
         if size > len(self._buffer):
-            whole = bytearray(size)
-            self._fill(memoryview(whole))
-            return whole
+            return self._array(size).data
         rest = self._end - self._begin
         self._buffer[:rest] = self._buffer[self._begin : self._end]
         self._begin, self._end = 0, rest
@@ -331,16 +347,26 @@ class Connection:
         to[:have] = memoryview(self._buffer)[self._begin : self._begin + have]
         self._begin += have
         while have < len(to):
-            have += self._read(to[have:])
+            have += self._read(to[have:], socket.MSG_WAITALL)
 
-    def _read(self, to: memoryview) -> int:
+    def _read(self, to: memoryview, flags: int = 0) -> int:
         try:
-            count = self._socket.recv_into(to)
+            count = self._socket.recv_into(to, 0, flags)
         except OSError as error:
             raise BrokenConnection(str(error)) from None
         if not count:
             raise BrokenConnection("the other end has closed the connection")
         return count
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the other end has closed an idle connection."""
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def set_timeout(self, seconds: float | None) -> None:
         """Limit the time that the connection may be silent."""
@@ -358,7 +384,8 @@ class Connection:
         self._socket.close()
         if self._exporter is not None:
             self._exporter.close()
-        self._importer.close()  # its maps have open files, and it is part of a reference cycle
+        if self._importer is not None:
+            self._importer.close()  # its maps have open files, and it is part of a reference cycle
 
 
 __all__ = [

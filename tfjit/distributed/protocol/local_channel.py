@@ -37,7 +37,8 @@ from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
 VERSION: Final = 2
-_HELLO_S: Final = 2.0
+HELLO_S: Final = 2.0
+"""The seconds that a greeting may take."""
 _IDLE_CONNECTIONS: Final = 8
 
 Answered = Callable[[errors.OpError | None, Any], None]
@@ -74,23 +75,24 @@ def shake_hands(connection: Connection, about: dict[str, Any]) -> dict[str, Any]
         "block": None if block is None else [block.file, block.number, block.capacity],
     }
     connection.send(HELLO, VERSION, 0, json.dumps(greeting).encode())
-    theirs = _read_hello(connection)
+    theirs = read_greeting(connection)
     offered = theirs.get("block")
     reads = False
     if isinstance(offered, list) and len(offered) == 3 and all(type(n) is int for n in offered):
         reads = connection.can_read(BlockName(*offered))
     connection.send(HELLO, VERSION, 0, json.dumps({"reads": reads}).encode())
-    connection.shares_memory = _read_hello(connection).get("reads") is True
+    connection.shares_memory = read_greeting(connection).get("reads") is True
     return theirs
 
 
-def _read_hello(connection: Connection) -> dict[str, Any]:
+def read_greeting(connection: Connection) -> dict[str, Any]:
+    """Return the other end's greeting. Raises BrokenConnection for another frame."""
     frame = connection.receive()
     if frame.kind != HELLO or frame.method != VERSION:
         raise BrokenConnection("no greeting of this version")
     try:
         found = json.loads(frame.message)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BrokenConnection("no greeting") from None
     if not isinstance(found, dict):
         raise BrokenConnection("no greeting")
@@ -125,7 +127,7 @@ class NotLocal(Exception):
 
 
 class LocalChannel:
-    """Call the services of a task on this host. Thread-safe.
+    """Call the services of a task on this host by frames. Thread-safe.
 
     broken: the task has gone. Raises NotLocal where there is none.
     """
@@ -151,22 +153,47 @@ class LocalChannel:
 
         shares_calls: it will have several calls at once.
         """
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection = None
         try:
-            made.settimeout(_HELLO_S)
-            made.connect(socket_name(self._port))
-            connection = Connection(made)
-            theirs = shake_hands(connection, {"shares_calls": shares_calls})
-            if not is_local(self._host, str(theirs.get("bound", ""))):
-                raise BrokenConnection("the task at this port of the host is another one")
-            made.settimeout(None)
+            connection = self._open()
+            self._greet(connection, {"shares_calls": shares_calls})
+            connection.set_timeout(None)
         except (OSError, BrokenConnection) as error:
-            made.close()
             if connection is not None:
                 connection.close()  # with its block
             raise BrokenConnection(str(error)) from None
         return connection
+
+    def _open(self) -> Connection:
+        """Return a connection with a time limit, without a greeting.
+
+        Raises OSError.
+        """
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(HELLO_S)
+            made.connect(socket_name(self._port))
+        except OSError:
+            made.close()
+            raise
+        return Connection(made)
+
+    def _greet(self, connection: Connection, about: dict[str, Any]) -> None:
+        """Greet the task. Raises BrokenConnection where another one answers."""
+        theirs = shake_hands(connection, about)
+        if not is_local(self._host, str(theirs.get("bound", ""))):
+            raise BrokenConnection("the task at this port of the host is another one")
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether a call or a connection says the task has gone."""
+        if self.broken:
+            return True
+        with self._lock:
+            shared = self._shared
+            if shared is not None and shared.broken:
+                return True
+            return bool(self._idle) and self._idle[-1].has_ended
 
     def _take(self) -> Connection:
         with self._lock:
@@ -489,12 +516,14 @@ class _SharedConnection:
 
 
 __all__ = [
+    "HELLO_S",
     "VERSION",
     "LocalChannel",
     "NotLocal",
     "failure_message",
     "is_local",
     "method_numbers",
+    "read_greeting",
     "shake_hands",
     "socket_name",
 ]

@@ -10,6 +10,8 @@ MASTER: Final = "tensorflow.MasterService"
 WORKER: Final = "tensorflow.WorkerService"
 PARCELS: Final = "tfjit.Parcels"
 """The service of tfjit's tasks for each other."""
+INVITE: Final = "Invite"
+"""The method that tells the port of direct connections, in JSON."""
 
 _METHODS: Final = {
     MASTER: (

@@ -185,11 +185,7 @@ class RemoteWorker(WorkerInterface):
         return beside.start(WORKER, "RecvTensor", Parcel(request), answered)
 
     def sends_batches(self, key: str) -> bool:
-        if self.channel.local() is not None:
-            return True
-        return self.channel.answers_in_parts and not self._sizes.find(
-            key
-        )  # a large one is a stream
+        return self.channel.answers_in_parts(self._sizes.find(key))
 
     def receive_tensors(
         self, step_id: int, keys: Sequence[str], done: ReceivedSome, request_id: int = 0

@@ -29,6 +29,7 @@ from tfjit.distributed.protocol.frames import (
 )
 from tfjit.distributed.protocol.interfaces import Cancel
 from tfjit.distributed.protocol.local_channel import (
+    HELLO_S,
     failure_message,
     method_numbers,
     shake_hands,
@@ -46,9 +47,10 @@ from tfjit.distributed.server.calls import (
 )
 from tfjit.distributed.server.thread_pool import ThreadPool
 
-_HELLO_S: Final = 2.0
 _BACKLOG: Final = 128
 _NO_FILE_S: Final = 0.05
+_MOST_STRANGERS: Final = 64
+"""Connections without a greeting; each has a thread."""
 
 
 class LocalListener:
@@ -65,19 +67,18 @@ class LocalListener:
         """
         self._bound = bound
         self._pool = pool
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._socket.bind(socket_name(port))
-            self._socket.listen(_BACKLOG)
-        except OSError:
-            self._socket.close()
-            raise
+        self._socket = self._bind(port)
         self._lock = threading.Lock()
         self._clients: set[_Client] = set()
+        self._strangers = threading.Semaphore(_MOST_STRANGERS)
         self._watcher = _Watcher()
         self._closed = False
         self.blocking: dict[int, tuple[Method, Any]] = {}
         self.waiting: dict[int, tuple[WaitingMethod, Any]] = {}
+
+    def _bind(self, port: int) -> socket.socket:
+        """Return a listening socket. Raises OSError."""
+        return listening(socket.AF_UNIX, socket_name(port))
 
     def start(
         self,
@@ -99,30 +100,46 @@ class LocalListener:
 
     def _accept(self) -> None:
         while True:
+            self._strangers.acquire()
             try:
                 made, _ = self._socket.accept()
             except OSError:
+                self._strangers.release()
                 if self._closed:
                     return
                 time.sleep(_NO_FILE_S)  # no file is left for one more client
                 continue
-            threading.Thread(
+            serving = threading.Thread(
                 target=self._serve, args=(made,), name="tfjit-local-client", daemon=True
-            ).start()
+            )
+            try:
+                serving.start()
+            except RuntimeError:  # no thread is left
+                made.close()
+                self._strangers.release()
+
+    def _greet(self, connection: Connection, made: socket.socket) -> dict[str, Any]:
+        """Return a client's greeting.
+
+        Raises BrokenConnection for a stranger, OSError for a client that has gone.
+        """
+        return shake_hands(connection, {"bound": self._bound, "pid": os.getpid()})
 
     def _serve(self, made: socket.socket) -> None:
         """Greet a client and answer its calls until it goes."""
         connection = None
         try:
-            made.settimeout(_HELLO_S)
+            made.settimeout(HELLO_S)
             connection = Connection(made)
-            about = shake_hands(connection, {"bound": self._bound, "pid": os.getpid()})
+            about = self._greet(connection, made)
             made.settimeout(None)
         except (OSError, BrokenConnection):
             made.close()
             if connection is not None:
                 connection.close()  # with its block
             return
+        finally:
+            self._strangers.release()
         client = _Client(self, connection, made, about.get("shares_calls") is True)
         with self._lock:
             if self._closed:
@@ -144,6 +161,7 @@ class LocalListener:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        self._strangers.release()  # for the thread that accepts
         for client in clients:
             client.connection.close()
         self._watcher.close()
@@ -157,6 +175,21 @@ class LocalListener:
     def watcher(self) -> _Watcher:
         """The thread that sees clients go."""
         return self._watcher
+
+
+def listening(family: int, address: Any) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises OSError where the address cannot be bound.
+    """
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.bind(address)
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 class _Client:
@@ -428,4 +461,4 @@ class _Watcher:
             os.close(self._wake_read)
 
 
-__all__ = ["LocalCall", "LocalListener", "LocalReply"]
+__all__ = ["LocalCall", "LocalListener", "LocalReply", "listening"]

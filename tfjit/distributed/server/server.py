@@ -220,7 +220,7 @@ class Server:
                 copy = socket.socket(fileno=os.dup(number))
                 with copy:
                     inet = copy.family in (socket.AF_INET, socket.AF_INET6)
-                    ours = inet and copy.getsockname()[1] == self._port
+                    ours = inet and copy.getsockname()[1] in self._services.ports
                 if ours:
                     os.close(number)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any, Final
 
 from tfjit.distributed.protocol import methods, parcel_stream
-from tfjit.distributed.protocol.channels import import_grpc
+from tfjit.distributed.protocol.grpc_library import import_grpc
 from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterface
 from tfjit.distributed.protocol.methods import MASTER, PARCELS, WORKER
 from tfjit.distributed.server import health
 from tfjit.distributed.server.activity import Activity
 from tfjit.distributed.server.calls import blocking, refuse, waiting
+from tfjit.distributed.server.direct_listener import DirectListener
 from tfjit.distributed.server.local_listener import LocalListener
 from tfjit.distributed.server.master_service import MasterService
 from tfjit.distributed.server.rpc_server import Route, RpcCall, RpcServer
@@ -59,13 +61,13 @@ class Services:
                 None,
                 f"Could not start gRPC server: {address} is in use or cannot be bound.",
             )
-        self._local = None if credentials is not None else self._listen_beside(host)
+        # with TLS, clients are to show their certificates
+        is_open = credentials is None
+        self._local = self._listen_beside(host) if is_open else None
+        self._direct = self._listen_directly(host) if is_open else None
 
     def _listen_beside(self, host: str) -> LocalListener | None:
-        """Return the listener for clients on this host, or None.
-
-        With TLS there is none: its clients are to show their certificates.
-        """
+        """Return the listener for clients on this host, or None."""
         if "local_channel" in settings.names("TFJIT_DISABLE"):
             return None
         try:
@@ -73,6 +75,21 @@ class Services:
         except (OSError, AttributeError) as error:  # AttributeError: a system without such sockets
             log.info("port %d: clients on this host use gRPC, too: %s", self.port, error)
             return None
+
+    def _listen_directly(self, host: str) -> DirectListener | None:
+        """Return the listener for direct connections, or None."""
+        if "direct_channel" in settings.names("TFJIT_DISABLE"):
+            return None
+        try:
+            return DirectListener(host, self._pool)
+        except OSError as error:
+            log.info("port %d: tasks on other hosts use gRPC alone: %s", self.port, error)
+            return None
+
+    @property
+    def ports(self) -> set[int]:
+        """The ports of this process."""
+        return {self.port} if self._direct is None else {self.port, self._direct.invitation.port}
 
     @property
     def busy_count(self) -> int:
@@ -106,10 +123,17 @@ class Services:
         for name, start in of_worker.parcel_methods().items():
             handler = waiting(start, methods.request_class(name), self._pool)
             routes[methods.path(PARCELS, name)] = Route(handler, False)
-        if self._local is not None:
-            self._local.start(answering, {WORKER: starting, PARCELS: of_worker.parcel_methods()})
+        for listener in self._listeners():
+            listener.start(answering, {WORKER: starting, PARCELS: of_worker.parcel_methods()})
+        if self._direct is not None:
+            invitation = self._direct.invitation.encode()
+            path = methods.path(PARCELS, methods.INVITE)
+            routes[path] = Route(lambda request, call: call.send(invitation), False)
         self._server.start(routes)
         self._is_serving = True
+
+    def _listeners(self) -> Iterator[LocalListener]:
+        yield from (listener for listener in (self._local, self._direct) if listener is not None)
 
     def _check(self, request: Any, call: RpcCall) -> None:
         """Answer whether new work is taken."""
@@ -128,8 +152,8 @@ class Services:
         if self._is_serving:
             self.activity.drain(grace_s)
             self._is_serving = False
-        if self._local is not None:
-            self._local.close()
+        for listener in self._listeners():
+            listener.close()
         self._server.stop(_STOP_S)
 
 
