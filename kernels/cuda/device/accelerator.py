@@ -6,7 +6,7 @@ import ctypes
 import struct
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_int, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Final
 
@@ -61,6 +61,7 @@ class CudaAccelerator(Accelerator):
         self.commands = CommandCalls()
         self._pinned: dict[int, int] = {}
         self._unpinned: deque[int] = deque()
+        self._deferred: deque[Callable[[], None]] = deque()
         self._shared: deque[int] = deque()  # freed, perhaps still in use by other libraries
         self._pool: c_void_p | None = None
         self._accepted: weakref.WeakSet[LibraryRoutine] = weakref.WeakSet()
@@ -110,6 +111,7 @@ class CudaAccelerator(Accelerator):
 
     def allocate(self, nbytes: int) -> int:
         with self.lock, self.context.current():
+            self._free_deferred()
             self._free_shared()
             self.memory.check(nbytes)
             address = c_uint64()
@@ -141,14 +143,34 @@ class CudaAccelerator(Accelerator):
         )
 
     def free(self, address: int) -> None:
+        self.release(lambda: self._free(address))
+
+    def _free(self, address: int) -> None:
+        self.memory.remove(address)
+        if self._pool is None:
+            driver.release("cuMemFree_v2", address)  # it waits for the device
+        else:
+            driver.release("cuMemFreeAsync", address, self.stream)
+
+    def release(self, work: Callable[[], None]) -> None:
+        """Free something now, or later where another thread has the device's lock.
+
+        A finalizer must not wait for the lock: it runs anywhere, also on a thread that has what the
+        lock's owner waits for. work: with the lock held and the context current.
+        """
         if driver.is_forked():
             return
-        with self.lock, self.context.current():
-            self.memory.remove(address)
-            if self._pool is None:
-                driver.release("cuMemFree_v2", address)  # it waits for the device
-            else:
-                driver.release("cuMemFreeAsync", address, self.stream)
+        self._deferred.append(work)
+        if self.lock.acquire(blocking=False):
+            try:
+                with self.context.current():
+                    self._free_deferred()
+            finally:
+                self.lock.release()
+
+    def _free_deferred(self) -> None:
+        while self._deferred:
+            self._deferred.popleft()()
 
     def free_shared(self, address: int) -> None:
         self._shared.append(address)
@@ -174,6 +196,7 @@ class CudaAccelerator(Accelerator):
 
     def pinned(self, nbytes: int) -> HostBytes:
         with self.lock, self.context.current():
+            self._free_deferred()  # programs first: their copies use page-locked memory
             self._free_unpinned()
             address = c_void_p()
             size = max(nbytes, 1)
@@ -236,6 +259,7 @@ class CudaAccelerator(Accelerator):
         with self.context.current():
             driver.call("cuStreamSynchronize", self.stream)
             with self.lock:
+                self._free_deferred()
                 self._free_unpinned()
                 self._free_shared()
 

@@ -92,18 +92,17 @@ class CudaProgram(CommandProgram):
                 driver.call("cuEventSynchronize", self._event)
 
     def close(self) -> None:
-        device = self._device
         self._commands, self._calls = None, []
-        if driver.is_forked():
-            return
-        with device.lock, device.context.current():
-            if self._event.value is not None:
-                driver.release("cuEventSynchronize", self._event)
-                driver.release("cuEventDestroy_v2", self._event)
-                self._event = c_void_p()
-            if self._graph is not None:
-                driver.release("cuGraphExecDestroy", self._graph)
-                self._graph = None
+        self._device.release(self._release)
+
+    def _release(self) -> None:
+        if self._event.value is not None:
+            driver.release("cuEventSynchronize", self._event)
+            driver.release("cuEventDestroy_v2", self._event)
+            self._event = c_void_p()
+        if self._graph is not None:
+            driver.release("cuGraphExecDestroy", self._graph)
+            self._graph = None
 
 
 __all__ = ["MOST_DIRECT", "CudaProgram"]

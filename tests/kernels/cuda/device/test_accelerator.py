@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -218,3 +219,29 @@ def test_routines_are_made_with_the_context_and_without_the_lock(
     monkeypatch.setattr(driver, "_functions", None)
     with pytest.raises(errors.FailedPreconditionError, match="by spawn"):
         device.routine(problem)
+
+
+def test_a_finalizer_does_not_wait_for_the_lock(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """The lock's owner may wait for a lock that the finalizer's thread has."""
+    address, program = device.allocate(100), device.program([launch(1)] * 3)
+    program.start()
+    device.pinned(8)
+    gc.collect()
+    fake.names()
+    with device.lock:
+        threads = [
+            threading.Thread(target=program.close),
+            threading.Thread(target=device.free, args=(address,)),
+        ]
+        for thread in threads:
+            thread.start()
+            thread.join(60)
+            assert not thread.is_alive()
+        assert not fake.names() and device.memory.used == 256
+    device.pinned(8)
+    # a program's copies are done before page-locked memory is freed
+    assert fake.names()[:5] == [
+        *("cuEventSynchronize", "cuEventDestroy_v2", "cuGraphExecDestroy", "cuMemFreeAsync"),
+        "cuMemFreeHost",
+    ]
+    assert device.memory.used == 0
