@@ -155,8 +155,8 @@ class CudaAccelerator(Accelerator):
     def release(self, work: Callable[[], None]) -> None:
         """Free something now, or later where another thread has the device's lock.
 
-        A finalizer must not wait for the lock: it runs anywhere, also on a thread that has what the
-        lock's owner waits for. work: with the lock held and the context current.
+        A finalizer must not wait for the lock: it runs anywhere, also on a thread that holds a lock
+        which the owner waits for. work: with the lock held and the context current.
         """
         if driver.is_forked():
             return

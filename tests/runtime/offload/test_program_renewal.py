@@ -214,7 +214,7 @@ def test_a_routine_that_fails_gives_way_to_kernels(
         assert "cuBLASLt product 3x3x7" in one.text(3)
 
 
-def test_a_routine_that_fails_while_it_is_prepared_changes_nothing(
+def test_a_routine_that_fails_while_it_is_prepared_is_left_out(
     fake: FakeCublasLt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = Refusal(monkeypatch, "product 5x5x7")
@@ -226,7 +226,30 @@ def test_a_routine_that_fails_while_it_is_prepared_changes_nothing(
         fake.opens.set()
         assert one.session.wait_until_compiled(60)
         one.run()
-        assert refusal.count == 1 and "cuBLASLt" not in one.text()
+        text = one.text()
+        assert refusal.count == 1 and "cuBLASLt" not in text
+        assert "instead of a routine that failed: product 5x5x7" in text
+
+
+def test_the_other_routines_of_a_program_stay(
+    fake: FakeCublasLt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Refusal(monkeypatch, "product 3x3x7")
+    with tf.Graph().as_default() as graph, tf.device("/device:GPU:0"):
+        x, y = (tf.placeholder(tf.float32, [None, 7]) for _ in range(2))
+        fetches = [tf.matmul(x, x, transpose_b=True), tf.matmul(y, y, transpose_b=True)]
+    feeds = {x: X, y: X[:3]}
+    with tf.Session(graph=graph) as session:
+        session.run(fetches, feeds)
+        fake.opens.set()
+        for _ in range(2):
+            assert session.wait_until_compiled(60)
+            for found, value in zip(session.run(fetches, feeds), feeds.values(), strict=True):
+                np.testing.assert_array_equal(found, value @ value.T)
+        nodes = session.explain(fetches, {t: v.shape for t, v in feeds.items()}).nodes
+        text = "\n".join(node.group for node in nodes if node.op == "_Offload")
+        assert refusal.count == 1
+        assert "cuBLASLt product 5x5x7" in text and "cuBLASLt product 3x3x7" not in text
 
 
 @pytest.mark.parametrize("fails", ["cublasLtCreate", "cublasLtMatmul", "results", "algorithms"])

@@ -149,8 +149,7 @@ class GraphForm:
         with self._lock:
             if self._programs.get(numbers) is not program or self._is_closed:
                 return
-            settings.tell("kernels", "kernels of tfjit serve instead: %s", failure.message)
-            self.failures.append(failure.message)
+            self.note_failure(failure)
             made = self._programs[numbers] = self._made(program.lowered)
         self.await_libraries(numbers, made, made)
 
@@ -172,6 +171,11 @@ class GraphForm:
             for program in self._programs.values():
                 if isinstance(program, DeviceProgram):
                     program.close()
+
+    def note_failure(self, failure: RoutineFailed) -> None:
+        """Tell that kernels serve instead of a routine."""
+        settings.tell("kernels", "kernels of tfjit serve instead: %s", failure.message)
+        self.failures.append(failure.message)
 
     def after_fork(self) -> None:
         """Free the lock: a run in the child raises its error."""

@@ -67,7 +67,12 @@ class ProgramRenewal:
                 new.prepare(old, lookup)
             except ResourceExhaustedError:
                 new.close()  # the first run has the memory of the old one
-            except (OpError, RoutineFailed) as why:
+            except RoutineFailed as failure:
+                form.note_failure(failure)
+                new.unplanned = True  # another one is made without that routine
+                form.await_libraries(self._numbers, old, new)
+                return
+            except OpError as why:
                 settings.tell("kernels", "a program keeps its kernels: %s", why)
                 return
         form.replace(self._numbers, new)
