@@ -117,7 +117,7 @@ class FrameWriter:
         return list(left)
 
     def _write_notices(self) -> bool:
-        """Write the notices, with the lock held; return whether the socket took all."""
+        """Write the notices, with the lock held; return whether all went."""
         try:
             while self._notices:
                 notice = self._notices[0]

@@ -111,7 +111,10 @@ class BlockPool:
         self._readers.add(reader)
 
     def remove(self, reader: Reader) -> None:
-        """Forget a process that is gone; without one, no block is kept. Never waits."""
+        """Forget a process that is gone; never waits.
+
+        Without a reader, no block is kept.
+        """
         self._readers.discard(reader)
         if not self._readers:
             self._sent.clear()
