@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +38,7 @@ def separate_checks(graph: DataflowGraph, ctx: PassContext, devices: Mapping[str
         return
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
     checks = [name for name in order if _is_separable(graph, name, devices)]
-    if not checks:
+    if not checks or not ctx.may_rewrite():
         return
     waits = _waits(graph, order, checks, devices)
     for name in checks:
@@ -46,7 +46,7 @@ def separate_checks(graph: DataflowGraph, ctx: PassContext, devices: Mapping[str
     for name, pending in waits.items():
         for check in pending:
             graph.add_control_edge(check, name)
-    ctx.log(checks[0], f"{len(checks)} checks of numbers are parts of programs")
+    ctx.rewrote(checks[0], f"{len(checks)} checks of numbers are parts of programs")
 
 
 def _is_separable(graph: DataflowGraph, name: str, devices: Mapping[str, Backend]) -> bool:
@@ -88,13 +88,17 @@ def _waits(
     return waits
 
 
-def _has_to_wait(node: Node, devices: Collection[str]) -> bool:
+def _has_to_wait(node: Node, devices: Mapping[str, Backend]) -> bool:
     """Return whether the host computes a node, or users see its effect."""
     if node.op in NEVER or node.is_view:
         return False
     if node.assigned_device not in devices:
         return True
-    return node.has_trait(WRITES_VARIABLE | RUNS_FUNCTIONS)
+    if node.has_trait(WRITES_VARIABLE | RUNS_FUNCTIONS):
+        return True
+    return (
+        node.op_def is not None and node.op_def.is_stateful and bool(reason_for_host(node, devices))
+    )
 
 
 def _separate(graph: DataflowGraph, node: Node, host: str) -> None:
