@@ -71,7 +71,6 @@ TABLES: Final = {
     "passes/loops/index_accumulators.py": "_LISTS _STACKS",
     "passes/loops/loop_program_builder.py": "_FILLS",
     "passes/loops/sink_reductions.py": "_SUMS",
-    "passes/partitioning/split_receives.py": "_CHECKS",
     "passes/partitioning/split_stages.py": "_REPLICABLE",
     "tfjit/framework/graphs/static_value.py": "_FOLDS _FROM_SHAPES _OF_SHAPES",
     "tfjit/framework/scalar/scalar_expression.py": "_BINARY _UNARY",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfjit.framework.op_defs.op_traits import RUNS_FUNCTIONS, WRITES_VARIABLE
+from tfjit.framework.op_defs.op_traits import (
+    CHECKS_NUMBERS,
+    RUNS_FUNCTIONS,
+    WRITES_VARIABLE,
+)
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.manager.pass_context import PassContext
@@ -16,9 +20,6 @@ from tfjit.passes.offload.host_nodes import NEVER, reason_for_host
 
 if TYPE_CHECKING:
     from tfjit.kernels.ir.backend import Backend
-
-CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2"})
-"""Op types that pass a value on unless it has NaN or infinite elements."""
 
 
 def separate_checks(graph: DataflowGraph, ctx: PassContext, devices: Mapping[str, Backend]) -> None:
@@ -33,11 +34,11 @@ def separate_checks(graph: DataflowGraph, ctx: PassContext, devices: Mapping[str
     Max is infinite where an element of x is, Sum is NaN where one is. A device reports no errors,
     and nodes without effects between a check and the end of the run need not wait for it.
     """
-    if not graph.op_types & CHECKS:
+    if not graph.has_trait(CHECKS_NUMBERS):
         return
     order = [name for name in graph.topological_order() if name not in (SOURCE, SINK)]
     checks = [name for name in order if _is_separable(graph, name, devices)]
-    if not checks:
+    if not checks or not ctx.may_rewrite():
         return
     waits = _waits(graph, order, checks, devices)
     for name in checks:
@@ -45,20 +46,20 @@ def separate_checks(graph: DataflowGraph, ctx: PassContext, devices: Mapping[str
     for name, pending in waits.items():
         for check in pending:
             graph.add_control_edge(check, name)
-    ctx.log(checks[0], f"{len(checks)} checks of numbers are parts of programs")
+    ctx.rewrote(checks[0], f"{len(checks)} checks of numbers are parts of programs")
 
 
 def _is_separable(graph: DataflowGraph, name: str, devices: Mapping[str, Backend]) -> bool:
-    """Return whether a node is a check of a value that a device computes."""
+    """Return whether a node checks a value of a device."""
     node = graph.node(name)
-    if node.op not in CHECKS or node.assigned_device not in devices:
+    if not node.has_trait(CHECKS_NUMBERS) or node.assigned_device not in devices:
         return False
     ((src, output),) = graph.inputs(name)
     source = graph.node(src)
     return (
         not source.output_dtypes[output].is_ref
         and source.output_shapes[output] is not None
-        and (source.op in CHECKS or not reason_for_host(source, devices))
+        and (source.has_trait(CHECKS_NUMBERS) or not reason_for_host(source, devices))
     )
 
 
@@ -87,17 +88,21 @@ def _waits(
     return waits
 
 
-def _has_to_wait(node: Node, devices: Collection[str]) -> bool:
-    """Return whether users see that a node has run, or the host computes it."""
+def _has_to_wait(node: Node, devices: Mapping[str, Backend]) -> bool:
+    """Return whether the host computes a node, or users see its effect."""
     if node.op in NEVER or node.is_view:
         return False
     if node.assigned_device not in devices:
         return True
-    return node.has_trait(WRITES_VARIABLE | RUNS_FUNCTIONS)
+    if node.has_trait(WRITES_VARIABLE | RUNS_FUNCTIONS):
+        return True
+    return (
+        node.op_def is not None and node.op_def.is_stateful and bool(reason_for_host(node, devices))
+    )
 
 
 def _separate(graph: DataflowGraph, node: Node, host: str) -> None:
-    """Give a check two numbers instead of the value, and the value to its users."""
+    """Give a check two numbers, and its users the value."""
     ((src, output),) = graph.inputs(node.name)
     dtype, shape = node.attrs["T"], graph.node(src).output_shapes[output]
     assert shape is not None
@@ -132,4 +137,4 @@ def _separate(graph: DataflowGraph, node: Node, host: str) -> None:
     graph.add_control_edge(node.name, SINK)
 
 
-__all__ = ["CHECKS", "separate_checks"]
+__all__ = ["separate_checks"]

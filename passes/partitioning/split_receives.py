@@ -15,6 +15,7 @@ from typing import Final
 from tfjit.framework import errors
 from tfjit.framework.op_defs.op_traits import (
     CANNOT_FAIL,
+    CHECKS_NUMBERS,
     CONTROL_FLOW,
     ENTER,
     EXIT,
@@ -39,8 +40,6 @@ SMALL: Final = 8
 To start a stage costs more than so few nodes, unless they are heavy.
 """
 _MAX_STAGES: Final = 256
-_CHECKS: Final = frozenset({"CheckNumerics", "CheckNumericsV2"})
-"""Ops made to raise an error."""
 
 _Key = tuple[int, str]
 """(Receives and blocking nodes as bits, the stage's blocking node or "")."""
@@ -285,7 +284,7 @@ class _Splitter:
         wait for. Floats are no error, but for ops made to check them; nor are constants.
         """
         traits = 0 if node.op_def is None else node.op_def.traits
-        if node.op in _CHECKS:
+        if traits & CHECKS_NUMBERS:
             return True
         if traits & (VARIABLE | READS_STATE | WRITES_VARIABLE | CANNOT_FAIL):
             return False

@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow
 
 import tfjit as tf
-from tests.programs.test_simulated_gpu import SOFT, mobilenet, on_gpu, programs
+from tests.programs.graphs_on_gpu import SOFT, mobilenet, on_gpu, programs
 from tests.simulated_gpu import simulated_gpu
 from tfjit.demo.digits import IMAGES, LOGITS, PROBS, load_data, load_graph
 from tfjit.protos import GraphDef

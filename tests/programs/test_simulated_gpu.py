@@ -14,33 +14,19 @@ import tensorflow
 import tfjit as tf
 from tests.kernels.cuda.linked import resources
 from tests.kernels.cuda.texts import need_numba_cuda
+from tests.programs.graphs_on_gpu import SOFT, mobilenet, on_gpu, programs
 from tests.simulated_gpu import simulated_gpu
 from tfjit.demo.digits import IMAGES, LOGITS, PROBS, load_data, load_graph
 from tfjit.kernels.registry import Unsupported
-from tfjit.protos import ConfigProto, GraphDef, SavedModel
+from tfjit.protos import GraphDef, SavedModel
 from tfjit.runtime.offload import graph_form
 from tfjit.runtime.offload.device_program import DeviceProgram
-
-SOFT = ConfigProto(allow_soft_placement=True)
 
 
 @pytest.fixture(autouse=True)
 def gpu() -> Iterator[None]:
     with simulated_gpu():
         yield
-
-
-def on_gpu(graph: GraphDef, host: tuple[str, ...] = ("Placeholder",)) -> GraphDef:
-    for node in graph.node:
-        if node.op not in host:
-            node.device = "/device:GPU:0"
-    return graph
-
-
-def programs(session: Any, fetches: Any, shapes: Any) -> str:
-    """Return the paragraphs of a run's offloaded graphs."""
-    nodes = session.explain(fetches, shapes).nodes
-    return "\n".join(node.group for node in nodes if node.op == "_Offload")
 
 
 def test_digits() -> None:
@@ -69,20 +55,6 @@ def test_lstm_of_a_v1_loop(data_dir: Path) -> None:
         text = programs(session, "y:0", {"x:0": x.shape})
     assert text.count("launches") == 1 and "14 launches" in text
     assert "MatMul: product 16x32x16 float32, 3 times" in text
-
-
-def mobilenet(data_dir: Path, side: int) -> tuple[GraphDef, str, str]:
-    """Return the graph for images of side x side with its feed and fetch.
-
-    Its convolutions fit any side that five halvings divide.
-    """
-    graph = GraphDef.FromString((data_dir / "mobilenet_v2.pb").read_bytes())
-    for node in graph.node:
-        if node.op == "Placeholder":
-            _, height, width, _ = node.attr["shape"].shape.dim
-            height.size = width.size = side
-    with np.load(data_dir / "mobilenet_v2.npz") as file:
-        return graph, str(file["feed"]), str(file["fetch"])
 
 
 def test_mobilenet(data_dir: Path) -> None:

@@ -418,7 +418,8 @@ def scatter_into_copy(spec: NodeSpec) -> Scatter:
     if out.dtype is d.bool:
         if spec.op == "ScatterNdNonAliasingAdd":
             raise Unsupported("sums of bool")
-        kind = "Update"
+        # a sum is true where a term is
+        kind = "Max" if plain else "Update"
     constants = (np.zeros(1, np.dtype(out.dtype.as_numpy_dtype)),) if plain else ()
     moved = (1 if plain else 2) * out.nbytes + 3 * updates.nbytes + indices.nbytes
     return Scatter(kind, depth, *at, constants, moved)

@@ -47,6 +47,9 @@ CALLS_PYTHON: Final = 1 << 11
 BLOCKING: Final = 1 << 12
 """The op may wait for another step, thread or process."""
 
+CHECKS_NUMBERS: Final = 1 << 36
+"""Input 0 is passed on; NaN and infinite elements are an error."""
+
 COLLECTIVE: Final = 1 << 35
 """Nodes on several devices compute the value together: BLOCKING."""
 

@@ -13,6 +13,7 @@ from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.op_traits import (
     CANNOT_FAIL,
+    CHECKS_NUMBERS,
     IDENTITY,
     NEVER_EVALUATED,
     PLACEHOLDER,
@@ -114,6 +115,7 @@ for _op_type in (
         attrs=(f"T: {FLOAT}", "message: string"),
         stateful=True,
         shape=unchanged,
+        traits=CHECKS_NUMBERS,
     )
 register_op(
     "ConcatOffset",

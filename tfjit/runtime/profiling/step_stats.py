@@ -197,7 +197,7 @@ def _tensor(value: Any) -> TensorRecord | None:
 
 
 def _device(record: NodeRecord) -> str:
-    """Return the device of a run: the accelerator's for a program of offloaded nodes."""
+    """Return the device of a run, the accelerator for offloaded nodes."""
     offloaded = record.node.attrs.get("offloaded")
     return record.device if offloaded is None else str(offloaded.device)
 

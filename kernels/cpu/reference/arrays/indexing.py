@@ -246,7 +246,7 @@ def _scatter_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
         out,
         indices,
         updates,
-        "Add" if updates.dtype != bool else "Update",
+        "Add" if updates.dtype != bool else "Max",
         "shape",
         ignores_bad(node),
     )

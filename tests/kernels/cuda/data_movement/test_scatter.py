@@ -49,6 +49,8 @@ def test_rows_by_vectors(kind: str, prefix: str) -> None:
 def test_sums_by_a_legacy_name() -> None:
     check("ScatterNdNonAliasingAdd", values(4, 3), vectors(9, 4), values(9, 3))
     flags = np.array([True, False])
+    places = np.array([[1], [0], [1], [0]], np.int32)
+    check("ScatterNd", places, np.array([True, False, False, True]), np.int32([3]))
     with pytest.raises(Unsupported, match="sums of bool"):
         call_of("ScatterNdNonAliasingAdd", [flags, np.int32([[1]]), flags[:1]], [tensor(flags)])
 

@@ -264,6 +264,7 @@ def indexing_cases() -> Iterator[Case]:
     yield Case("GatherNd", [f(3, 4), np.array([[0, 1], [3, 3]], np.int32)])
     yield Case("GatherNd", [f(3, 4), np.zeros((2, 0), np.int32)])
     yield Case("ScatterNd", [np.array([[1], [3], [1]], np.int32), f(3, 2), ints(4, 2)])
+    yield Case("ScatterNd", [np.array([[1], [3], [1]], np.int32), f(3, 2) > 0, ints(4, 2)])
     yield Case("ScatterNd", [np.array([[1, 0], [0, 1]], np.int32), f(2), ints(2, 2)])
     yield Case("ScatterNd", [np.array([[1], [4]], np.int32), f(2, 2), ints(4, 2)])
     for op in (
