@@ -35,8 +35,6 @@ os.environ.setdefault("TFJIT_BUILD_ARCHIVE", "0")
 # that tests start would compile each module of the tree again, which takes half of its time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Collecting makes many objects that stay and next to none that go.
-gc.disable()
 
 from tests import hardware  # noqa: E402
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
@@ -120,6 +118,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile: collecting tests makes many objects, and next to none go."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of modules that import TensorFlow, and those that run on a GPU."""
@@ -134,7 +142,6 @@ def pytest_collection_finish() -> None:
     """Leave modules and collected tests out of garbage collections, which visit them in vain."""
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")
