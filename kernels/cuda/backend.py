@@ -39,7 +39,7 @@ _COMPARISONS: Final = frozenset(
     {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
 )
 _OF_NUMBERS: Final = VARIABLE | READS_STATE | ASSIGN
-"""Traits of ops of variables, which have no kernel for strings on a GPU."""
+"""Traits of ops without a kernel for strings on a GPU."""
 
 
 class CudaBackend(Backend):
