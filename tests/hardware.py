@@ -40,6 +40,7 @@ LONG_IN_THE_SIMULATOR: Final = (
     "programs/test_random_graphs.py",
     "programs/test_random_templates.py",
     "programs/test_real_graphs.py",
+    "programs/test_tf1_programs.py",
     "programs/test_training.py",
     "programs/test_workloads.py",
 )

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
+from tfjit.framework.op_defs.op_def import registry as op_defs
+from tfjit.framework.op_defs.op_traits import ASSIGN, READS_STATE, VARIABLE
+from tfjit.framework.types.dtypes import string
 from tfjit.kernels.cpu.random.draws import DRAWN, has_draw
 from tfjit.kernels.cuda.device import devices
 from tfjit.kernels.cuda.device.visible_devices import VisibleDevice, visible_devices
@@ -35,10 +38,8 @@ _HOST_NUMBERS: Final = frozenset({"int32"})
 _COMPARISONS: Final = frozenset(
     {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
 )
-_OF_NUMBERS: Final = frozenset(
-    {"VariableV2", "Variable", "Assign", "ReadVariableOp", "AssignVariableOp"}
-)
-"""Ops without a kernel for strings on TensorFlow's GPUs: such variables are the host's."""
+_OF_NUMBERS: Final = VARIABLE | READS_STATE | ASSIGN
+"""Traits of ops without a kernel for strings on a GPU."""
 
 
 class CudaBackend(Backend):
@@ -98,7 +99,7 @@ class CudaBackend(Backend):
         return f"device: {number}, {devices.description(self._devices[number].physical)}"
 
     def has_kernel(self, op: str, dtypes: Sequence[DType]) -> bool:
-        if op in _OF_NUMBERS and any(d.base_dtype.name == "string" for d in dtypes):
+        if any(d.base_dtype is string for d in dtypes) and op_defs.has_trait(op, _OF_NUMBERS):
             return False
         return op in HOST_COMPUTED or registry.find_builder(op) is not None
 

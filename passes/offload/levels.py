@@ -15,7 +15,7 @@ _JOINTS: Final = frozenset({"Const", "NoOp"})
 
 
 class Group(NamedTuple):
-    """Name the nodes of one `_Offload`: device, level, awaited blocking nodes."""
+    """Name nodes of one `_Offload` by device, level and awaited blocking nodes."""
 
     device: str
     level: int

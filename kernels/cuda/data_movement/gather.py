@@ -56,7 +56,7 @@ def widest_words(size: int, inner: int) -> tuple[int, int]:
 
 
 def refuse_policies(spec: NodeSpec) -> None:
-    """Raise Unsupported where indices out of range, or the policy itself, are errors."""
+    """Raise Unsupported where bad indices, or the policy, are errors."""
     policy = spec.attrs.get("bad_indices_policy", b"")
     if policy not in (b"", b"DEFAULT", b"IGNORE"):
         raise Unsupported(f"bad_indices_policy {policy.decode(errors='replace')} is the host's")
