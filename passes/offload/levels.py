@@ -82,9 +82,9 @@ def _postpone(
     """Put nodes into the group of their first consumer.
 
     They are those that only nodes of later groups read. So a network with weights that are received
-    one by one is one program, not one a layer. No
-    consumer waits longer than before. A node with state stays where its inputs put it, unless it
-    reads a variable: control edges hold the order of reads.
+    one by one is one program, not one a layer. No consumer waits longer than before. A node with
+    state stays where its inputs put it, unless it reads a variable: control edges hold the order of
+    reads.
     """
     for name in yielding(reversed(order)):
         own = group.get(name)
