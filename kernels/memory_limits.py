@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
 
 _SMALL: Final = 1 << 28  # Tensors below this many bytes are not checked.
@@ -68,6 +69,7 @@ def check_fits_in_memory(shape: Sequence[int], dtype: Any, copies: int = 1) -> N
             None,
             None,
             "OOM when allocating tensor with "
-            f"shape{format_shape(tuple(int(size) for size in shape))} and type {kind.name}: "
+            f"shape{format_shape(tuple(int(size) for size in shape))} and type "
+            f"{short_name(as_dtype(kind))} by allocator cpu: "
             f"it takes {nbytes} bytes, and {available} are available",
         )

@@ -63,7 +63,7 @@ def test_what_the_machine_has() -> None:
     if available is not None:
         with pytest.raises(
             tfjit.errors.ResourceExhaustedError,
-            match=r"shape\[1073741824,1073741824\] and type float64",
+            match=r"shape\[1073741824,1073741824\] and type double by allocator cpu",
         ):
             memory_limits.check_fits_in_memory((1 << 30, 1 << 30), np.float64)
 
