@@ -121,7 +121,7 @@ def test_forms_that_are_left_to_the_host() -> None:
     with pytest.raises(Unsupported, match="fails for zeros"):
         call_of("ResourceScatterDiv", [whole, np.int32([1]), whole[:1]], [])
     indices, updates = vectors(2, 5), values(2, 6)
-    with pytest.raises(Unsupported, match="errors for indices"):
+    with pytest.raises(Unsupported, match="policy ERROR is the host's"):
         call_of(
             "TensorScatterAdd", [TABLE, indices, updates], [tensor(TABLE)],
             bad_indices_policy=b"ERROR",
