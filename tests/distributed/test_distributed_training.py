@@ -119,9 +119,10 @@ def test_recovery_after_the_parameter_server_was_killed(cluster: Cluster, tmp_pa
     cluster.start_ps()
     restored = step_of_next_session(chief)
     assert restored >= 50  # a checkpoint holds updates that the other worker adds meanwhile
-    assert step_of_next_session(other) >= 50
+    resumed = step_of_next_session(other)
+    assert resumed >= 50
     after, late = lines(chief, 30), lines(other, 30)
-    assert after[-1][1] > restored and late[-1][1] > restored
+    assert after[-1][1] > restored and late[-1][1] > resumed
     assert after[0][0] < 0.1 * before[0][0]  # the model is the trained one
 
 

@@ -84,8 +84,8 @@ def test_mobilenet_at_full_size_compiles(data_dir: Path, monkeypatch: pytest.Mon
     made = []
 
     class Lowered(DeviceProgram):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
             made.append((self.launches, self.sources))
             raise Unsupported("it is only lowered")
 

@@ -161,8 +161,8 @@ def test_the_graph_that_trains_the_digits(data_dir: Path, monkeypatch: pytest.Mo
     made = []
 
     class Lowered(DeviceProgram):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
             made.append(self.launches)
             raise Unsupported("it is only lowered")
 

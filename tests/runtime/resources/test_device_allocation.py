@@ -39,7 +39,7 @@ def test_tensorflow_s_words(
         allocating(tensor, accelerator, device),
     ):
         accelerator.allocate(257)
-    assert type(caught.value) is errors.ResourceExhaustedError
+    assert type(caught.value).__name__ == "ResourceExhaustedError"  # where TensorFlow is, its class
     assert caught.value.message.startswith(f"OOM when allocating tensor with {first}")
     assert "257 bytes on the simulated GPU: 0.0 MiB of 0.0 MiB" in caught.value.message
 
