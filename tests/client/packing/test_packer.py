@@ -20,6 +20,7 @@ from tfjit.client.session.model_file import read_model
 from tfjit.client.session.pack_file import PackFile, write_pack
 from tfjit.kernels.jit import target
 
+pytestmark = pytest.mark.host  # packs hold kernels of CPUs
 X = np.linspace(-2.0, 2.0, 24).astype(np.float32)
 
 
