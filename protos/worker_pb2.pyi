@@ -625,6 +625,7 @@ class RecvBufRequest(google.protobuf.message.Message):
     DST_DEVICE_FIELD_NUMBER: builtins.int
     REQUEST_ID_FIELD_NUMBER: builtins.int
     SRC_INCARNATION_FIELD_NUMBER: builtins.int
+    FAILED_ATTEMPTS_FIELD_NUMBER: builtins.int
     step_id: builtins.int
     buf_rendezvous_key: builtins.str
     num_bytes: builtins.int
@@ -633,6 +634,10 @@ class RecvBufRequest(google.protobuf.message.Message):
     dst_device: builtins.str
     request_id: builtins.int
     src_incarnation: builtins.int
+    failed_attempts: builtins.int
+    """tfjit's own field
+    at this step, in the task that asks
+    """
     @property
     def client_locality(self) -> tfjit.protos.device_attributes_pb2.DeviceLocality: ...
     @property
@@ -653,9 +658,10 @@ class RecvBufRequest(google.protobuf.message.Message):
         dst_device: builtins.str = ...,
         request_id: builtins.int = ...,
         src_incarnation: builtins.int = ...,
+        failed_attempts: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["client_locality", b"client_locality", "server_locality", b"server_locality", "transport_options", b"transport_options"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["buf_ptr", b"buf_ptr", "buf_rendezvous_key", b"buf_rendezvous_key", "client_locality", b"client_locality", "dst_device", b"dst_device", "num_bytes", b"num_bytes", "request_id", b"request_id", "server_locality", b"server_locality", "src_device", b"src_device", "src_incarnation", b"src_incarnation", "step_id", b"step_id", "transport_options", b"transport_options"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["buf_ptr", b"buf_ptr", "buf_rendezvous_key", b"buf_rendezvous_key", "client_locality", b"client_locality", "dst_device", b"dst_device", "failed_attempts", b"failed_attempts", "num_bytes", b"num_bytes", "request_id", b"request_id", "server_locality", b"server_locality", "src_device", b"src_device", "src_incarnation", b"src_incarnation", "step_id", b"step_id", "transport_options", b"transport_options"]) -> None: ...
 
 global___RecvBufRequest = RecvBufRequest
 

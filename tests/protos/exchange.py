@@ -34,7 +34,8 @@ EXTENSIONS = {
         201: ("tensor_fuse", FieldDescriptor.TYPE_BOOL),
         202: ("global_io_parallelism_threads", FieldDescriptor.TYPE_INT32),
         203: ("run_graph_mode", FieldDescriptor.TYPE_BOOL),
-    }
+    },
+    "RecvBufRequest": {200: ("failed_attempts", FieldDescriptor.TYPE_INT32)},
 }
 
 

@@ -297,6 +297,7 @@ class MasterSession:
         step = self.begin(new_step_id(), client, self.timeout_s(options))
         try:
             graph = self.hold_graph(signature, step)
+            keeps_id = bool(graph.collective_key)  # a failed one does
             try:
                 wanted = options
                 if options is not None or self._cost_period > 0:
@@ -306,9 +307,10 @@ class MasterSession:
                 results = self._run(graph, step, feeds, wanted)
                 if graph.collective_key and self._sequences is not None:
                     self._sequences.retire(graph.collective_key, step.id)
+                    keeps_id = False
             finally:
                 graph.release()
-                self._cleaner.clean(graph, step.id)
+                self._cleaner.clean(graph, step.id, keeps_id)
         finally:
             self.end(step)
         values = fetched_values(graph, results, fetches)

@@ -27,10 +27,13 @@ class StepCleaner:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def clean(self, graph: ClientGraph, step_id: int) -> None:
-        """Have the workers of a graph drop the values of a step."""
-        if graph.only is not None:
-            _cleanup(graph, step_id)  # as cheap as handing it over
+    def clean(self, graph: ClientGraph, step_id: int, is_reused: bool = False) -> None:
+        """Have the workers of a graph drop the values of a step.
+
+        is_reused: the next step has the same id, so they must be dropped on return.
+        """
+        if graph.only is not None or is_reused:  # one call is as cheap as handing it over
+            _cleanup(graph, step_id)
             return
         if self._thread is None:
             self._start()

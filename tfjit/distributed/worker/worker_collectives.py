@@ -183,6 +183,7 @@ class WorkerCollectives(CollectiveManager):
             src_incarnation=member.incarnation,
             dst_device=device,
             request_id=request_id(),
+            failed_attempts=self.failures(step_id),
         )
         try:
             return self._find_worker(member.task).receive_buffer(request, done)
@@ -206,7 +207,7 @@ class WorkerCollectives(CollectiveManager):
                     "probably restarted. Check your worker job for the reason why it was "
                     "restarted.",
                 )
-            buffers = self.asked_step(request.step_id).buffers
+            buffers = self.asked_step(request.step_id, request.failed_attempts).buffers
         except errors.OpError as error:
             done(error, None)
             return _nothing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
@@ -83,6 +84,17 @@ class CollectiveResolver:
         self.instances.abort(error)
 
 
+@dataclass(slots=True)
+class _Failures:
+    """The failed attempts at a step.
+
+    error: of the last one; None once the next has begun.
+    """
+
+    count: int = 0
+    error: errors.OpError | None = None
+
+
 class CollectiveManager:
     """Run the collectives of steps.
 
@@ -97,7 +109,7 @@ class CollectiveManager:
         self.resolver = resolver or CollectiveResolver(devices)
         self._lock = threading.Lock()
         self._steps: OrderedDict[int, StepCollectives] = OrderedDict()
-        self._failed: OrderedDict[int, errors.OpError] = OrderedDict()
+        self._failures: OrderedDict[int, _Failures] = OrderedDict()
         self._pool: GrowingPool | None = None
         self._closed = False
 
@@ -116,12 +128,24 @@ class CollectiveManager:
         raise errors.InternalError(None, None, f"{member.device} is not in this process")
 
     def step(self, step_id: int) -> StepCollectives:
-        """Return the collectives of a step.
+        """Return the collectives of a step for its nodes.
 
-        Other tasks may ask before the step runs here.
+        Raises the error of a step that has failed and was not begun again.
+        """
+        return self.asked_step(step_id, -1)
+
+    def asked_step(self, step_id: int, failures: int) -> StepCollectives:
+        """Return the collectives of a step to another task.
+
+        It may ask before the step runs here. failures: attempts at the step that have failed
+        there. A task that has seen the failures of this one waits for the next attempt; others
+        get the last error.
         """
         dropped = None
         with self._lock:
+            failed = self._failures.get(step_id)
+            if failed is not None and failed.error is not None and failures < failed.count:
+                raise failed.error
             found = self._steps.get(step_id)
             if found is None:
                 if len(self._steps) >= _MAX_STEPS:  # asked for by tasks that have gone
@@ -131,38 +155,46 @@ class CollectiveManager:
             dropped.drop(_over(dropped.step_id))
         return found
 
-    def asked_step(self, step_id: int) -> StepCollectives:
-        """Return the collectives of a step for a member of another task.
+    def failures(self, step_id: int) -> int:
+        """Return the number of attempts at a step that have failed here.
 
-        Raises the error of a step that has failed here.
+        Only a worker's steps have several: the tasks of a group keep the id of a failed one.
         """
-        failed = self._failed.get(step_id)
-        if failed is not None:
-            raise failed
-        return self.step(step_id)
+        with self._lock:
+            failed = self._failures.get(step_id)
+        return 0 if failed is None else failed.count
+
+    def begin_step(self, step_id: int) -> None:
+        """Begin an attempt at a step; forget the last error."""
+        with self._lock:
+            failed = self._failures.get(step_id)
+            if failed is not None:
+                failed.error = None
 
     def fail_step(self, step_id: int, error: errors.OpError) -> None:
-        """Refuse buffers of a failed step to members in other tasks."""
+        """End an attempt at a step; other tasks get its error."""
         with self._lock:
-            self._failed[step_id] = error
-            if len(self._failed) > _MAX_FAILED:
-                self._failed.popitem(last=False)
-            found = self._steps.get(step_id)
+            failed = self._failures.setdefault(step_id, _Failures())
+            failed.count, failed.error = failed.count + 1, error
+            if len(self._failures) > _MAX_FAILED:
+                self._failures.popitem(last=False)
+            found = self._steps.pop(step_id, None)
         if found is not None:
             found.drop(error)
 
-    def begin_step(self, step_id: int) -> None:
-        """Forget the error of an earlier attempt at a step."""
-        if self._failed:
-            with self._lock:
-                self._failed.pop(step_id, None)
-
     def clean_up(self, step_id: int) -> None:
-        """Forget a step that is over."""
-        if not self._steps and not len(self.resolver.instances):
+        """Forget a step that is over.
+
+        The failures of a failed one stay, and so do members that wait for its next attempt.
+        """
+        if not self._steps and not self._failures and not len(self.resolver.instances):
             return
+        found = None
         with self._lock:
-            found = self._steps.pop(step_id, None)
+            failed = self._failures.get(step_id)
+            if failed is None or failed.error is None:
+                self._failures.pop(step_id, None)
+                found = self._steps.pop(step_id, None)
         if found is not None:
             found.drop(_over(step_id))
         self.resolver.instances.clean_up(step_id)
