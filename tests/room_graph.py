@@ -94,6 +94,7 @@ ROOMS = {
         "session",
         "variables",
         "data",
+        "datasets",
         "rnn",
         "training",
         "saving",

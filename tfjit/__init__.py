@@ -126,6 +126,7 @@ _NAMES = {
 _MODULES = {
     "app": "tfjit.client.app",
     "compat": "tfjit.compat",
+    "data": "tfjit.client.datasets.data",
     "dtypes": "tfjit.framework.types.dtypes",
     "errors": "tfjit.framework.errors",
     "initializers": "tfjit.client.variables.initializers",
@@ -152,7 +153,6 @@ _MISSING = {
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "layers, losses and metrics": "distributions estimator feature_column keras layers losses "
     "metrics",
-    "input pipelines": "data",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
         "variable_axis_size_partitioner"

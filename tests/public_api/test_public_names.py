@@ -160,7 +160,6 @@ def test_dtypes() -> None:
         ("tf.train.ExponentialMovingAverage", "moving averages are not supported yet"),
         ("tf.layers", "layers, losses and metrics are not supported yet"),
         ("tf.summary.audio", "summaries of sounds are not supported yet"),
-        ("tf.data", "input pipelines are not supported yet"),
         ("tf.contrib", "contributed packages are not supported yet"),
         ("tf.no_such_thing", "module 'tfjit' has no attribute 'no_such_thing'$"),
     ],
