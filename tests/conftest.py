@@ -43,9 +43,9 @@ from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 os.environ.update(numba_target())
 
 
-# On a busy machine a strategy may be slow to draw: that is no fault of a test.
+# On a busy machine a strategy or an example may be slow: that is no fault of a test.
 hypothesis.settings.register_profile(
-    "tests", suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("tests")
 
