@@ -85,7 +85,7 @@ def test_threads_feed_and_fetch_parts_at_a_time(cluster: FakeCluster) -> None:
     both = threading.Barrier(2)
 
     def answer(call: GraphCall) -> GraphResult:
-        both.wait(10)
+        both.wait(60)
         return zeros(call)
 
     cluster.workers[0].answer = answer
@@ -97,7 +97,7 @@ def test_threads_feed_and_fetch_parts_at_a_time(cluster: FakeCluster) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert found == [[0], [0]]
     last = [call.is_last_partial_run for call in cluster.workers[0].calls]
     assert sorted(last) == [False, True]

@@ -98,7 +98,7 @@ def test_many_calls_at_once(served: Task) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(arrived) == 12
 
 
@@ -145,7 +145,7 @@ def test_a_step_is_cancelled_with_its_client(served: Task, how: str) -> None:
 
     def wait(call: Any) -> tuple[list[Any], None]:
         seen.append(call.cancellation)
-        assert over.wait(10)
+        assert over.wait(60)
         return [np.float32(1)], None
 
     served.master.step = wait
@@ -167,7 +167,7 @@ def test_a_step_is_cancelled_with_its_client(served: Task, how: str) -> None:
     wait_until(lambda: seen)
     if how != "deadline":
         cancellation.cancel()
-    thread.join(10)
+    thread.join(60)
     kind = errors.DeadlineExceededError if how == "deadline" else errors.CancelledError
     assert isinstance(caught[0], kind)
     wait_until(lambda: seen[0].cancelled)
@@ -250,7 +250,7 @@ def test_lost_tasks_leave_no_descriptors() -> None:
             channel.start(
                 WORKER, "CleanupAll", protos.CleanupAllRequest(), lambda *_, done=done: done.set()
             )
-            assert done.wait(10)
+            assert done.wait(60)
             local_one = channel.local()
             assert local_one is not None
             local_one.broken = True  # as after a call that did not reach the task

@@ -187,7 +187,7 @@ def messages(start: Any) -> Any:
         over.set()
 
     start(done)
-    assert over.wait(20)
+    assert over.wait(60)
     assert outcome[0] is None
     return outcome[1]
 
@@ -304,7 +304,7 @@ def test_a_missing_fetch_is_an_error(task: Task) -> None:
 def test_metadata_of_other_clients_is_ignored(task: Task) -> None:
     with grpc.insecure_channel(task.address) as channel:
         call = channel.unary_unary(f"/{WORKER}/GetStatus")
-        assert call(b"", timeout=20, metadata=(("tf-rpc", "7"),))
+        assert call(b"", timeout=60, metadata=(("tf-rpc", "7"),))
         with pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary(f"/{WORKER}/NoSuchMethod")(b"", timeout=20)
+            channel.unary_unary(f"/{WORKER}/NoSuchMethod")(b"", timeout=60)
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -41,6 +41,6 @@ def test_the_thread_ends_and_begins_again(monkeypatch: Any) -> None:
     for _ in range(2):
         run = Run()
         late.add(run)  # type: ignore[arg-type]
-        assert run.checked.wait(10)
+        assert run.checked.wait(60)
         late.remove(run)  # type: ignore[arg-type]
         wait_until(lambda: not late._ticks)

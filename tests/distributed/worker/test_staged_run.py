@@ -252,7 +252,7 @@ def test_a_run_is_cancelled_before_it_starts(cluster: Cluster) -> None:
     for step in range(100, 200):
         call = GraphCall(cluster.session, handles[0], step, feeds, [cluster.key(y.name)])
         cluster.workers[0].start_graph(call, done)()
-    assert all(over.acquire(timeout=10) for _ in range(100)) and len(outcome) == 100
+    assert all(over.acquire(timeout=60) for _ in range(100)) and len(outcome) == 100
     for error, result in outcome:
         assert isinstance(error, errors.CancelledError) if result is None else error is None
 
@@ -409,9 +409,9 @@ def test_a_late_tensor_finds_the_checks_done(use_resource: bool) -> None:
                 )
             )
             step.start()
-            assert ran.wait(10)
+            assert ran.wait(60)
             cluster.run(puts, {}, [])
-            step.join(20)
+            step.join(60)
             assert found == [expected]  # the variable has grown once
 
 
@@ -565,7 +565,7 @@ def threads_of_runs(cluster: Cluster, y: Any, feeds: dict[str, Any], count: int)
         call.feeds = {cluster.key(name): value for name, value in feeds.items()}
         call.fetches = [cluster.key(y.name)]
         cluster.workers[0].start_graph(call, done)
-        assert over.acquire(timeout=20)
+        assert over.acquire(timeout=60)
         cluster.workers[0].cleanup_graph(call.step_id)
     return found
 

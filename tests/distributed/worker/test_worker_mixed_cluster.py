@@ -152,7 +152,7 @@ def test_queues_and_strings(session: Any) -> None:
     waiting = threading.Thread(target=lambda: outcome.append(s.run(doubled)))
     waiting.start()
     s.run(put, {x: 7.0})
-    waiting.join(20)
+    waiting.join(60)
     assert outcome == [14]
 
 

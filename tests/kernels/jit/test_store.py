@@ -596,6 +596,6 @@ def test_a_recording_store_loads_nothing(shared: KernelStore, tmp_path: Path) ->
     store.request([source, source])
     done = threading.Event()
     store.when_ready([source], done.set)
-    assert done.wait(10) and store.are_final([source]) and store.lookup(source) is None
+    assert done.wait(60) and store.are_final([source]) and store.lookup(source) is None
     assert store.recorded() == ([source], []) and not store.refusals()
     store.close()

@@ -11,7 +11,7 @@ import pytest
 from tfjit.runtime.host.inter_op_pool import Slots, ThreadPool
 from tfjit.runtime.host.io_pool import IoPool
 
-_PATIENCE_S = 20
+_PATIENCE_S = 60
 
 
 def meet(pool: ThreadPool, count: int) -> bool:
@@ -27,7 +27,7 @@ def meet(pool: ThreadPool, count: int) -> bool:
     for _ in range(count):
         pool.schedule(job)
     try:
-        barrier.wait(1.0)
+        barrier.wait(_PATIENCE_S)
     except threading.BrokenBarrierError:
         return False
     return True

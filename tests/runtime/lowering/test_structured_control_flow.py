@@ -341,7 +341,7 @@ def test_an_endless_loop_ends_with_its_session() -> None:
         time.sleep(0.01)
     time.sleep(0.1)
     session.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(failures[0], errors.CancelledError)
 
@@ -377,7 +377,7 @@ def test_switches_from_references_to_compiled_code(monkeypatch: pytest.MonkeyPat
     with tfjit.Session(graph=graph) as session:
         first = session.run(out, {"x:0": X})
         variant = variants(session)[0]
-        assert variant.compile_done.wait(60)
+        assert variant.compile_done.wait(300)
         assert variant.step is not None and variant.lowered is not None
         assert all(variant.step._layout.is_native(i) for i in variant.lowered.instructions)
         np.testing.assert_allclose(session.run(out, {"x:0": X}), first, 1e-5)

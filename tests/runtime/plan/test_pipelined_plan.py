@@ -76,7 +76,7 @@ def test_a_training_step_is_compiled() -> None:
                 (plan,) = (plan for plan in staged(s) if plan.fetches == (loss.name,))
                 (variant,) = plan.stages.largest.variants.values()
                 assert (
-                    variant.compile_done.wait(100)
+                    variant.compile_done.wait(300)
                     and variant.step is not None
                     and variant.step.native
                 )

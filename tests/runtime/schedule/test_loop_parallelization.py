@@ -302,7 +302,7 @@ def test_closing_ends_all_parts() -> None:
     thread.start()
     time.sleep(0.3)
     ours.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(found[0], errors.CancelledError)
 

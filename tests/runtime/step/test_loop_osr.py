@@ -65,7 +65,7 @@ def test_ends_on_close(compiled: bool) -> None:
     thread.start()
     time.sleep(0.05)
     s.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(raised[0], tfjit.errors.CancelledError)
 
