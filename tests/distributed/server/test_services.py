@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import grpc
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.distributed.server.fakes import DEVICE, Task, echo_request
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.interfaces import GraphResult
 from tfjit.distributed.protocol.methods import MASTER, WORKER, method_names, request_class
@@ -149,10 +149,7 @@ def test_worker_methods(task: Task) -> None:
     worker.cleanup_all(["a", "b"])
     assert seen[-1] == ("cleanup_all", ["a", "b"])
     worker.cleanup_graph(-5)  # does not wait
-    end = time.monotonic() + 10
-    while seen[-1] != ("cleanup_graph", -5):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: seen[-1] == ("cleanup_graph", -5))
     group = protos.CompleteGroupRequest(group_key=3)
     assert messages(lambda done: worker.complete_group(group, done)).group_key == 3
     instance = protos.CompleteInstanceRequest(instance_key=4)
