@@ -42,6 +42,19 @@ def is_blocked(thread: threading.Thread) -> bool:
     return False
 
 
+def once_blocked(call: Callable[[], object]) -> threading.Thread:
+    """Start a thread that makes a call as soon as the present thread sleeps."""
+    present = threading.current_thread()
+
+    def wait() -> None:
+        assert is_blocked(present)
+        call()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
 def switches(thread: threading.Thread) -> list[str] | None:
     """Return how often a thread has given a processor up; None unless it sleeps."""
     try:

@@ -95,7 +95,7 @@ def test_a_pool_works_in_a_child_that_one_of_its_jobs_forked() -> None:
                 os._exit(0)
 
             threading.Timer(0.2, pool.schedule, [check]).start()
-            threading.Timer(5.0, os._exit, [1]).start()
+            threading.Timer(50.0, os._exit, [1]).start()
             return
         statuses.append(os.waitpid(child, 0)[1])
         over.set()

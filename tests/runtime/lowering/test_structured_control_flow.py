@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tests.waiting import wait_until
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
 from tfjit.runtime.plan import first_run
@@ -336,9 +337,7 @@ def test_an_endless_loop_ends_with_its_session() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not variants(session) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: variants(session))
     time.sleep(0.1)
     session.close()
     thread.join(60)

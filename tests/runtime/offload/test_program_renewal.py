@@ -15,6 +15,7 @@ from tests.forked_calls import in_child
 from tests.kernels.cuda.fake_cublaslt import FakeCublasLt
 from tests.kernels.cuda.library_calls import libraries_for_all_sizes
 from tests.simulated_gpu import simulated_gpu
+from tests.waiting import once_blocked
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import simulated_accelerator
 from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
@@ -284,8 +285,7 @@ def test_closing_while_a_library_opens(fake: FakeCublasLt) -> None:
     one.run()
     one.wait_for_kernels()
     one.run()
-    closing = threading.Timer(0.05, one.session.close)
-    closing.start()
+    closing = once_blocked(one.session.close)
     with pytest.raises(errors.CancelledError, match="has been closed"):
         one.session.wait_until_compiled(300)
     closing.join()

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.waiting import once_blocked
 from tfjit.runtime.plan.plan import Variant
 from tfjit.runtime.session.compile_status import CompileStatus, PlanStatus
 
@@ -117,8 +118,7 @@ def test_closing_ends_the_wait(graph: Any, monkeypatch: pytest.MonkeyPatch) -> N
     go = hold_back(monkeypatch)
     session = tfjit.Session(graph=graph)
     session.run("y:0", {"x:0": np.ones(4)})
-    closing = threading.Timer(0.05, session.close)
-    closing.start()
+    closing = once_blocked(session.close)
     with pytest.raises(tfjit.errors.CancelledError, match="has been closed"):
         session.wait_until_compiled(300)
     go.set()
