@@ -406,7 +406,7 @@ def test_deadlines(master: Master, graph: Any, task: int) -> None:
     options = protos.RunOptions(timeout_in_ms=200)
     error = caught(lambda: client.run(waits, options=options))
     assert isinstance(error, errors.DeadlineExceededError)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     slow = MasterClient(master, graph, operation_timeout_in_ms=200)
     assert isinstance(caught(lambda: slow.run(waits)), errors.DeadlineExceededError)
 

@@ -408,10 +408,8 @@ def test_exit_while_compiling_is_quiet(tmp_path: Path, root: Path) -> None:
         store.request([scale_by(n) for n in range(70, 90)])
         time.sleep(0.3)
     """
-    start = time.perf_counter()
     done = run_python(code, tmp_path, PYTHONWARNINGS="default", PYTHONDEVMODE="1")
     assert (done.returncode, done.stderr) == (0, "")
-    assert time.perf_counter() - start < 20
 
 
 def test_fork(tmp_path: Path, root: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.waiting import wait_until
 from tfjit.protos import CallableOptions
 from tfjit.runtime.host import inter_op_pool
 
@@ -148,19 +149,21 @@ def test_a_pool_runs_jobs_in_order_on_no_more_threads_than_it_has() -> None:
 
 
 def test_a_closed_session_ends_its_own_threads(world: Graph) -> None:
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     for _ in range(5):
         config = tf1.ConfigProto(
             use_per_session_threads=True, inter_op_parallelism_threads=3, device_count={"CPU": 2}
         )
         with tfjit.Session(graph=world.graph, config=config) as session:
             session.run([world.put, world.take])
-    for _ in range(1200):
-        # the compiling thread and an intra-op helper may have been started
-        if threading.active_count() <= before + 2:
-            break
-        time.sleep(0.05)
-    assert threading.active_count() <= before + 2
+    wait_until(
+        lambda: (
+            not any(
+                thread.name.startswith("tfjit-inter-op")
+                for thread in {*threading.enumerate()} - before
+            )
+        )
+    )
 
 
 # time limits
