@@ -438,7 +438,7 @@ for _ in range(4):
     pid = os.fork()
     if pid == 0:
         import faulthandler
-        faulthandler.dump_traceback_later(30, exit=True)
+        faulthandler.dump_traceback_later(120, exit=True)
         try:
             child()
             os._exit(0)
