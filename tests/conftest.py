@@ -43,10 +43,16 @@ from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 os.environ.update(numba_target())
 
 
-# On a busy machine a strategy may be slow to draw: that is no fault of a test.
-hypothesis.settings.register_profile(
-    "tests", suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+# The same examples are drawn each time, so that a change passes or fails for its own sake; others
+# with `--hypothesis-profile=random`. On a busy machine a strategy or an example may be slow: that is
+# no fault of a test.
+for _profile, _same in (("tests", True), ("random", False)):
+    hypothesis.settings.register_profile(
+        _profile,
+        derandomize=_same,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
 hypothesis.settings.load_profile("tests")
 
 

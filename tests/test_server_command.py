@@ -66,7 +66,7 @@ def serving(*argv: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Return the exit code and the text on stderr."""
-    _, text = process.communicate(timeout=30)
+    _, text = process.communicate(timeout=60)
     return process.returncode, text
 
 
@@ -79,7 +79,7 @@ def test_serves_until_sigterm(tmp_path: Path) -> None:
         assert len(answer.device_attributes) == 1
         channel.close()
         with import_grpc().insecure_channel(address) as raw:
-            assert raw.unary_unary(f"/{SERVICE}/{METHOD}")(b"", timeout=20) == b"\x08\x01"
+            assert raw.unary_unary(f"/{SERVICE}/{METHOD}")(b"", timeout=60) == b"\x08\x01"
         process.send_signal(signal.SIGTERM)
         assert ended(process) == (0, "/job:worker/replica:0/task:1 3\n")
 

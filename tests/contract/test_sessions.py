@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ import tensorflow as tf
 import tfjit
 from tests import hardware
 from tests.contract.worlds import both, essence, ours, shared_world, theirs, world
+from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
 X = np.ones((2, 3), "f4")
@@ -66,8 +66,7 @@ class Blocked:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         if waits:
-            time.sleep(0.1)
-            assert self._thread.is_alive()
+            assert is_blocked(self._thread)
 
     def _run(self) -> None:
         try:
@@ -76,7 +75,7 @@ class Blocked:
             self.error = error
 
     def join(self) -> BaseException | None:
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive(), "still blocked"
         return self.error
 
@@ -325,7 +324,9 @@ def test_time_limits(front: str) -> None:
                 tf.errors.DeadlineExceededError, match="Timed out waiting for notification"
             ):
                 session.run(w.take)
-        np.testing.assert_array_equal(session.run(w.y, {w.x: X}), X + 1)
+        # by a limit of its own: a first run may take longer than that of the session
+        options = tf1.RunOptions(timeout_in_ms=60_000)
+        np.testing.assert_array_equal(session.run(w.y, {w.x: X}, options), X + 1)
 
 
 def two_devices(api: Any) -> dict[str, Any]:

@@ -33,13 +33,13 @@ from tests.distributed.task_processes import Kind, TaskProcess, tasks
 
 Role = Literal["client", "master", "worker"]
 
-LIMIT_S: Final = 20.0
+LIMIT_S: Final = 60.0
 """The time limit of a call."""
 GC_S: Final = 5
 """The seconds after which the session of a killed client is closed."""
 _SAVE_EVERY: Final = 5
 _RIGHT: Final = (tfjit.errors.UnavailableError, tfjit.errors.AbortedError)
-_LATE_S: Final = 1.0
+_LATE_S: Final = 20.0
 
 
 @dataclass

@@ -50,7 +50,7 @@ def churn(made: Sequence[TaskProcess], sessions: int, at_once: int, samples: int
     Returns footprints at equal distances, with all but `at_once` sessions closed.
     """
     graph, x, z = _graph(len(made) - 1)
-    config = tfjit.ConfigProto(operation_timeout_in_ms=20_000)
+    config = tfjit.ConfigProto(operation_timeout_in_ms=60_000)
     is_open: deque[tfjit.Session] = deque()
     found = []
     for number in range(1, sessions + 1):

@@ -47,7 +47,7 @@ class Replica:
             self._train = optimizer.minimize(self.loss, global_step=self.global_step)
             self._initialize = library.global_variables_initializer()
             self.ready = library.report_uninitialized_variables()
-        config = library.ConfigProto(operation_timeout_in_ms=30_000)
+        config = library.ConfigProto(operation_timeout_in_ms=60_000)
         self.graph = graph
         self.session = library.Session(target, graph=graph, config=config)
 

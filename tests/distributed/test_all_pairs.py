@@ -64,7 +64,7 @@ def test_losses_are_those_of_one_session(
 ) -> None:
     library = LIBRARIES[client]
     graph, _ = imported(library)
-    config = library.ConfigProto(operation_timeout_in_ms=30_000)
+    config = library.ConfigProto(operation_timeout_in_ms=60_000)
     with library.Session(target(master, worker), graph=graph, config=config) as session:
         session.run("init")
         where = tasks_of(session, library)

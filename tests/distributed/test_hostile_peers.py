@@ -16,7 +16,7 @@ from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.methods import MASTER, WORKER
 from tfjit.framework import errors
 
-LIMIT_S: Final = 10.0
+LIMIT_S: Final = 60.0
 FLOAT: Final = 'attr { key: "T" value { type: DT_FLOAT } }'
 GOOD: Final = """
 node { name: "x" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }

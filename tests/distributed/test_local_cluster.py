@@ -19,7 +19,7 @@ from tfjit.distributed.local_cluster import LocalCluster
 from tfjit.framework import errors
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -42,14 +42,14 @@ def test_blocks_of_other_threads_count() -> None:
     def other() -> None:
         with collection_paused():
             inside.set()
-            leave.wait(30)
+            leave.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
-    inside.wait(30)
+    inside.wait(60)
     with collection_paused():
         leave.set()
-        thread.join(30)
+        thread.join(60)
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -71,17 +71,17 @@ def test_a_forked_child_collects_whatever_other_threads_were_at() -> None:
     def other() -> None:
         with collection_paused():
             inside.set()
-            leave.wait(30)
+            leave.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
-    inside.wait(30)
+    inside.wait(60)
     child = os.fork()
     if child == 0:
         with collection_paused():
             paused = not gc.isenabled()
         os._exit(0 if paused and gc.isenabled() else 1)
     leave.set()
-    thread.join(30)
+    thread.join(60)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.isenabled()

@@ -38,7 +38,7 @@ def test_digits() -> None:
             logits, probs = session.run([LOGITS, PROBS], {IMAGES: images})
             np.testing.assert_allclose(logits, data["test_logits"][:2], atol=1e-4)
             np.testing.assert_allclose(probs.sum(-1), 1, atol=1e-5)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         text = programs(session, [LOGITS, PROBS], {IMAGES: images.shape})
     assert text.count("launches") == 1 and "by the host" not in text
 
@@ -51,7 +51,7 @@ def test_lstm_of_a_v1_loop(data_dir: Path) -> None:
     with tf.Session(graph=on_gpu(graph, ("Placeholder", "Const")), config=SOFT) as session:
         for _ in range(2):
             np.testing.assert_allclose(session.run("y:0", {"x:0": x}), expected, atol=1e-5)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         text = programs(session, "y:0", {"x:0": x.shape})
     assert text.count("launches") == 1 and "14 launches" in text
     assert "MatMul: product 16x32x16 float32, 3 times" in text
@@ -72,7 +72,7 @@ def test_mobilenet(data_dir: Path) -> None:
         for _ in range(2):
             found = session.run(fetch, {feed: images})
             np.testing.assert_allclose(found, expected, rtol=1e-5)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         text = programs(session, fetch, {feed: images.shape})
     assert text.count("launches") == 1 and "by the host" not in text
     assert "58 launches" in text
@@ -120,7 +120,7 @@ def test_lstm_saved_model(data_dir: Path, tmp_path: Path) -> None:
         (feed,), (fetch,) = signature.inputs.values(), signature.outputs.values()
         for _ in range(2):
             np.testing.assert_allclose(session.run(fetch.name, {feed.name: x}), expected, rtol=1e-4)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         text = programs(session, fetch.name, {feed.name: x.shape})
     assert text.count("launches") == 1 and "by the host" not in text and "Softmax 1" in text
     assert text.count("product 16x32x16 float32, 20 times") == 2  # the cells of LSTM and GRU
@@ -149,7 +149,7 @@ def training(device: str) -> list[np.ndarray]:
         for step in range(10):
             found.append(session.run([loss, train], {x: x_value, t: labels})[0])
             if step == 2:
-                assert session.wait_until_compiled(60)
+                assert session.wait_until_compiled(300)
         if "GPU" in device:
             text = programs(session, [loss, train], {x: x_value.shape, t: labels.shape})
             assert text.count("launches") == 1 and "15 launches" in text
@@ -180,7 +180,7 @@ def embedding_training(device: str) -> list[np.ndarray]:
         session.run(init)
         for _ in range(3):
             found.append(session.run([loss, train], {ids: ids_value})[0])
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         if "GPU" in device:
             text = programs(session, [loss, train], {ids: ids_value.shape})
             assert "sparse Adagrad update" in text and "by the host" not in text
@@ -213,7 +213,7 @@ def indexed(device: str, resource: bool) -> list[np.ndarray]:
         session.run(init)
         for _ in range(3):
             found = session.run([*results, update.op], {x: x_value})[:-1]
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         if "GPU" in device:
             text = programs(session, [*results, update.op], {x: x_value.shape})
             assert text.count("launches") == 1 and "by the host" not in text
@@ -245,7 +245,7 @@ def lstm_training(device: str) -> list[np.ndarray]:
             feeds = {x: rng.normal(size=(2, 3, 4)).astype(np.float32)}
             found += session.run([loss, outputs, train], feeds)[:2]
             if step == 0:
-                assert session.wait_until_compiled(60)
+                assert session.wait_until_compiled(300)
         if "GPU" in device:
             text = programs(session, [loss, outputs, train], {x: (2, 3, 4)})
             assert text.count("launches") == 1 and "While 2" in text
@@ -279,7 +279,7 @@ def neighbouring_attentions(device: str) -> list[np.ndarray]:
     with tf.Session(graph=graph, config=SOFT) as session:
         for _ in range(2):
             found = session.run([chain, outer], {x: x_value})
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         if "GPU" in device:
             text = programs(session, [chain, outer], {x: x_value.shape})
             assert text.count("launches") == 1 and "by the host" not in text

@@ -135,7 +135,7 @@ def test_a_worker_waits_for_a_global_step() -> None:
             assert waiter.is_alive()
             for _ in range(2):
                 session.run(train, {x: [0, 0]})
-            waiter.join(5)
+            waiter.join(60)
             assert not waiter.is_alive()
             hook.before_run(context)  # at once
 
@@ -151,7 +151,10 @@ def test_a_global_step_that_stands_still_is_warned_of(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("arguments", [{"every_steps": 3}, {"every_secs": 0.02}])
-def test_timers(arguments: dict[str, Any]) -> None:
+def test_timers(arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1e9]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+
     def program(m: Any, noted: list[Any]) -> None:
         timer = m.train.SecondOrStepTimer(**arguments)
         noted.append(timer.last_triggered_step())
@@ -161,7 +164,7 @@ def test_timers(arguments: dict[str, Any]) -> None:
             if due:
                 noted.append(timer.update_last_triggered_step(step)[1])
             if "every_secs" in arguments and step == 3:
-                time.sleep(0.03)
+                now[0] += 0.03
         noted.append(timer.last_triggered_step())
         timer.reset()
         noted.append(timer.should_trigger_for_step(7))

@@ -46,7 +46,7 @@ def kinds(folder: Path) -> set[Any]:
 
 
 def wait_for(folder: Path, wanted: set[Any]) -> None:
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + 60
     while not wanted <= kinds(folder):
         assert time.monotonic() < until_s, kinds(folder)
         time.sleep(0.02)

@@ -123,7 +123,7 @@ with tfjit.Session(graph=sys.argv[1]) as session:
     ids = session.run("ids:0", {"words:0": ["c", "zz"]})
     for _ in range(4):
         z = session.run("z:0", {"x:0": x})
-        session.wait_until_compiled(60)
+        session.wait_until_compiled(300)
     staged = [
         v.inline is not None for v in open_sessions()[0].variants() if "z:0" in v.plan.fetches
     ]

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 import tfjit
 from tests.forked_processes import LIBRARY, Processes, processes
+from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
 
@@ -39,13 +40,12 @@ class Blocked:
             self.error = error
 
     def join(self) -> None:
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive(), "the step is still blocked"
 
     @property
     def waits(self) -> bool:
-        time.sleep(0.15)
-        return self._thread.is_alive()
+        return is_blocked(self._thread)
 
 
 def queue_graph() -> tuple[Any, Any, Any, Any]:
@@ -438,7 +438,7 @@ for _ in range(4):
     pid = os.fork()
     if pid == 0:
         import faulthandler
-        faulthandler.dump_traceback_later(30, exit=True)
+        faulthandler.dump_traceback_later(120, exit=True)
         try:
             child()
             os._exit(0)

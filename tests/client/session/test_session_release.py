@@ -105,7 +105,7 @@ def _compiled(session: tfjit.Session, m: Model) -> None:
     for plan in session._runtime_session.plan_cache.plans():  # type: ignore[union-attr]
         for variant in list(plan.variants.values()):
             variant.upgrade()
-            assert variant.compile_done.wait(100)
+            assert variant.compile_done.wait(300)
     _run(session, m)
 
 

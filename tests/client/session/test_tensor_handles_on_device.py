@@ -70,7 +70,7 @@ def test_a_handle_fed_back_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         assert handle.handle.endswith(GPU)
         assert all(isinstance(value, DeviceTensor) for value in world.kept())
         np.testing.assert_array_equal(handle.eval(), expected)
-        assert s.wait_until_compiled(60)
+        assert s.wait_until_compiled(300)
         found.clear()
         handle = s.run(world.h, {world.x: handle})
         expected = expected * 2
@@ -92,7 +92,7 @@ def test_handles_of_host_and_device_mix() -> None:
         fed, y = s.run([world.x, world.y], {world.x: h})
         np.testing.assert_array_equal(fed, 2 * X)
         np.testing.assert_array_equal(y, 4 * X)
-        assert s.wait_until_compiled(60)
+        assert s.wait_until_compiled(300)
 
 
 @pytest.mark.simulator
@@ -112,7 +112,7 @@ def test_by_session_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
         squares = s.run(kept, {holder: handle.handle})
         np.testing.assert_array_equal(squares.eval(), np.square(2 * X))
         np.testing.assert_array_equal(s.run(root, {holder: handle.handle}), np.sqrt(2 * X))
-        assert s.wait_until_compiled(60)
+        assert s.wait_until_compiled(300)
     found.clear()
     s.run(kept, {holder: handle.handle})
     assert found == []
@@ -123,7 +123,7 @@ def test_a_deleted_handle_frees_its_memory() -> None:
     s = world.session
     memory = backend_for("GPU").accelerator(0).memory  # type: ignore[attr-defined]
     first = s.run(world.h, {world.x: X})
-    s.wait_until_compiled(60)
+    s.wait_until_compiled(300)
     second = s.run(world.h, {world.x: first})
     third = s.run(world.h, {world.x: second})
     before = memory.used

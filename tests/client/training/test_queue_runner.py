@@ -27,7 +27,7 @@ def test_a_coordinator_stops_threads_and_raises_the_first_error() -> None:
     for thread in threads:
         thread.start()
     with pytest.raises(KeyError, match="mine"):
-        coordinator.join(threads, stop_grace_period_secs=10)
+        coordinator.join(threads, stop_grace_period_secs=60)
     assert coordinator.joined and coordinator.should_stop()
     with pytest.raises(ValueError, match="late"):
         coordinator.request_stop(ValueError("late"))
@@ -60,7 +60,7 @@ def test_looper() -> None:
             coordinator.request_stop()
 
     tfjit.train.LooperThread.loop(coordinator, 0.001, call)
-    coordinator.join(stop_grace_period_secs=10)
+    coordinator.join(stop_grace_period_secs=60)
     assert len(calls) == 3
 
 
@@ -79,7 +79,7 @@ def run_all(fetch: Any) -> list[Any]:
             pass
         finally:
             coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
         assert not any(thread.is_alive() for thread in threads)
     return found
 
@@ -145,7 +145,7 @@ def test_a_failing_runner() -> None:
         with pytest.raises(tfjit.errors.OutOfRangeError):
             session.run(queue.dequeue())
         with pytest.raises(tfjit.errors.InvalidArgumentError, match="bad : Tensor had NaN values"):
-            coordinator.join(threads, stop_grace_period_secs=20)
+            coordinator.join(threads, stop_grace_period_secs=60)
 
 
 def test_threads_that_run_are_not_made_again() -> None:
@@ -157,7 +157,7 @@ def test_threads_that_run_are_not_made_again() -> None:
         assert len(threads) == 2 and runner.create_threads(session, coordinator) == []
         assert session.run(queue.dequeue()) == 1
         coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
         assert runner.exceptions_raised == []
 
 

@@ -57,7 +57,7 @@ def trained(m: Any, replicas: int, total: int, resource: bool, sparse: bool) -> 
                 for thread in threads:
                     thread.start()
                 for thread in threads:
-                    thread.join(30)
+                    thread.join(60)
                     assert not thread.is_alive()
             seen = session.run_step_fn(
                 lambda step_context: step_context.session.run(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.distributed.master.fake_workers import FakeCluster
+from tests.waiting import wait_until
 from tfjit import protos
 from tfjit.distributed.master.cluster_devices import find_devices, pass_options
 from tfjit.framework import errors
@@ -19,7 +20,12 @@ def test_a_task_that_comes_up_later(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster()
     late = cluster.workers[1]
     late.failures["GetStatus"] = errors.UnavailableError(None, None, "not there")
-    threading.Timer(0.2, late.failures.clear).start()
+
+    def come() -> None:
+        wait_until(lambda: caplog.records and late.log.count("GetStatus") > 1)
+        late.failures.clear()
+
+    threading.Thread(target=come).start()
     with caplog.at_level(logging.INFO, "tfjit.distributed"):
         found = find_devices(cluster.master.cluster, log_period_s=0.05)
     assert len(found.others) == 1 and late.log.count("GetStatus") > 1

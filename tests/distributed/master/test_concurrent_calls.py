@@ -14,7 +14,7 @@ def test_calls_run_at_the_same_time_and_one_of_them_here() -> None:
     threads = {}
 
     def call(name: str) -> str:
-        together.wait(10)
+        together.wait(60)
         threads[name] = threading.current_thread()
         return name
 
@@ -32,7 +32,7 @@ def test_errors_and_calls_that_are_given_up() -> None:
         cancellation.cancel()
         raise ValueError("faulty")
 
-    found = call_all({"slow": lambda: release.wait(10), "bad": fail}, "bad", cancellation)
+    found = call_all({"slow": lambda: release.wait(60), "bad": fail}, "bad", cancellation)
     release.set()
     assert isinstance(found["bad"].error, ValueError)
     assert isinstance(found["slow"].error, errors.CancelledError)

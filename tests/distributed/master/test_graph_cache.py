@@ -43,7 +43,7 @@ def test_threads_wait_for_one_build() -> None:
     def build() -> ClientGraph:
         builds.append(1)
         building.set()
-        assert go.wait(10)
+        assert go.wait(60)
         return empty()
 
     found: list[ClientGraph] = []
@@ -52,10 +52,10 @@ def test_threads_wait_for_one_build() -> None:
     ]
     for thread in threads:
         thread.start()
-    assert building.wait(10)
+    assert building.wait(60)
     go.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(builds) == 1 and len(found) == 4 and len({id(graph) for graph in found}) == 1
 
 
@@ -67,7 +67,7 @@ def test_a_failed_build_and_those_that_wait(is_cancelled: bool) -> None:
 
     def fail() -> ClientGraph:
         building.set()
-        assert go.wait(10)
+        assert go.wait(60)
         raise kind(None, None, "faulty")
 
     found: list[object] = []
@@ -80,12 +80,12 @@ def test_a_failed_build_and_those_that_wait(is_cancelled: bool) -> None:
 
     first = threading.Thread(target=run, args=(fail,))
     first.start()
-    assert building.wait(10)
+    assert building.wait(60)
     second = threading.Thread(target=run, args=(empty,))
     second.start()
     go.set()
-    first.join(10)
-    second.join(10)
+    first.join(60)
+    second.join(60)
     assert len(found) == 2 and kind.__name__ in found
     assert any(isinstance(item, ClientGraph) for item in found) or not is_cancelled
     assert isinstance(hold(cache, A, empty), ClientGraph)
@@ -96,17 +96,17 @@ def test_a_wait_for_a_build_is_cancelled() -> None:
 
     def build() -> ClientGraph:
         building.set()
-        assert go.wait(10)
+        assert go.wait(60)
         return empty()
 
     thread = threading.Thread(target=hold, args=(cache, A, build))
     thread.start()
-    assert building.wait(10)
+    assert building.wait(60)
     cancellation = CancellationManager()
     threading.Timer(0.05, cancellation.cancel).start()
     assert cache.hold(A, empty, cancellation) is None
     go.set()
-    thread.join(10)
+    thread.join(60)
     assert cache.hold(A, empty, cancellation) is None  # cancelled before
 
 

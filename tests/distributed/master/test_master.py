@@ -25,6 +25,7 @@ from tests.distributed.master.tensorflow_cluster import (
     tf1,
 )
 from tests.runtime.covering import covers
+from tests.waiting import once_blocked
 from tfjit import protos
 from tfjit.distributed.master.master import Master
 from tfjit.distributed.protocol.interfaces import StepCall
@@ -405,7 +406,7 @@ def test_deadlines(master: Master, graph: Any, task: int) -> None:
     options = protos.RunOptions(timeout_in_ms=200)
     error = caught(lambda: client.run(waits, options=options))
     assert isinstance(error, errors.DeadlineExceededError)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     slow = MasterClient(master, graph, operation_timeout_in_ms=200)
     assert isinstance(caught(lambda: slow.run(waits)), errors.DeadlineExceededError)
 
@@ -414,12 +415,12 @@ def test_cancellation_by_client_and_by_close(master: Master, graph: Any) -> None
     waits = blocked(1)
     client = MasterClient(master, graph)
     cancellation = CancellationManager()
-    threading.Timer(0.2, cancellation.cancel).start()
+    once_blocked(cancellation.cancel)
     error = caught(lambda: client.run(waits, cancellation=cancellation))
     assert isinstance(error, errors.CancelledError) and error.message == "Step was cancelled."
     error = caught(lambda: client.run(waits, cancellation=cancellation))
     assert isinstance(error, errors.CancelledError)
-    threading.Timer(0.2, client.close).start()
+    once_blocked(client.close)
     error = caught(lambda: client.run(waits))
     assert isinstance(error, errors.CancelledError)
     assert error.message == "Step was cancelled by an explicit call to `Session::Close()`."

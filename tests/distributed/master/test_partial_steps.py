@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.distributed.master.fake_workers import FakeCluster, zeros
+from tests.waiting import once_blocked
 from tfjit.distributed.protocol.interfaces import GraphCall, GraphResult, StepCall
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
@@ -75,7 +76,7 @@ def test_a_part_that_waits_is_stopped(cluster: FakeCluster, cause: str) -> None:
     cluster.workers[1].silent = True
     client = CancellationManager()
     end = client.cancel if cause == "client" else lambda: cluster.master.close_session(handle)
-    threading.Timer(0.05, end).start()
+    once_blocked(end)
     error = caught(lambda: part(cluster, handle, step, 0, cancellation=client))
     assert isinstance(error, errors.CancelledError)
 
@@ -85,7 +86,7 @@ def test_threads_feed_and_fetch_parts_at_a_time(cluster: FakeCluster) -> None:
     both = threading.Barrier(2)
 
     def answer(call: GraphCall) -> GraphResult:
-        both.wait(10)
+        both.wait(60)
         return zeros(call)
 
     cluster.workers[0].answer = answer
@@ -97,7 +98,7 @@ def test_threads_feed_and_fetch_parts_at_a_time(cluster: FakeCluster) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert found == [[0], [0]]
     last = [call.is_last_partial_run for call in cluster.workers[0].calls]
     assert sorted(last) == [False, True]

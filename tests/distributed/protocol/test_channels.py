@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.waiting import PATIENCE_S
 from tfjit import protos
 from tfjit.distributed.protocol import status
 from tfjit.distributed.protocol.channels import Channel, address_of
@@ -50,7 +51,7 @@ def channel(server: Server) -> Iterator[Channel]:
     made.close()
 
 
-def ask(channel: Channel, timeout_s: float | None = 10) -> Any:
+def ask(channel: Channel, timeout_s: float | None = PATIENCE_S) -> Any:
     return channel.call(WORKER, "GetStatus", protos.GetStatusRequest(), timeout_s)
 
 
@@ -67,7 +68,7 @@ def test_answers(server: Server, channel: Channel) -> None:
         over.set()
 
     channel.start(WORKER, "GetStatus", protos.GetStatusRequest(), done)
-    assert over.wait(10) and arrived == [None, made]
+    assert over.wait(PATIENCE_S) and arrived == [None, made]
 
 
 @pytest.mark.parametrize("code", range(1, 17))
@@ -98,7 +99,7 @@ def test_long_messages_are_cut() -> None:
 
 def test_deadline(server: Server, channel: Channel) -> None:
     waiting = threading.Event()
-    server.answer = lambda context: waiting.wait(10)
+    server.answer = lambda context: waiting.wait(PATIENCE_S)
     with pytest.raises(errors.DeadlineExceededError):
         ask(channel, 0.1)
     waiting.set()
@@ -106,7 +107,7 @@ def test_deadline(server: Server, channel: Channel) -> None:
 
 def test_cancelled_call(server: Server, channel: Channel) -> None:
     waiting, over = threading.Event(), threading.Event()
-    server.answer = lambda context: waiting.wait(10)
+    server.answer = lambda context: waiting.wait(PATIENCE_S)
     caught: list[Any] = []
 
     def done(error: Any, answer: Any) -> None:
@@ -115,13 +116,13 @@ def test_cancelled_call(server: Server, channel: Channel) -> None:
 
     cancel = channel.start(WORKER, "GetStatus", protos.GetStatusRequest(), done)
     cancel()
-    assert over.wait(10) and isinstance(caught[0], errors.CancelledError)
+    assert over.wait(PATIENCE_S) and isinstance(caught[0], errors.CancelledError)
     waiting.set()
 
 
 def test_a_cancelled_wait(server: Server, channel: Channel) -> None:
     waiting = threading.Event()
-    server.answer = lambda context: waiting.wait(10)
+    server.answer = lambda context: waiting.wait(PATIENCE_S)
     cancellation = CancellationManager()
     threading.Timer(0.1, cancellation.cancel).start()
     for _ in range(2):  # the second is cancelled before it starts
@@ -132,7 +133,7 @@ def test_a_cancelled_wait(server: Server, channel: Channel) -> None:
 
 def test_closing_a_channel_cancels_its_calls(server: Server, channel: Channel) -> None:
     waiting = threading.Event()
-    server.answer = lambda context: waiting.wait(10)
+    server.answer = lambda context: waiting.wait(PATIENCE_S)
     threading.Timer(0.1, channel.close).start()
     for _ in range(2):
         with pytest.raises(errors.CancelledError):

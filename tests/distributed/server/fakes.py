@@ -28,7 +28,7 @@ from tfjit.distributed.protocol.tensors import fill
 from tfjit.distributed.server.services import Services
 from tfjit.framework import errors
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 DEVICE = "/job:worker/replica:0/task:0/device:CPU:0"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.distributed.server.fakes import WAIT_S, Outcome, Task, asked, echo_request
-from tests.waiting import wait_until
+from tests.waiting import growing, wait_until
 from tfjit import protos
 from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import GraphResult, StepCall
@@ -141,9 +141,12 @@ def test_a_client_goes_in_a_step(task: Task) -> None:
 
 
 def test_a_deadline_cancels_a_step(task: Task) -> None:
-    _, cancelled = blocked_step(task)
-    with pytest.raises(errors.DeadlineExceededError):
-        task.call(MASTER, "RunStep", echo_request(np.float32(1)), 0.3)
+    begun, cancelled = blocked_step(task)
+    for limit_s in growing(0.3):
+        with pytest.raises(errors.DeadlineExceededError):
+            task.call(MASTER, "RunStep", echo_request(np.float32(1)), limit_s)
+        if begun.is_set():
+            break
     assert cancelled.wait(WAIT_S)
 
 
@@ -163,12 +166,18 @@ def test_a_step_that_has_ended_is_not_cancelled(task: Task) -> None:
 
 @pytest.mark.parametrize("way", ["cancel", "disconnect", "deadline"])
 def test_a_client_gives_up_a_wait(task: Task, way: str) -> None:
-    outcome = Outcome()
     channel = Channel(task.address)
     request = protos.RecvTensorRequest(step_id=1, rendezvous_key="k")
-    timeout_s = 0.3 if way == "deadline" else None
-    cancel = channel.start(WORKER, "RecvTensor", request, outcome, timeout_s)
-    asked(task, 1)
+    for limit_s in growing(0.3):
+        outcome = Outcome()
+        timeout_s = limit_s if way == "deadline" else None
+        cancel = channel.start(WORKER, "RecvTensor", request, outcome, timeout_s)
+        if way == "deadline":
+            outcome.wait()
+        else:
+            asked(task, 1)
+        if "k" in task.worker.waiting:
+            break
     if way == "cancel":
         cancel()
     elif way == "disconnect":

@@ -150,7 +150,7 @@ def test_garbage_is_answered_or_ends_its_connection(served: Task, data: bytes, m
 
 
 @pytest.mark.parametrize(
-    "described", [(5, 0, 1, 4096), (1 << 41, -1, 0, 0), (-1 & (1 << 64) - 1, 3, 0, 1 << 30)]
+    "described", [(5, 0, 1, 4096), (1 << 41, -1, 0, 0), ((1 << 64) - 1, 3, 0, 1 << 30)]
 )
 def test_blocks_and_impossible_sizes_end_a_connection(
     served: Task, described: tuple[int, ...]
@@ -158,10 +158,8 @@ def test_blocks_and_impossible_sizes_end_a_connection(
     """No client of another host names files of this one."""
     connection = greeted(served)
     head = struct.pack("<HBBIQQQ", 0x7F17, REQUEST, 0, 1, 1, 0, 0)
-    connection._socket.sendall(head + struct.pack("<QqQQ", *described))
-    with pytest.raises(BrokenConnection):
-        connection.receive()
-    connection.close()
+    connection._socket.sendall(head + struct.pack("<QqQQQ?", *described, 0, False))
+    assert ended(connection._socket)  # not by a time limit
     status(served)
 
 
@@ -187,7 +185,7 @@ def test_a_large_array_keeps_no_short_one_waiting(
     def late(connection: Connection, size: int) -> np.ndarray:
         if size == value.nbytes:
             reads.set()
-            assert opened.wait(20)
+            assert opened.wait(60)
         return read(connection, size)
 
     monkeypatch.setattr(Connection, "_array", late)
@@ -195,7 +193,7 @@ def test_a_large_array_keeps_no_short_one_waiting(
     worker.receive_tensor(4, "large", large)
     asked(served, 1)
     served.worker.waiting.pop("large")(None, value, False)
-    assert reads.wait(20)
+    assert reads.wait(60)
     worker.receive_tensor(4, "short", short)
     asked(served, 1)
     served.worker.waiting.pop("short")(None, np.float32(2), False)

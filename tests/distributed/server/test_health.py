@@ -35,9 +35,9 @@ def test_a_server_is_healthy_until_it_stops(task: Task) -> None:
 
     with grpc.insecure_channel(task.address) as channel:
         check = channel.unary_unary(f"/{SERVICE}/{METHOD}")
-        assert check(b"", timeout=20) == b"\x08\x01"
+        assert check(b"", timeout=60) == b"\x08\x01"
         task.services.activity.is_draining = True
-        assert check(b"", timeout=20) == b"\x08\x02"
+        assert check(b"", timeout=60) == b"\x08\x02"
 
 
 @given(st.binary(max_size=20))

@@ -28,7 +28,7 @@ def send(task: Task, service: str, method: str, data: bytes) -> Any:
     """Call with any bytes; return the answer's bytes, or the call's error."""
     with grpc.insecure_channel(task.address) as channel:
         try:
-            return channel.unary_unary(path(service, method))(data, timeout=2)
+            return channel.unary_unary(path(service, method))(data, timeout=60)
         except grpc.RpcError as error:
             return error
 

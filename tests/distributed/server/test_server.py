@@ -26,7 +26,7 @@ from tfjit.distributed.server.server import Server, TaskSetup, make_task
 from tfjit.framework import errors
 
 LOCAL = {"worker": ["localhost:0"]}
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Fakes:
@@ -190,7 +190,7 @@ def test_a_stop_cancels_steps_after_their_time(server: Server, fakes: Fakes) -> 
     assert begun.wait(WAIT_S)
     started = time.monotonic()
     server.stop(0.2)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < WAIT_S / 2
     assert over.wait(WAIT_S) and isinstance(outcome[0], errors.OpError)
     assert fakes.master.closed
     until = time.monotonic() + WAIT_S
@@ -251,7 +251,7 @@ def make(setup):
     return master, FakeWorker()
 target = Server({"w": ["localhost:0"]}, factory=make).target
 Channel(target[7:]).start("tensorflow.MasterService", "RunStep", echo_request(1.0), print)
-assert begun.wait(20)
+assert begun.wait(60)
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
 

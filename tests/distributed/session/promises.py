@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.distributed.session.servers import outcome
+from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
 Promise = Callable[["World"], Any]
@@ -67,11 +68,11 @@ def _waiting(call: Callable[[], Any]) -> Callable[[], Any]:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(outcome(call)), daemon=True)
     thread.start()
-    time.sleep(0.15)
-    assert thread.is_alive(), found
+    assert is_blocked(thread), found
+    time.sleep(0.15)  # the servers get the call
 
     def wait() -> Any:
-        thread.join(15)
+        thread.join(60)
         assert not thread.is_alive(), "still waits"
         return found[0]
 

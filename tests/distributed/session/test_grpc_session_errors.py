@@ -17,12 +17,14 @@ import tensorflow as tf
 import tfjit
 from tests.distributed.session.servers import (
     ServerProcess,
+    answered,
     assert_same,
     both,
     outcome,
     tf1,
 )
 from tests.ports import free_ports
+from tests.waiting import is_blocked
 from tfjit.distributed.session import grpc_session
 from tfjit.runtime.factory import SessionFactory, SessionOptions
 
@@ -96,16 +98,26 @@ def test_names_that_the_master_does_not_know(target: str) -> None:
 
 
 def test_time_limits(target: str, graph: Any) -> None:
+    """TensorFlow's client has its own words for the deadline or gRPC's, whichever come first."""
     got = tf1.FIFOQueue(1, [tf.float32], name="limited").dequeue()
     y = tf1.constant(1.0)
     options = tf1.RunOptions(timeout_in_ms=50)
-
-    def run(session: Any) -> Any:
-        return outcome(lambda: session.run(got, options=options)), session.run(y)
-
-    assert both(target, graph, run) == (("DeadlineExceededError", "Operation timed out."), 1.0)
     config = tf1.ConfigProto(operation_timeout_in_ms=50)
-    both(target, graph, lambda session: session.run(got), config)
+
+    def of_a_run(library: Any) -> Any:
+        with library.Session(target, graph=graph) as session:
+            return outcome(lambda: session.run(got, options=options)), session.run(y)
+
+    def of_a_session(library: Any) -> Any:
+        with library.Session(target, graph=graph, config=config) as session:
+            return outcome(lambda: session.run(got))
+
+    assert of_a_run(tfjit) == (("DeadlineExceededError", "Operation timed out."), 1.0)
+    (kind, _), value = answered(lambda: of_a_run(tf1))
+    assert (kind, value) == ("DeadlineExceededError", 1.0)
+    # the making of a session has the limit too
+    assert outcome(lambda: of_a_session(tfjit))[0] == "DeadlineExceededError"
+    assert answered(lambda: of_a_session(tf1))[0] == "DeadlineExceededError"
 
 
 def test_closing_cancels_running_steps(target: str, graph: Any) -> None:
@@ -118,9 +130,10 @@ def test_closing_cancels_running_steps(target: str, graph: Any) -> None:
             target=lambda session=session: found.append(outcome(lambda: session.run(got)))
         )
         waiting.start()
-        time.sleep(0.2)
+        assert is_blocked(waiting)
+        time.sleep(0.2)  # the server gets the call
         session.close()
-        waiting.join(10)
+        waiting.join(60)
         assert not waiting.is_alive()
         assert outcome(lambda session=session: session.run(got))[0] == "RuntimeError"
     assert_same(found[1], found[0])
@@ -132,12 +145,13 @@ def test_an_interrupt_cancels_the_step(target: str, graph: Any) -> None:
     got, put, size = queue.dequeue(), queue.enqueue(1.0), queue.size()
     with tfjit.Session(target, graph=graph) as session:
         assert session.run(size) == 0
-        seen = threading.Event()
+        seen, main = threading.Event(), threading.current_thread()
 
         def interrupt() -> None:
-            time.sleep(0.2)
+            assert is_blocked(main)
+            time.sleep(0.1)  # the server gets the call
             os.kill(os.getpid(), signal.SIGINT)
-            while not seen.wait(5):  # one that meets a callback of a weak reference is dropped
+            while not seen.wait(10):  # one that meets a callback of a weak reference is dropped
                 os.kill(os.getpid(), signal.SIGINT)
 
         # a process that a shell started in the background ignores the signal
@@ -193,9 +207,9 @@ def test_a_server_that_is_killed_and_started_again(graph: Any) -> None:
         waiting: list[Any] = []
         thread = threading.Thread(target=lambda: waiting.append(outcome(lambda: lost.run(got))[0]))
         thread.start()
-        time.sleep(0.2)
+        assert is_blocked(thread)
         server.kill()
-        thread.join(10)
+        thread.join(60)
         assert waiting == ["UnavailableError"]
         for call in (
             lambda: lost.run(y, {x: 1.0}),
@@ -207,7 +221,7 @@ def test_a_server_that_is_killed_and_started_again(graph: Any) -> None:
             assert outcome(call)[0] == "UnavailableError"
         lost.close()
         server.start()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             found = outcome(lambda: restarted.run(y, {x: 1.0}))
             if found[0] != "UnavailableError" or time.monotonic() > end:

@@ -108,17 +108,17 @@ def test_parts_go_one_at_a_time() -> None:
     def done(error: BaseException | None, found: Any) -> None:
         parts.append([index for index, _, _ in found])
         entered.set()
-        assert leave.wait(10)
+        assert leave.wait(60)
 
     TensorBatch(step, keys("abc"), done).start()
     thread = threading.Thread(target=give, args=(step, "a"))
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     give(step, "b")  # this thread does not wait for the other
     give(step, "c")
     assert parts == [[0]]
     leave.set()
-    thread.join(10)
+    thread.join(60)
     assert parts == [[0], [1, 2]]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
 
+from tests.waiting import wait_until
 from tfjit.distributed.worker.waiting_thread import WaitingThread
 
 
@@ -22,7 +22,11 @@ def test_a_waiting_thread_does_jobs_until_the_end() -> None:
         waiting.submit(lambda: None)  # it is busy
         waiting.end()
 
-    threading.Timer(0.02, waiting.submit, (last,)).start()
+    def submit() -> None:
+        wait_until(lambda: waiting._waits)
+        waiting.submit(last)
+
+    threading.Thread(target=submit, daemon=True).start()
     waiting.work()
     assert done == [here] and len(others) == 1
     waiting.submit(lambda: None)
@@ -42,8 +46,7 @@ def test_an_interrupted_thread_leaves_its_jobs_to_others() -> None:
         """Do nothing."""
 
     def submit() -> None:
-        while not waiting._waits:
-            time.sleep(0.001)
+        wait_until(lambda: waiting._waits)
         waiting.submit(interrupt)
 
     threading.Thread(target=submit, daemon=True).start()

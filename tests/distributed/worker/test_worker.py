@@ -38,7 +38,7 @@ class Outcome:
         self.over.set()
 
     def wait(self) -> Any:
-        assert self.over.wait(10)
+        assert self.over.wait(60)
         assert len(self.calls) == 1
         return self.calls[0]
 

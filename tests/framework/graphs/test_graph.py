@@ -595,9 +595,9 @@ def test_a_hundred_thousand_operations_take_seconds() -> None:
     graph = Graph()
     with graph.as_default():
         x = Ours.placeholder("x", [2, None])
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(100_000):
             x = Ours.identity(x)
-        elapsed = time.perf_counter() - start
+        elapsed = time.thread_time() - start
     assert graph.version == 100_001 and x.name == "Identity_99999:0"
     assert elapsed < 15  # 1.5 s on an idle core

@@ -556,10 +556,10 @@ def test_a_chain_of_a_hundred_thousand_nodes() -> None:
         item = message.node.add(name=f"n{i}", op="Sin", input=[f"n{i - 1}"])
         item.attr["T"].type = 1
     backwards = graph_pb2.GraphDef(node=reversed(message.node), versions=message.versions)
-    start = time.perf_counter()
+    start = time.thread_time()
     graph = Graph()
     import_graph_def(backwards, name="", graph=graph)
-    elapsed = time.perf_counter() - start
+    elapsed = time.thread_time() - start
     assert [op.name for op in graph.get_operations()[:3]] == ["n0", "n1", "n2"]
     assert elapsed < 20  # 2 s on an idle core
     assert len(graph.as_graph_def().node) == 100_000

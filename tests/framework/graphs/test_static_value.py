@@ -154,10 +154,10 @@ def test_long_chains_stay_linear() -> None:
             "Const", attrs={"value": np.array([2, 3], np.int32), "dtype": dtypes.int32}
         ).outputs[0]
         data = Ours.placeholder("data")
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(3000):
             x = Ours.identity(x)
             graph.create_op("Reshape", [data, x])
-        elapsed = time.perf_counter() - start
+        elapsed = time.thread_time() - start
     assert constant_value(x) is None
     assert elapsed < 20

@@ -72,7 +72,7 @@ def halve(args, chunk, nchunks):
 )
 
 
-def wait_until(condition: object, seconds: float = 10.0) -> bool:
+def wait_until(condition: object, seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         if time.monotonic() > deadline:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.waiting import wait_until
 from tfjit.kernels.executor import (
     arch_ir,
     python_abi,
@@ -384,11 +385,15 @@ def test_an_endless_loop_is_cancelled(
         else [(code["count"], at(args), 1), (0, 0, table_executor.JUMP)]
     )
     table = StepTable(0, loop, release_gil=True, cancel=at(flag))
-    timer = threading.Timer(0.02, lambda: flag.fill(1))
-    timer.start()
+
+    def cancel() -> None:
+        wait_until(lambda: args[2] > 0 or empty)
+        flag.fill(1)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
     assert walk(table.words) < 0
-    assert args[2] > 0 or empty
-    timer.join()
+    thread.join()
 
 
 @pytest.mark.parametrize("release", [False, True])
@@ -405,11 +410,16 @@ def test_gil(walk: table_executor.RunTable, code: dict[str, int], release: bool)
         time.sleep(0.02)
         word[0] = 1
 
-    thread = threading.Thread(target=set_soon)
-    thread.start()
-    assert walk(table.words) == 0
-    assert args[4] == int(release)
-    thread.join()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)  # only a thread that releases the GIL loses it
+    try:
+        thread = threading.Thread(target=set_soon)
+        thread.start()
+        assert walk(table.words) == 0
+        assert args[4] == int(release)
+        thread.join()
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_denormals_are_flushed_and_the_control_word_restored(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.executor.pool_jobs import SOURCE, job, wait_until
+from tests.waiting import is_blocked, switches
 from tfjit.kernels.executor import table_executor, thread_pool
 from tfjit.kernels.executor.table_executor import StepTable
 from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
@@ -111,6 +112,7 @@ def test_short_jobs_leave_sleepers_asleep(code: dict[str, int]) -> None:
     helper.
     """
     pool = IntraOpPool(2, spin_us=20000.0)
+    (helper,) = pool._threads
     walk = table_executor.get()
     args, counts, _ = job(4, 10)
     row = [(code["spin"], int(args.ctypes.data), 4)]
@@ -119,14 +121,17 @@ def test_short_jobs_leave_sleepers_asleep(code: dict[str, int]) -> None:
         short = StepTable(0, row, costs=[3 * ticks], pool=pool.state_address)
         long = StepTable(0, row, costs=[300 * ticks], pool=pool.state_address)
         for table, awake in ((short, False), (long, True)):
-            assert wait_until(lambda: pool.asleep() == 1)
+            assert wait_until(lambda: pool.asleep() == 1 and is_blocked(helper))
             time.sleep(0.03)  # longer than the spin: what was missed before is forgotten
+            before = switches(helper)
             assert walk(table.words) == 0
-            assert (pool.asleep() == 0) is awake
-        assert wait_until(lambda: pool.asleep() == 1)
+            # by now it may sleep again
+            assert (pool.asleep() == 0 or switches(helper) != before) is awake
+        assert wait_until(lambda: pool.asleep() == 1 and is_blocked(helper))
+        before = switches(helper)
         for _ in range(40):
             walk(short.words)
-        assert pool.asleep() == 0
+        assert pool.asleep() == 0 or switches(helper) != before
         assert (counts == 42).all()
     finally:
         pool.stop()
@@ -203,9 +208,10 @@ def test_helpers_flush_denormals(code: dict[str, int], pool: IntraOpPool) -> Non
 
 def test_spin_is_bounded_and_sleepers_wake(code: dict[str, int], pool: IntraOpPool) -> None:
     assert wait_until(lambda: pool.asleep() == 2)
-    used = time.process_time()
+    clocks = [time.pthread_getcpuclockid(thread.ident) for thread in pool._threads if thread.ident]
+    used = sum(map(time.clock_gettime, clocks))
     time.sleep(0.3)
-    assert time.process_time() - used < 0.1
+    assert len(clocks) == 2 and sum(map(time.clock_gettime, clocks)) - used < 0.1
     args, counts, _ = job(8, 2_000_000)
     pool.run(code["spin"], int(args.ctypes.data), 8)
     assert (counts == 1).all()
@@ -223,7 +229,7 @@ def test_sleep_and_work_many_times(code: dict[str, int]) -> None:
             while time.perf_counter() < end:
                 pass
     assert (counts == 3000).all()
-    pool.stop()
+    pool.stop(60.0)
     assert not any(
         thread.name.startswith("tfjit-intraop") and thread in pool._threads
         for thread in threading.enumerate()
@@ -233,7 +239,7 @@ def test_sleep_and_work_many_times(code: dict[str, int]) -> None:
 def test_stopped_pool_still_runs_jobs(code: dict[str, int]) -> None:
     pool = IntraOpPool(2)
     (helper,) = pool._threads
-    pool.stop()
+    pool.stop(60.0)
     assert not helper.is_alive()
     args, counts, _ = job(5)
     pool.run(code["mark"], int(args.ctypes.data), 5)
@@ -270,16 +276,14 @@ def run_python(body: str) -> None:
         code = store.lookup(SOURCE)
         {body}
     """
-    start = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "done\n")
-    assert time.monotonic() - start < 20
 
 
 def test_exit_does_not_hang() -> None:

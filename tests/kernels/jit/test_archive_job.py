@@ -56,7 +56,7 @@ def job(tmp_path: Path, pending: int = 0) -> ArchiveJob:
 def test_it_is_started_by_an_idle_process(tmp_path: Path, started: type[Started]) -> None:
     begun = job(tmp_path)
     begun.want()
-    begun._thread.join(5)  # type: ignore[union-attr]
+    begun._thread.join(60)  # type: ignore[union-attr]
     begun.close()
     ((_, _, module, folder),) = started.commands
     assert module == archive_job.COMMAND and folder == str(tmp_path / "cache" / "archives")

@@ -408,10 +408,8 @@ def test_exit_while_compiling_is_quiet(tmp_path: Path, root: Path) -> None:
         store.request([scale_by(n) for n in range(70, 90)])
         time.sleep(0.3)
     """
-    start = time.perf_counter()
     done = run_python(code, tmp_path, PYTHONWARNINGS="default", PYTHONDEVMODE="1")
     assert (done.returncode, done.stderr) == (0, "")
-    assert time.perf_counter() - start < 20
 
 
 def test_fork(tmp_path: Path, root: Path) -> None:
@@ -596,6 +594,6 @@ def test_a_recording_store_loads_nothing(shared: KernelStore, tmp_path: Path) ->
     store.request([source, source])
     done = threading.Event()
     store.when_ready([source], done.set)
-    assert done.wait(10) and store.are_final([source]) and store.lookup(source) is None
+    assert done.wait(60) and store.are_final([source]) and store.lookup(source) is None
     assert store.recorded() == ([source], []) and not store.refusals()
     store.close()

@@ -122,7 +122,7 @@ def test_they_are_one_program_of_a_gpu() -> None:
         with tfjit.Session(graph=graph) as session:
             for _ in range(2):
                 agree(session.run(fetches, {x: X}), wanted)
-                assert session.wait_until_compiled(60)
+                assert session.wait_until_compiled(300)
             nodes = session.explain(fetches, {x: X.shape}).nodes
             (program,) = (node.group for node in nodes if node.op == "_Offload")
             assert "by the host" not in program

@@ -545,9 +545,9 @@ def test_long_chain_is_linear_and_shares_kernels() -> None:
     graph = parse_graph("\n".join(lines))
     ctx = PassContext()
     infer_shapes(graph, ctx)
-    began = time.perf_counter()
+    began = time.thread_time()
     fuse(graph, ctx)
-    assert time.perf_counter() - began < 20
+    assert time.thread_time() - began < 20
     graph.verify()
     found = groups(graph)
     assert len(found) == 200

@@ -150,7 +150,7 @@ def train(folder, names, epochs, shuffle):
             pass
         finally:
             coordinator.request_stop()
-        coordinator.join(threads, stop_grace_period_secs=30)
+        coordinator.join(threads, stop_grace_period_secs=60)
         end = int(session.run(step))
         saver.save(session, os.path.join(place, "model"), global_step=step)
         writer.close()
@@ -180,7 +180,7 @@ def evaluate(folder, names, averaged):
             while not coordinator.should_stop():
                 hits, matrix = session.run([right, confusion])
                 total, count, table = total + int(hits.sum()), count + len(hits), table + matrix
-        coordinator.join(threads, stop_grace_period_secs=30)
+        coordinator.join(threads, stop_grace_period_secs=60)
     return total, count, table.sum(1).tolist()
 
 

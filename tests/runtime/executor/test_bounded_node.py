@@ -51,7 +51,7 @@ def both(op: str, dtype: str, **options: Any) -> Any:
             assert have.shape == want.shape
 
     compare(np.zeros(3, dtype))
-    assert sides[1][0].wait_until_compiled(60)
+    assert sides[1][0].wait_until_compiled(300)
     return compare
 
 

@@ -23,7 +23,7 @@ class Jobs:
 
     def block(self) -> None:
         """Wait until `go` is set."""
-        self.go.wait(10)
+        self.go.wait(60)
         self._over.release()
 
     def quick(self) -> None:
@@ -33,7 +33,7 @@ class Jobs:
     def wait(self, count: int) -> None:
         """Wait until further `count` jobs are over."""
         for _ in range(count):
-            assert self._over.acquire(timeout=10)
+            assert self._over.acquire(timeout=60)
 
 
 def full(count: int) -> Exception:
@@ -53,7 +53,7 @@ def test_blocked_jobs_do_not_stop_others() -> None:
 
 def test_jobs_never_wait_for_each_other() -> None:
     pool, jobs = GrowingPool("test", 100), Jobs()
-    meet = threading.Barrier(8, timeout=10)
+    meet = threading.Barrier(8, timeout=60)
 
     def job() -> None:
         meet.wait()

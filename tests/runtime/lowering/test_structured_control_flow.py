@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tests.waiting import wait_until
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
 from tfjit.runtime.plan import first_run
@@ -336,12 +337,10 @@ def test_an_endless_loop_ends_with_its_session() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not variants(session) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: variants(session))
     time.sleep(0.1)
     session.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(failures[0], errors.CancelledError)
 
@@ -377,7 +376,7 @@ def test_switches_from_references_to_compiled_code(monkeypatch: pytest.MonkeyPat
     with tfjit.Session(graph=graph) as session:
         first = session.run(out, {"x:0": X})
         variant = variants(session)[0]
-        assert variant.compile_done.wait(60)
+        assert variant.compile_done.wait(300)
         assert variant.step is not None and variant.lowered is not None
         assert all(variant.step._layout.is_native(i) for i in variant.lowered.instructions)
         np.testing.assert_allclose(session.run(out, {"x:0": X}), first, 1e-5)

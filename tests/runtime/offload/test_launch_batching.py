@@ -113,7 +113,7 @@ def trained(optimizer: Any, dtype: Any = np.float32) -> tuple[list[np.ndarray], 
         session.run(init)
         for step in range(3):
             session.run(train, {x: 0.5 + step})
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         nodes = session.explain(train, {x: ()}).nodes
         text = "\n".join(node.group for node in nodes if node.op == "_Offload")
         return session.run(everything), text
@@ -180,7 +180,7 @@ def ordered(device: str) -> list[np.ndarray]:
         for step in range(3):
             session.run(last, {x: np.float32([1, -2, 3, 4 + step])})
             found += session.run([a, b, rate])
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
     return found
 
 

@@ -41,7 +41,7 @@ def results(build: Callable[[], Any], device: str, feeds: list[Feeds]) -> tuple[
         for step, feed in enumerate(feeds):
             found.append(session.run(fetches, feed))
             if step < 2:
-                assert session.wait_until_compiled(60)
+                assert session.wait_until_compiled(300)
         shapes = {key: np.shape(value) for key, value in feeds[0].items()}
         nodes = session.explain(fetches, shapes).nodes
         return found, "\n".join(node.group for node in nodes if node.op == "_Offload")

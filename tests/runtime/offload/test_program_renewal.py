@@ -15,6 +15,7 @@ from tests.forked_calls import in_child
 from tests.kernels.cuda.fake_cublaslt import FakeCublasLt
 from tests.kernels.cuda.library_calls import libraries_for_all_sizes
 from tests.simulated_gpu import simulated_gpu
+from tests.waiting import once_blocked
 from tfjit.framework import errors
 from tfjit.kernels.cuda.device import simulated_accelerator
 from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
@@ -66,8 +67,8 @@ class Product:
         runtime = self.session._runtime_session
         assert not self.session.wait_until_compiled(0)
         for variant in tf_unfinished(runtime):
-            assert variant.compile_done.wait(60)
-        assert runtime.node_kernels.wait(60)
+            assert variant.compile_done.wait(300)
+        assert runtime.node_kernels.wait(300)
 
     def text(self, rows: int = 5) -> str:
         nodes = self.session.explain(self.fetches, {self.x: (rows, 7)}).nodes
@@ -99,7 +100,7 @@ def test_kernels_serve_while_a_library_opens(fake: FakeCublasLt) -> None:
         assert any("1 programs of a GPU: cuBLASLt being opened" in line for line in waiting)
         assert not one.session.wait_until_compiled(0.01) and not fake.calls
         fake.opens.set()
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         assert not tf.compile_status().waiting
         assert products(fake) == 0  # the new program has not run
         for _ in range(3):
@@ -108,7 +109,7 @@ def test_kernels_serve_while_a_library_opens(fake: FakeCublasLt) -> None:
         text = one.text()
         assert "cuBLASLt product 5x5x7 float32" in text and "being opened" not in text
         one.run(3)  # of later shapes
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run(3)
         assert products(fake) >= 4 and "cuBLASLt product 3x3x7" in one.text(3)
 
@@ -131,13 +132,13 @@ def test_later_shapes_are_planned_in_the_background(fake: FakeCublasLt) -> None:
     fake.opens.set()
     with one.session:
         one.run()
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run()
         fake.planners.clear()
         for rows in (2, 3, 4):
             one.run(rows)
         assert threading.current_thread() not in fake.planners
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         for rows in (2, 3, 4):
             one.run(rows)
             text = one.text(rows)
@@ -147,7 +148,7 @@ def test_later_shapes_are_planned_in_the_background(fake: FakeCublasLt) -> None:
         again = Product()
         with again.session:
             again.run(4)
-            assert again.session.wait_until_compiled(60)
+            assert again.session.wait_until_compiled(300)
             assert "cuBLASLt product 4x4x7" in again.text(4)
         assert len(fake.planners) == 3
 
@@ -157,17 +158,17 @@ def test_a_problem_without_a_routine_is_asked_for_once(fake: FakeCublasLt) -> No
     one = Product()
     with one.session:
         one.run()
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         fake.refuses = lambda epilogue, operand, result: True
         fake.planners.clear()
         one.run(3)
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run(3)
         assert "cuBLASLt" not in one.text(3) and "being planned" not in one.text(3)
     again = Product()
     with again.session:
         again.run(3)
-        assert again.session.wait_until_compiled(60)
+        assert again.session.wait_until_compiled(300)
     assert len(fake.planners) == 1
 
 
@@ -202,14 +203,14 @@ def test_a_routine_that_fails_gives_way_to_kernels(
     with one.session:
         for _ in range(3):
             one.run()
-            assert one.session.wait_until_compiled(60)
+            assert one.session.wait_until_compiled(300)
         assert refusal.count == 1 and products(fake) == 0
         text = one.text()
         assert "instead of a routine that failed: product 5x5x7: cublasLtMatmul: status" in text
         assert text.count("cuBLASLt") == 0
         assert "kernels of tfjit serve instead: product 5x5x7" in caplog.text
         one.run(3)  # of another problem
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run(3)
         assert "cuBLASLt product 3x3x7" in one.text(3)
 
@@ -224,7 +225,7 @@ def test_a_routine_that_fails_while_it_is_prepared_is_left_out(
         one.wait_for_kernels()
         one.run()
         fake.opens.set()
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run()
         text = one.text()
         assert refusal.count == 1 and "cuBLASLt" not in text
@@ -243,7 +244,7 @@ def test_the_other_routines_of_a_program_stay(
         session.run(fetches, feeds)
         fake.opens.set()
         for _ in range(2):
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
             for found, value in zip(session.run(fetches, feeds), feeds.values(), strict=True):
                 np.testing.assert_array_equal(found, value @ value.T)
         nodes = session.explain(fetches, {t: v.shape for t, v in feeds.items()}).nodes
@@ -263,7 +264,7 @@ def test_a_library_that_fails_changes_nothing(fake: FakeCublasLt, fails: str) ->
     with one.session:
         one.run()
         fake.opens.set()
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run()
         assert "cuBLASLt" not in one.text()
 
@@ -284,14 +285,13 @@ def test_closing_while_a_library_opens(fake: FakeCublasLt) -> None:
     one.run()
     one.wait_for_kernels()
     one.run()
-    closing = threading.Timer(0.05, one.session.close)
-    closing.start()
+    closing = once_blocked(one.session.close)
     with pytest.raises(errors.CancelledError, match="has been closed"):
-        one.session.wait_until_compiled(60)
+        one.session.wait_until_compiled(300)
     closing.join()
     fake.opens.set()
     with Product().session as other:  # the library is there for others
-        assert other.wait_until_compiled(60)
+        assert other.wait_until_compiled(300)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -305,12 +305,12 @@ def test_a_forked_child_keeps_the_kernels(fake: FakeCublasLt) -> None:
         threading.Timer(0.05, fake.opens.set).start()
 
         def child() -> list[bool]:
-            done = one.session.wait_until_compiled(60)
+            done = one.session.wait_until_compiled(300)
             one.run()
             return [done]
 
         assert in_child(child) == [True]
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run()
         assert products(fake) >= 1
 
@@ -325,7 +325,7 @@ def test_the_old_program_is_freed(fake: FakeCublasLt) -> None:
         close = DeviceProgram.close
         patch.setattr(DeviceProgram, "close", lambda self: (freed.append(self), close(self))[1])
         fake.opens.set()
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
         one.run()
         assert any(program.runs and not program.libraries for program in freed)
 
@@ -352,7 +352,7 @@ def test_without_room_the_first_run_prepares(
         with one.session:
             one.run()
             fake.opens.set()
-            assert one.session.wait_until_compiled(60)
+            assert one.session.wait_until_compiled(300)
             one.run()
             assert "cuBLASLt product" in one.text() and len(prepared) == count
 
@@ -378,7 +378,7 @@ def test_prepared_programs_have_the_addresses_of_runs(
         one.wait_for_kernels()
         one.run()
         fake.opens.set()
-        assert one.session.wait_until_compiled(60)
+        assert one.session.wait_until_compiled(300)
 
         def program(self: SimulatedAccelerator, *arguments: Any) -> Any:
             raise AssertionError("a run makes commands")

@@ -104,7 +104,7 @@ def check(build: Build, steps: int = 8, after: Any = None, *, is_split: bool = T
 
     def wait(session: Any, step: int) -> None:
         if step % 3 == 0:
-            assert session.wait_until_compiled(100)
+            assert session.wait_until_compiled(300)
         if step == 3:
             stages = plan_of(session).stages
             assert (stages is not None) == is_split
@@ -145,7 +145,7 @@ def test_a_later_session_is_split_from_the_first_run() -> None:
     feeds = drawn(masked, 4)
 
     def learn(session: Any, step: int) -> None:
-        assert session.wait_until_compiled(100)
+        assert session.wait_until_compiled(300)
 
     expected = run(tfjit, masked, feeds, learn)
 
@@ -174,7 +174,7 @@ def test_sizes_that_repeat_are_compiled() -> None:
     feeds = drawn(masked, 1) * 6
 
     def wait(session: Any, step: int) -> None:
-        assert session.wait_until_compiled(100)
+        assert session.wait_until_compiled(300)
         if step == 5:
             stages = plan_of(session).stages
             assert stages is not None
@@ -204,7 +204,7 @@ def test_sizes_that_differ_have_a_generic_variant() -> None:
 
     def wait(session: Any, step: int) -> None:
         if step in (5, 12):
-            assert session.wait_until_compiled(100)
+            assert session.wait_until_compiled(300)
         if step > 40:
             stages = plan_of(session).stages
             assert stages is not None
@@ -292,7 +292,7 @@ def test_errors_name_their_node_and_leave_the_session_usable() -> None:
         good = [np.array([0, 1, 2], "i4")] * 3
         for x in good:
             session.run(z, {"x:0": x})
-            assert session.wait_until_compiled(100)
+            assert session.wait_until_compiled(300)
         assert plan_of(session).stages is not None
         with pytest.raises(tfjit.errors.InvalidArgumentError, match="look_up"):
             session.run(z, {"x:0": np.array([1, 9], "i4")})
@@ -310,7 +310,7 @@ def test_a_variable_without_a_value() -> None:
         for _ in range(2):
             with pytest.raises(tfjit.errors.FailedPreconditionError, match="bias|table"):
                 session.run([loss, train], feed)
-            session.wait_until_compiled(100)
+            session.wait_until_compiled(300)
         session.run(init)
         session.run([loss, train], feed)
 
@@ -323,7 +323,7 @@ def test_a_run_with_options_is_whole() -> None:
         fed = {f"{k}:0": v for k, v in feeds.items()}
         for _ in range(2):
             expected = session.run(fetches, fed)
-            session.wait_until_compiled(100)
+            session.wait_until_compiled(300)
         metadata = tfjit.RunMetadata()
         options = tfjit.RunOptions(trace_level=tfjit.RunOptions.FULL_TRACE)
         found = session.run(fetches, fed, options=options, run_metadata=metadata)
@@ -368,7 +368,7 @@ def test_random_programs(rows: list[tuple[int, int]]) -> None:
     feeds = [{"x": RNG.integers(-20, 20, 6, "i4")} for _ in range(3)]
 
     def wait(session: Any, step: int) -> None:
-        session.wait_until_compiled(100)
+        session.wait_until_compiled(300)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFJIT_DISABLE", "fuse")  # the kernels of random groups would all be new

@@ -63,7 +63,7 @@ def run(tf: Any, tables: list[tuple[int, str, bool, str]]) -> list[list[Any]]:
                 fed = {feed: draws.integers(0, ROWS, 7, "i4") for feed in feeds}
                 found.append(session.run([total, *fetched, tf1.group(*updates)], fed))
                 if tf is tfjit:
-                    assert session.wait_until_compiled(100)
+                    assert session.wait_until_compiled(300)
             return [*found, session.run([table for table, _ in variables])]
 
 
@@ -93,7 +93,7 @@ def test_indices_out_of_range(optimizer: str, ids: list[int]) -> None:
                 session.run(init)
                 session.run(train, {rows: np.arange(len(ids)) % ROWS})
                 if tf is tfjit:
-                    assert session.wait_until_compiled(100)
+                    assert session.wait_until_compiled(300)
                 try:
                     session.run(train, {rows: ids})
                 except tf1.errors.InvalidArgumentError as error:

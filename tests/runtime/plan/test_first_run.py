@@ -122,7 +122,7 @@ def test_a_big_initialisation_starts_no_upgrade_before_its_second_run() -> None:
         assert variant.compile_done.is_set() or variant in upgrades.unfinished(
             session._runtime_session
         )
-        session.wait_until_compiled(60)
+        session.wait_until_compiled(300)
 
 
 def test_heavy_nodes_of_an_unoptimised_graph_use_present_kernels(

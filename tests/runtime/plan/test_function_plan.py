@@ -101,7 +101,7 @@ def check(graph: Any, fetches: list[str], feeds: list[dict[str, np.ndarray]]) ->
             for a, b in zip(found, expected, strict=True):
                 assert a.shape == b.shape
                 np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-            assert ours.wait_until_compiled(100)
+            assert ours.wait_until_compiled(300)
         plans = body_plans(ours)
         return any(p.generic is not None for p in plans), any(p.generic_refused for p in plans)
 
@@ -140,7 +140,7 @@ def test_a_stored_generic_variant_serves_the_first_run(
     with tfjit.Session(graph=graph) as session:
         for _ in range(2):
             expected = session.run(fetches, first), session.run(fetches, second)
-            assert session.wait_until_compiled(100)
+            assert session.wait_until_compiled(300)
         (plan,) = body_plans(session)
         assert plan.generic is not None and plan.generic.storage.store()
     build = GenericVariant.build

@@ -131,7 +131,7 @@ class Program:
 
     def generic(self) -> GenericVariant:
         """The generic variant, once it serves."""
-        end = time.monotonic() + 40
+        end = time.monotonic() + 300
         while self.plan.generic is None or not self.plan.generic.ready:
             assert time.monotonic() < end, "no generic variant"
             time.sleep(0.01)
@@ -144,7 +144,7 @@ def program(request: pytest.FixtureRequest) -> Program:
     for n in (9, 14, 30):
         made.check(n)
     made.generic()
-    assert made.session.wait_until_compiled(120)
+    assert made.session.wait_until_compiled(300)
     return made
 
 
@@ -161,7 +161,7 @@ def test_new_sizes_make_no_variants(program: Program) -> None:
     (low, high), *_ = generic.bounds
     for n in (50, 100):  # the kernels of two size classes
         program.check(n)
-    assert program.session.wait_until_compiled(120)
+    assert program.session.wait_until_compiled(300)
     before = len(program.plan.variants)
     for n in (35, 36, 41, 64, 63, 77):
         assert low <= n <= high
@@ -244,7 +244,7 @@ def test_updates_of_any_number_of_rows(resource: bool) -> None:
         for n in (9, 14, 30):
             check(n)
         (plan,) = (p for p in session._runtime_session.plan_cache.plans() if p.feeds)
-        end = time.monotonic() + 40
+        end = time.monotonic() + 300
         while plan.generic is None or not plan.generic.ready:
             assert time.monotonic() < end, "no generic variant"
             time.sleep(0.01)
@@ -313,7 +313,7 @@ def test_lengths_that_vary_apart_share_few_size_classes() -> None:
             found, expected = session.run(y, feeds), oracle.run(y, feeds)
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
             if k == 1:
-                session.wait_until_compiled(60)
+                session.wait_until_compiled(300)
         (plan,) = session._runtime_session.plan_cache.plans()
         assert plan.generic is not None and plan.generic.ready
         assert plan.generic.builds <= 2 and len(plan.variants) <= 2
@@ -347,7 +347,7 @@ def compiled_mlp() -> None:
     for n in (9, 14, 30):
         made.check(n)
     made.generic()
-    made.session.wait_until_compiled(60)
+    made.session.wait_until_compiled(300)
 
 
 def test_the_run_with_the_second_shape_builds_the_generic_variant(
@@ -414,7 +414,7 @@ def test_attention_with_masks_of_the_size_gets_its_own_kernel() -> None:
     made = Program("attention")
     for n in (9, 14, 30):
         made.check(n)
-    assert made.session.wait_until_compiled(120)
+    assert made.session.wait_until_compiled(300)
     generic = made.generic()
     for n in (30, 21, 17):
         made.check(n)
@@ -444,7 +444,7 @@ def test_batches_and_lengths_that_vary_share_code(fused: bool) -> None:
                 np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
             (plan,) = session._runtime_session.plan_cache.plans()
             if k < 20:  # the first sizes are learned from
-                assert session.wait_until_compiled(120)
+                assert session.wait_until_compiled(300)
                 known = len(plan.variants)
         assert plan.generic is not None and plan.generic.ready
         assert len(plan.variants) == known
@@ -526,7 +526,7 @@ def test_groups_run_member_by_member_until_their_kernels_arrive(
     with tfjit.Session(graph=graph) as session:
         for n in (9, 14, 30):
             session.run(y, {x: _feed(n)})
-        session.wait_until_compiled(60)
+        session.wait_until_compiled(300)
         (plan,) = session._runtime_session.plan_cache.plans()
         generic = plan.generic
         (group,) = (i.spec for one in generic.partition.instructions if (i := one.instruction).spec)
@@ -562,7 +562,7 @@ def test_closed_sessions_are_freed() -> None:
     try:
         made.session.close()
         del made
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while generic() is not None and time.monotonic() < end:  # the background job's own frame
             time.sleep(0.02)
         assert generic() is None

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tests.waiting import once_blocked
 from tfjit.runtime.plan.pipelined_plan import MAX_SHAPES, StagedPlan
 
 tf1 = tensorflow.compat.v1
@@ -76,7 +77,7 @@ def test_a_training_step_is_compiled() -> None:
                 (plan,) = (plan for plan in staged(s) if plan.fetches == (loss.name,))
                 (variant,) = plan.stages.largest.variants.values()
                 assert (
-                    variant.compile_done.wait(100)
+                    variant.compile_done.wait(300)
                     and variant.step is not None
                     and variant.step.native
                 )
@@ -139,9 +140,10 @@ def test_a_run_that_waits_ends(way: str) -> None:
             s.run(q.enqueue(0.0))
             assert s.run(y) == 0
             return
-        threading.Timer(0.1, s.close).start()
+        closing = once_blocked(s.close)
         with pytest.raises(tfjit.errors.CancelledError):
             s.run(y)
+        closing.join()
 
 
 def test_a_variable_without_a_value_is_an_error_while_the_queue_is_empty() -> None:

@@ -27,7 +27,7 @@ def finished(session: Any) -> Variant:
     """Return the session's only variant once it has its fastest form."""
     ((variant,),) = (p.variants.values() for p in session._runtime_session.plan_cache.plans())
     variant.upgrade()
-    assert variant.compile_done.wait(100)
+    assert variant.compile_done.wait(300)
     assert variant.failure is None
     return variant
 

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tests.waiting import wait_until
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
 from tfjit.runtime.schedule import loop_parallelization
@@ -300,9 +301,10 @@ def test_closing_ends_all_parts() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.3)
+    wait_until(lambda: ours._runtime_session._running)
+    time.sleep(0.1)
     ours.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(found[0], errors.CancelledError)
 

@@ -98,7 +98,7 @@ def test_values_stay_on_the_device(jit: str, monkeypatch: pytest.MonkeyPatch) ->
             np.testing.assert_allclose(value.numpy(), expected, rtol=1e-5)
             np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-5)
             if turn == 1:
-                assert session.wait_until_compiled(60)
+                assert session.wait_until_compiled(300)
         if jit == "lazy":
             assert "out" not in counted.of(lambda: step(value)) and "in" not in counted.counts
 
@@ -109,7 +109,7 @@ def test_recurring_addresses_are_used_in_place(monkeypatch: pytest.MonkeyPatch) 
     with tf.Session(graph=chain()) as session:
         step = session._make_callable_from_options(message(["x:0"], ["y:0"]))
         step(X)
-        assert session.wait_until_compiled(60)
+        assert session.wait_until_compiled(300)
         (fed,) = step(X)
         device = fed.accelerator
         places = [device.allocate(80) for _ in range(2)]
@@ -137,7 +137,7 @@ def test_ends_that_the_host_makes_and_uses() -> None:
             assert isinstance(y, np.ndarray) and isinstance(z, DeviceTensor)
             np.testing.assert_allclose(y, np.tanh(-2 * X), rtol=1e-5)
             np.testing.assert_array_equal(z, X)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
 
 
 def test_new_shapes_and_empty_tensors() -> None:
@@ -149,7 +149,7 @@ def test_new_shapes_and_empty_tensors() -> None:
             np.testing.assert_allclose(y.numpy(), np.tanh(2 * X[:rows]), rtol=1e-5)
             y, z = step(z)
             np.testing.assert_array_equal(z.numpy(), X[:rows])
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
 
 
 def test_a_tensor_is_fed_to_any_run() -> None:
@@ -173,7 +173,7 @@ def test_a_tensor_is_fed_to_any_run() -> None:
             fed, other = session.run([a, c], {a: tensor, b: X})
             np.testing.assert_allclose(fed, 4 * X, rtol=1e-5)
             np.testing.assert_allclose(other, 7 * X, rtol=1e-5)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
 
 
 def test_training_keeps_its_loss_on_the_device() -> None:
@@ -194,7 +194,7 @@ def test_training_keeps_its_loss_on_the_device() -> None:
             found.append([])
             for _ in range(5):
                 found[-1].append(np.asarray(step(X)[0]))
-                assert session.wait_until_compiled(60)
+                assert session.wait_until_compiled(300)
             found[-1].append(session.run(v))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
@@ -223,7 +223,7 @@ def test_a_variables_value_is_a_copy(
             (updated,), (value,) = update(X), read()
             kept.append(value)
             np.testing.assert_allclose(updated.numpy(), (turn + 2) * X, rtol=1e-6)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         for turn, value in enumerate(kept):
             np.testing.assert_allclose(value.numpy(), (turn + 2) * X, rtol=1e-6)
 
@@ -282,7 +282,7 @@ def test_two_devices() -> None:
                         square = tf.square(value)
             found = session.run(square, {holder: kept.handle})
             np.testing.assert_allclose(found, np.square(27 * X), rtol=1e-5)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
 
 
 class Foreign:
@@ -387,7 +387,7 @@ def test_a_loop_leaves_the_rows_of_a_fed_tensor_as_they_are(trips: int) -> None:
         kept = DeviceTensor.of_array(backend_for("GPU").accelerator(0), fed)
         for _ in range(5):  # recurring addresses are bound in place
             found = step(kept)
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
             for value, other in zip(found, expected, strict=True):
                 np.testing.assert_allclose(value.numpy(), other, rtol=1e-5, atol=1e-6)
             np.testing.assert_array_equal(kept.numpy(), fed)

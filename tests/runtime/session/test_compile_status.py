@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.waiting import once_blocked
 from tfjit.runtime.plan.plan import Variant
 from tfjit.runtime.session.compile_status import CompileStatus, PlanStatus
 
@@ -36,7 +37,7 @@ def hold_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     upgrade = Variant._upgrade
 
     def later(self: Variant) -> None:
-        go.wait(20)
+        go.wait(60)
         upgrade(self)
 
     monkeypatch.setattr(Variant, "_upgrade", later)
@@ -65,7 +66,7 @@ def test_waits_for_a_plan_that_has_run(graph: Any, monkeypatch: pytest.MonkeyPat
         with tfjit.Session(graph=graph) as other:  # other sessions do not count
             assert other.wait_until_compiled(0)
         go.set()
-        assert session.wait_until_compiled(60)
+        assert session.wait_until_compiled(300)
         assert plans[0] not in tfjit.compile_status().waiting
 
 
@@ -79,7 +80,7 @@ def test_a_plan_that_stays_on_references_is_named(
     monkeypatch.setattr(Variant, "select_kernels", fail)
     with tfjit.Session(graph=graph) as session:
         session.run("y:0", {"x:0": np.ones(4)})
-        assert session.wait_until_compiled(60)
+        assert session.wait_until_compiled(300)
         reasons = [plan.reason for plan in tfjit.compile_status().on_references]
         assert "a builder's bug" in reasons
     assert "a builder's bug" not in str(tfjit.compile_status())
@@ -94,7 +95,7 @@ def test_kernels_of_single_nodes() -> None:
     with tfjit.Session(graph=graph) as session:
         for _ in range(3):
             session.run("y:0", {"x:0": [1.0, 2.0, 2.0]})
-        assert session.wait_until_compiled(60)
+        assert session.wait_until_compiled(300)
         assert not session._runtime_session.node_kernels.unfinished()
 
 
@@ -117,10 +118,9 @@ def test_closing_ends_the_wait(graph: Any, monkeypatch: pytest.MonkeyPatch) -> N
     go = hold_back(monkeypatch)
     session = tfjit.Session(graph=graph)
     session.run("y:0", {"x:0": np.ones(4)})
-    closing = threading.Timer(0.05, session.close)
-    closing.start()
+    closing = once_blocked(session.close)
     with pytest.raises(tfjit.errors.CancelledError, match="has been closed"):
-        session.wait_until_compiled(60)
+        session.wait_until_compiled(300)
     go.set()
     closing.join()
 

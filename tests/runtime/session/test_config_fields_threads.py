@@ -15,6 +15,7 @@ import tensorflow as tf
 import tfjit
 from tests.runtime.covering import covers
 from tests.runtime.session.configs import CPU, World, X, config, tf1
+from tests.waiting import is_blocked
 from tfjit.runtime.host import io_pool
 from tfjit.runtime.host.inter_op_pool import Slots
 from tfjit.runtime.kernel_api.op_kernel import OpContext
@@ -63,7 +64,7 @@ def test_a_big_pool_beside_one_thread_for_low_priority() -> None:
             with lock:
                 busy[0] += 1
                 most[0] = max(most[0], busy[0])
-            hold.wait(20)
+            hold.wait(60)
             with lock:
                 busy[0] -= 1
             return [np.sin(inputs[0])]
@@ -100,15 +101,15 @@ def test_a_big_pool_beside_one_thread_for_low_priority() -> None:
         assert most[0] == 1
         hold.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         assert (len(results), most[0]) == (4, 1)
         np.testing.assert_allclose(results[0], np.sin([0, 1, 2]) + np.sin([1, 2, 3]), rtol=1e-6)
         # a run that only waits gives its thread to the one that it waits for
         waiter = threading.Thread(target=lambda: results.append(session.run(take, options=low)))
         waiter.start()
-        time.sleep(0.05)
+        assert is_blocked(waiter)
         session.run(put, options=low)
-        waiter.join(20)
+        waiter.join(60)
         assert results[-1] == 4
 
 
@@ -131,7 +132,7 @@ def test_slots_come_by_priority_and_survive_interrupts() -> None:
     assert not slots.take_free()
     slots.give()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert order == [5, 5, 1, 0]
     assert slots.take_free()
 
@@ -231,7 +232,7 @@ def test_work_on_files_is_shared_and_fails_in_order() -> None:
     for _ in range(6):
         pool.schedule(lambda: (answers.append(pool.map(lambda i: i + 1, range(5))), done.release()))
     for _ in range(6):
-        assert done.acquire(timeout=20)
+        assert done.acquire(timeout=60)
     assert answers == [[1, 2, 3, 4, 5]] * 6
 
     def fails(i: int) -> int:

@@ -65,7 +65,7 @@ def test_of_two_threads_one_plan_stays() -> None:
     found: list[Any] = []
 
     def make() -> Any:
-        both.wait(10)
+        both.wait(60)
         return FakePlan("a")
 
     def find() -> None:
@@ -75,7 +75,7 @@ def test_of_two_threads_one_plan_stays() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert found[0] is found[1] and cache.misses == 2 and len(cache.plans()) == 1
 
 

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.waiting import wait_until
 from tfjit.protos import CallableOptions
 from tfjit.runtime.host import inter_op_pool
 
@@ -139,7 +140,7 @@ def test_a_pool_runs_jobs_in_order_on_no_more_threads_than_it_has() -> None:
     for _ in range(20):
         made.schedule(job)
     for _ in range(20):
-        assert done.acquire(timeout=10)
+        assert done.acquire(timeout=60)
     assert 1 <= len(seen) <= 2
     made.close()
     here: list[int] = []
@@ -148,19 +149,21 @@ def test_a_pool_runs_jobs_in_order_on_no_more_threads_than_it_has() -> None:
 
 
 def test_a_closed_session_ends_its_own_threads(world: Graph) -> None:
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     for _ in range(5):
         config = tf1.ConfigProto(
             use_per_session_threads=True, inter_op_parallelism_threads=3, device_count={"CPU": 2}
         )
         with tfjit.Session(graph=world.graph, config=config) as session:
             session.run([world.put, world.take])
-    for _ in range(100):
-        # the compiling thread and an intra-op helper may have been started
-        if threading.active_count() <= before + 2:
-            break
-        time.sleep(0.05)
-    assert threading.active_count() <= before + 2
+    wait_until(
+        lambda: (
+            not any(
+                thread.name.startswith("tfjit-inter-op")
+                for thread in {*threading.enumerate()} - before
+            )
+        )
+    )
 
 
 # time limits
@@ -174,7 +177,7 @@ def test_a_time_limit_of_a_run(world: Graph) -> None:
             tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
         ):
             session.run(world.take, options=tf1.RunOptions(timeout_in_ms=150))
-        assert 0.14 < time.perf_counter() - began < 5
+        assert 0.14 < time.perf_counter() - began < 60
         # nothing of the cancelled step is left behind
         assert session.run([world.put, world.take]) == [None, 1]
         np.testing.assert_allclose(
@@ -195,16 +198,19 @@ def test_a_time_limit_of_a_session(world: Graph) -> None:
                 tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
             ):
                 session.run(world.take)
-        np.testing.assert_allclose(session.run(world.y, {world.x: X}), EXPECTED, rtol=1e-6)
+        # the run's own limit wins
+        options = tf1.RunOptions(timeout_in_ms=60_000)
+        np.testing.assert_allclose(session.run(world.y, {world.x: X}, options), EXPECTED, rtol=1e-6)
         function = session.make_callable(world.take)
         with pytest.raises(
             tfjit.errors.DeadlineExceededError, match="Timed out waiting for notification"
         ):
             function()
-        # the run's own limit wins
-        waiting = threading.Thread(target=lambda: (time.sleep(0.4), session.run(world.put)))
+        waiting = threading.Thread(
+            target=lambda: (time.sleep(0.4), session.run(world.put, options=options))
+        )
         waiting.start()
-        assert session.run(world.take, options=tf1.RunOptions(timeout_in_ms=20_000)) == 1
+        assert session.run(world.take, options=options) == 1
         waiting.join()
 
 

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.waiting import wait_until
 from tfjit.runtime.step import loop_osr
 
 tf1 = tf.compat.v1
@@ -63,9 +64,10 @@ def test_ends_on_close(compiled: bool) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
+    wait_until(lambda: s._runtime_session._running)
     time.sleep(0.05)
     s.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(raised[0], tfjit.errors.CancelledError)
 
@@ -76,15 +78,24 @@ def test_ends_on_an_interrupt(compiled: bool) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with session(endless(True), compiled) as s:
         s.run("y:0", {"go:0": False, "x:0": x})
-        timer = threading.Timer(
-            0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
-        )
-        timer.start()
+        main, over = threading.main_thread().ident, threading.Event()
+        assert main is not None
+
+        def interrupt() -> None:
+            wait_until(lambda: s._runtime_session._running)
+            wait_s = 0.2
+            while not over.wait(wait_s):
+                signal.pthread_kill(main, signal.SIGINT)
+                wait_s = 10.0  # one that meets a callback of a weak reference is dropped
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
         try:
             with pytest.raises(KeyboardInterrupt):
                 s.run("y:0", {"go:0": True, "x:0": x}, options=tfjit.RunOptions(timeout_in_ms=0))
         finally:
-            timer.join()
+            over.set()
+            thread.join()
             signal.signal(signal.SIGINT, before)
         for _ in range(3):
             np.testing.assert_array_equal(s.run("y:0", {"go:0": False, "x:0": x}), x)

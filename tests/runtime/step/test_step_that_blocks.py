@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tfjit as tf
+from tests.waiting import is_blocked
 
 Moved = tuple[Any, Callable[..., Any]]
 
@@ -62,17 +63,16 @@ def test_elements_pass_in_order(moved: Moved) -> None:
         run("put", value)
     for _ in range(2):
         run("move")
-    assert session.wait_until_compiled(100) and is_step(session)
+    assert session.wait_until_compiled(300) and is_step(session)
     np.testing.assert_array_equal([run("take"), run("take")], [[12, 14], [4, 6]])
 
 
 def test_a_run_waits_for_an_element(moved: Moved) -> None:
     _, run = moved
     thread, failures = in_thread(lambda: run("move"))
-    thread.join(0.05)
-    assert thread.is_alive()
+    assert is_blocked(thread)
     run("put", 2)
-    thread.join(10)
+    thread.join(60)
     assert not failures
     np.testing.assert_array_equal(run("take"), [8, 10])
 
@@ -91,9 +91,9 @@ def test_errors_name_their_node(moved: Moved) -> None:
 def test_a_closed_session_ends_the_wait(moved: Moved) -> None:
     session, run = moved
     thread, failures = in_thread(lambda: run("move"))
-    thread.join(0.05)
+    assert is_blocked(thread)
     session.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(failures[0], tf.errors.CancelledError)
 
@@ -117,7 +117,7 @@ def test_a_run_of_a_bounded_pool_gives_its_slot_back() -> None:
     with tf.Session(graph=graph, config=config) as session:
         found: list[Any] = []
         thread, _ = in_thread(lambda: found.append(session.run(take)))
-        thread.join(0.05)
+        assert is_blocked(thread)
         session.run(put)
-        thread.join(10)
+        thread.join(60)
         assert found == [5]

@@ -79,13 +79,13 @@ def store_of(graph: tfjit.Graph) -> None:
         start(session)
         for n in (9, 14):
             session.run("out:0", feed(n))
-        assert session.wait_until_compiled(200)  # kernels arrive
+        assert session.wait_until_compiled(300)  # kernels arrive
         generic = plan_of(session).generic
         assert generic is not None
         for _ in range(2):  # classes are made again of kernels that arrive
             for n in (14, 33, 40, 90):
                 session.run("out:0", feed(n))
-            assert session.wait_until_compiled(200)
+            assert session.wait_until_compiled(300)
         for n in (14, 33, 40, 90):  # sizes with variants of their own, too
             generic._class_for((n,))
         assert generic.storage.store()
@@ -142,7 +142,7 @@ def test_a_variant_of_the_first_shapes_goes_before_it() -> None:
         start(session)
         plan = Plan(session._runtime_session, ("x:0",), ("out:0",), (), [tfjit.float32])
         assert plan.variant(((20, 6),)).upgrade() is None
-        assert session.wait_until_compiled(200)
+        assert session.wait_until_compiled(300)
         assert plan.variants[(20, 6),].store()
     with tfjit.Session(graph=graph) as session:
         start(session)
@@ -204,7 +204,7 @@ def test_refused_groups_are_divided_again_and_not_stored(
         for _ in range(2):
             for n, value in zip(sizes, expected, strict=True):
                 np.testing.assert_allclose(session.run("out:0", feed(n)), value, 1e-4, 1e-5)
-                assert session.wait_until_compiled(200)
+                assert session.wait_until_compiled(300)
         generic = plan_of(session).generic
         assert refused and generic is not None and generic.ready and generic.is_divided
         assert not generic.storage.store()

@@ -107,7 +107,7 @@ def store_of(graph: tfjit.Graph) -> tuple[list[np.ndarray], str]:
     with tfjit.Session(graph=graph) as session:
         start(session)
         session.run("out:0", {"x:0": ROWS})
-        assert session.wait_until_compiled(200)
+        assert session.wait_until_compiled(300)
         assert variant_of(session).store()
     with tfjit.Session(graph=graph) as session:
         os.environ["TFJIT_STORED_PLANS"] = "0"
@@ -155,7 +155,7 @@ def test_the_plan_of_an_initializer_is_stored_though_it_runs_once() -> None:
     with tfjit.Session(graph=graph) as session:
         start(session)
         session.run("out:0", {"x:0": ROWS})
-        assert session.wait_until_compiled(200)
+        assert session.wait_until_compiled(300)
         variant = initializer_of(session)
         variant.select_kernels()
         assert variant.store()  # the variables have values now
@@ -259,7 +259,7 @@ def test_missing_kernels_are_compiled_behind_the_first_run(
                 variant = variant_of(session)
                 assert variant.is_restored and variant.inline is None
                 store._loaded.update(loaded)
-                assert session.wait_until_compiled(200)
+                assert session.wait_until_compiled(300)
                 np.testing.assert_array_equal(runs(session), values)
                 assert variant.inline is not None
         finally:
@@ -316,7 +316,7 @@ def test_a_large_plan_is_not_stored(monkeypatch: pytest.MonkeyPatch, folder: Pat
     with tfjit.Session(graph=graph) as session:
         start(session)
         runs(session, 1)
-        assert session.wait_until_compiled(200)
+        assert session.wait_until_compiled(300)
         variant: Any = variant_of(session)
         with pytest.raises(stored_plan.NotStorable):
             variant.store()

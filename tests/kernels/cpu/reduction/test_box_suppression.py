@@ -87,7 +87,7 @@ def test_a_session_chooses_as_tensorflow(monkeypatch: pytest.MonkeyPatch) -> Non
                 ours.run([chosen, found], feed), theirs.run([chosen, found], feed), strict=True
             ):
                 np.testing.assert_array_equal(mine, other)
-            assert ours.wait_until_compiled(60)
+            assert ours.wait_until_compiled(300)
         assert not ours.run(chosen, {boxes: values[0][:0], scores: values[1][:0], limit: 0.4}).size
         with pytest.raises(tfjit.errors.InvalidArgumentError, match=r"in \[0, 1\]"):
             ours.run(chosen, {boxes: values[0], scores: values[1], limit: 1.4})

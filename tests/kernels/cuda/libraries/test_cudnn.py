@@ -189,7 +189,7 @@ def trained(device: str) -> list[np.ndarray]:
         session.run(init)
         session.run(step, {x: value})
         if device.endswith("GPU:0"):  # the host's references are as good
-            assert session.wait_until_compiled(60)
+            assert session.wait_until_compiled(300)
         session.run(step, {x: value})
         return [session.run(loss, {x: value}), *session.run(filters)]
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tfjit
+from tests.waiting import wait_until
 from tfjit.passes.text.text_format import parse_graph
 
 tf = pytest.importorskip("tensorflow")
@@ -500,7 +501,7 @@ def test_each_shape_of_a_growing_loop_has_a_step() -> None:
             for k in part.graph.functions._kept.items()
         ]
         loops = [lease.plan for (what, _), lease in kept if what == "iteration"]
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + 300
         while (
             sum(v.lowered is not None for body in loops for v in list(body.variants.values())) < 6
             and time.monotonic() < ends
@@ -594,11 +595,21 @@ def test_endless_loops_end_at_their_timeout_and_on_close(
     session = tfjit.Session(graph=endless())
     with pytest.raises(tfjit.errors.DeadlineExceededError):
         session.run("w:0", options=tf1.RunOptions(timeout_in_ms=100))
-    threading.Timer(0.1, session.close).start()
-    began = time.monotonic()
-    with pytest.raises(tfjit.errors.CancelledError):
-        session.run("w:0")
-    assert time.monotonic() - began < 30
+    ended: list[str] = []
+
+    def run() -> None:
+        try:
+            session.run("w:0")
+        except Exception as error:
+            ended.append(type(error).__name__)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: session._runtime_session._running)  # type: ignore[union-attr]
+    time.sleep(0.1)
+    session.close()
+    thread.join(60)
+    assert ended == ["CancelledError"]
 
 
 # statements: ("math", op) | ("loop", count, Program) | ("cond", Program, Program) | ("call",

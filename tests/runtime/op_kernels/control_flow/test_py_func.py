@@ -133,7 +133,7 @@ def test_functions_run_side_by_side_with_other_runs() -> None:
 
     def wait() -> np.float32:
         entered.set()
-        assert release.wait(30)
+        assert release.wait(60)
         return np.float32(1)
 
     with tfjit.Graph().as_default() as graph:
@@ -143,8 +143,8 @@ def test_functions_run_side_by_side_with_other_runs() -> None:
         results: list[Any] = []
         thread = threading.Thread(target=lambda: results.append(session.run(slow)))
         thread.start()
-        assert entered.wait(30)
+        assert entered.wait(60)
         assert session.run(quick) == 3
         release.set()
-        thread.join(30)
+        thread.join(60)
     assert results == [1.0]

@@ -23,6 +23,7 @@ from tests.collective_graphs import (
     reduce_v2,
     sessions,
 )
+from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
 RNG = np.random.default_rng(0)
@@ -240,8 +241,7 @@ def test_closing_the_session_ends_the_wait() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(0.3)  # the run has begun, and waits
-    assert thread.is_alive()
+    assert is_blocked(thread)
     session.close()
-    thread.join(20)
+    thread.join(60)
     assert said == ["CancelledError"]

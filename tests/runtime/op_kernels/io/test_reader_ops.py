@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.waiting import is_blocked
 from tfjit.framework.files.records import pack_record
 
 tf1 = tf.compat.v1
@@ -159,7 +160,7 @@ def test_many_readers_of_one_and_a_cancelled_wait(folder: Path) -> None:
         )
         session.run(close)
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         assert sorted(found) == sorted([b"x", b"y", b"a", b"b", b"", b"last"] * 40)
 
 
@@ -178,8 +179,8 @@ def test_close_ends_a_waiting_read(folder: Path) -> None:
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
-    threading.Event().wait(0.1)
+    assert all(map(is_blocked, threads))
     session.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(errors) == 2 and all(isinstance(error, tf.errors.CancelledError) for error in errors)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import tensorflow as tf
 from tensorflow.python.ops import data_flow_ops, gen_data_flow_ops
 
 import tfjit
+from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
 WAIT = tf1.RunOptions(timeout_in_ms=300)
@@ -45,10 +45,13 @@ class Barrier:
 
     def put(self, session: Any, component: int, keys: str, *values: Any) -> Any:
         feeds = {self.keys: list(keys), (self.ints if component else self.floats): list(values)}
-        return session.run(self.insert[component], feeds, options=WAIT)
+        return session.run(self.insert[component], feeds)
 
     def take(self, session: Any, count: int, small: bool = False) -> Any:
-        return session.run(self.takes[small], {self.count: count}, options=WAIT)
+        """Take elements; one that may have to wait does so for a while."""
+        ready = session.run(self.sizes[0])
+        options = WAIT if ready < (1 if small else count) else None
+        return session.run(self.takes[small], {self.count: count}, options=options)
 
 
 def told(call: Callable[[], Any]) -> Any:
@@ -137,10 +140,9 @@ def test_a_waiting_take_gets_what_comes() -> None:
         thread.start()
         barrier.put(session, 0, "xy", 1, 2)
         barrier.put(session, 1, "y", [5, 6])
-        time.sleep(0.05)
-        assert not taken
+        assert is_blocked(thread)
         barrier.put(session, 1, "x", [7, 8])
-        thread.join(30)
+        thread.join(60)
         assert [a.tolist() for a in (taken[0][1], *taken[0][2])] == [
             [b"y", b"x"],
             [2, 1],
@@ -161,9 +163,9 @@ def test_closing_the_session_ends_a_waiting_take() -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.1)
+    assert is_blocked(thread)
     session.close()
-    thread.join(30)
+    thread.join(60)
     assert len(ended) == 1
 
 

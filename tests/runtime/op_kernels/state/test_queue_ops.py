@@ -5,7 +5,6 @@ on one thread and across threads.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
 
@@ -277,11 +277,10 @@ class Waiting:
             self.outcome = "error", error
 
     def waits(self) -> bool:
-        time.sleep(0.1)
-        return self._thread.is_alive()
+        return is_blocked(self._thread)
 
     def end(self) -> tuple[str, Any]:
-        self._thread.join(20)
+        self._thread.join(60)
         assert self.outcome is not None, "still waiting"
         return self.outcome
 
@@ -430,7 +429,7 @@ def test_many_producers_and_consumers() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
     assert sorted(seen) == sorted(float(100 * i + j) for i in range(4) for j in range(20))
     pipe.session.close()

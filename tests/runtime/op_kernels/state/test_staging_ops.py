@@ -5,7 +5,6 @@ here.
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import tensorflow as tf
 
 import tfjit
 from tests.runtime.error_texts import cause
+from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
 TYPES = {"dtypes": [tf.float32, tf.int32]}
@@ -193,7 +193,7 @@ def test_waiting_for_each_other(kind: str) -> None:
         thread.start()
         for key in range(20):
             session.run(ops["put"], {"x:0": key, **({"key:0": key} if kind == "map" else {})})
-        thread.join(20)
+        thread.join(60)
         assert taken == list(range(20))
         assert session.run(ops["size"]) == 0
 
@@ -224,7 +224,7 @@ def test_what_waits_ends_with_its_step(name: str, feeds: Any) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.05)
+    assert is_blocked(thread)
     session.close()
-    thread.join(20)
+    thread.join(60)
     assert isinstance(found[0], tfjit.errors.CancelledError)
