@@ -37,6 +37,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 from tests import hardware  # noqa: E402
+from tests.forked_processes import Processes, processes  # noqa: E402
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 
 # Tests that compile with Numba in their own process do so for the CPU that kernels are made for.
@@ -170,6 +171,13 @@ def data_dir() -> Path:
     Its README describes the graphs.
     """
     return ROOT / "tests" / "data"
+
+
+@pytest.fixture(scope="session")
+def tensorflow_processes() -> Iterator[Processes]:
+    """Processes that have imported TensorFlow, and done nothing with it."""
+    with processes("tensorflow") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
