@@ -101,6 +101,7 @@ def test_nothing_to_run(
     assert done.stderr.startswith("tfjit: ")
 
 
+@pytest.mark.usefixtures("usual_collections")
 def test_other_threads_may_import_meanwhile() -> None:
     """Modules come and go while patches begin and end, and finalizers let other threads run."""
     theirs = tf1.Session
