@@ -36,7 +36,7 @@ os.environ.setdefault("TFJIT_BUILD_ARCHIVE", "0")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-from tests import hardware  # noqa: E402
+from tests import hardware, oracle  # noqa: E402
 from tests.forked_processes import Processes, processes  # noqa: E402
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 
@@ -158,6 +158,17 @@ def usual_collections() -> Iterator[None]:
     gc.set_threshold(700, 10, 10)
     yield
     gc.set_threshold(*before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def oracle_rewrites_no_graph(request: pytest.FixtureRequest) -> None:
+    """Let TensorFlow run the nodes that a test made, as it is their kernels that tests ask about.
+
+    Its optimizer takes as long as the rest of TensorFlow in a first run, more in loops. It stays on
+    where whole sessions are compared, and in sessions with a config.
+    """
+    if needs_tensorflow(request.path):
+        oracle.optimize_graphs(oracle.compares_sessions(request.path))
 
 
 @pytest.fixture(autouse=True, scope="module")
