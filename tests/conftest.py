@@ -167,7 +167,7 @@ def oracle_rewrites_no_graph(request: pytest.FixtureRequest) -> None:
     Its optimizer takes as long as the rest of TensorFlow in a first run, more in loops. It stays on
     where whole sessions are compared, and in sessions with a config.
     """
-    if needs_tensorflow(request.path):
+    if HAS_TENSORFLOW and needs_tensorflow(request.path):
         oracle.optimize_graphs(oracle.compares_sessions(request.path))
 
 

@@ -222,6 +222,7 @@ DIFFERENCES: Final = (
 # (which would take the setting for theirs), and graphs as TensorFlow's users run them.
 _SESSIONS: Final = (
     "contract",
+    "client/session",
     "distributed",
     "demo",
     "runtime/profiling",
