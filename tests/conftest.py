@@ -36,7 +36,8 @@ os.environ.setdefault("TFJIT_BUILD_ARCHIVE", "0")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-from tests import hardware  # noqa: E402
+from tests import hardware, oracle  # noqa: E402
+from tests.forked_processes import Processes, processes  # noqa: E402
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 
 # Tests that compile with Numba in their own process do so for the CPU that kernels are made for.
@@ -145,9 +146,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave modules and collected tests out of garbage collections, which visit them in vain."""
+    """Leave modules and collected tests out of garbage collections, which visit them in vain.
+
+    Later collections are rare, too: graphs live until their test ends, and one collection in 700
+    new objects walks them again and again, which took a twelfth of the tests' time. A test of what
+    is freed collects by itself, one of finalizers at any moment uses `usual_collections`.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+
+
+@pytest.fixture
+def usual_collections() -> Iterator[None]:
+    """Let collections come as often as in a program."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def oracle_rewrites_no_graph(request: pytest.FixtureRequest) -> None:
+    """Let TensorFlow run the nodes that a test made, as it is their kernels that tests ask about.
+
+    Its optimizer takes as long as the rest of TensorFlow in a first run, more in loops. It stays on
+    where whole sessions are compared, and in sessions with a config.
+    """
+    if HAS_TENSORFLOW and needs_tensorflow(request.path):
+        oracle.optimize_graphs(oracle.compares_sessions(request.path))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -176,6 +203,13 @@ def data_dir() -> Path:
     Its README describes the graphs.
     """
     return ROOT / "tests" / "data"
+
+
+@pytest.fixture(scope="session")
+def tensorflow_processes() -> Iterator[Processes]:
+    """Processes that have imported TensorFlow, and done nothing with it."""
+    with processes("tensorflow") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -218,6 +218,30 @@ DIFFERENCES: Final = (
     ),
 )
 
+# Tests of whole sessions: what a run says of itself, sessions of TensorFlow on servers of tfjit
+# (which would take the setting for theirs), and graphs as TensorFlow's users run them.
+_SESSIONS: Final = (
+    "contract",
+    "client/session",
+    "distributed",
+    "demo",
+    "runtime/profiling",
+    "programs/test_real_graphs.py",
+)
+
+
+def compares_sessions(path: Path) -> bool:
+    """Return whether a test module compares with TensorFlow's sessions as they are by default."""
+    module = path.relative_to(Path(__file__).parent).as_posix()
+    return module.startswith(_SESSIONS)
+
+
+def optimize_graphs(wanted: bool) -> None:
+    """Say whether sessions of TensorFlow without a config rewrite their graphs."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})
+
 
 def words(text: str) -> str:
     """Return this process's mode's words for an error of tfjit.

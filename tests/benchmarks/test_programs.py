@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from benchmarks.programs.figures import (
 )
 from benchmarks.programs.profile import Profile, largest
 from benchmarks.programs.record import Record, Recorder
+from tests.forked_processes import Processes
 
 
 @pytest.fixture
@@ -164,8 +167,18 @@ def test_a_recorder_stops_at_its_limit() -> None:
 
 @pytest.mark.oracle
 def test_the_command_runs_processes_and_compares(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tensorflow_processes: Processes,
 ) -> None:
+    """Its processes are forked from one that has imported TensorFlow."""
+
+    def forked(command: list[str], env: dict[str, str], timeout: float, **_: Any) -> Any:
+        assert command[0] == sys.executable
+        return tensorflow_processes.run(*command[1:], env=env, timeout=timeout)
+
+    monkeypatch.setattr(subprocess, "run", forked)
     file = tmp_path / "figures.json"
     assert benchmarks_command.main(["programs", "perceptron", "--tiny", "--json", str(file)]) == 0
     printed = capsys.readouterr().out

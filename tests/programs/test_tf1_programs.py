@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks import tf1_programs
-from tests.forked_processes import Processes, processes
-
-
-@pytest.fixture(scope="module")
-def tensorflow() -> Iterator[Processes]:
-    """Processes that have imported TensorFlow, and done nothing with it."""
-    with processes("tensorflow") as made:
-        yield made
+from tests.forked_processes import Processes
 
 
 @pytest.mark.parametrize("name", tf1_programs.programs())
-def test_a_program_prints_the_same(name: str, tmp_path: Path, tensorflow: Processes) -> None:
+def test_a_program_prints_the_same(
+    name: str, tmp_path: Path, tensorflow_processes: Processes
+) -> None:
     """Each library's run is a process of its own."""
     runs = []
     for library in tf1_programs.LIBRARIES:
-        done = tensorflow.run(
+        done = tensorflow_processes.run(
             *tf1_programs.arguments(name, library, tmp_path / library), timeout=240
         )
         runs.append(tf1_programs.Run(done.stdout, done.stderr, done.returncode, 0.0))

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.forked_processes import Processes
 
 tf1 = tf.compat.v1
 
@@ -71,36 +72,36 @@ def test_a_patch_holds_as_long_as_its_block() -> None:
             assert session.run(c) == 6
 
 
-def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tfjit", *argv],
-        cwd=cwd,
+def test_a_script(tmp_path: Path, tensorflow_processes: Processes) -> None:
+    """The first imports TensorFlow itself, the second finds it imported."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "program.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "tfjit", "folder/program.py", "--flag", "fail"],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
-
-
-def test_a_script(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "program.py").write_text(PROGRAM)
-    done = run("folder/program.py", "--flag", "fail", cwd=tmp_path)
     assert done.stdout == EXPECTED + "['--flag', 'fail'] __main__ folder\n", done.stderr
     assert done.returncode == 7
-    failed = run("-m", "folder.program", "raise", cwd=tmp_path)
+    failed = tensorflow_processes.run("-m", "tfjit", "-m", "folder.program", "raise", cwd=tmp_path)
     assert failed.stdout.startswith(EXPECTED), failed.stderr
     assert failed.returncode == 1
     assert "KeyError: 'own'" in failed.stderr
 
 
 @pytest.mark.parametrize("argv", [("-m",), ("absent.py",)])
-def test_nothing_to_run(tmp_path: Path, argv: tuple[str, ...]) -> None:
-    done = run(*argv, cwd=tmp_path)
+def test_nothing_to_run(
+    tmp_path: Path, tensorflow_processes: Processes, argv: tuple[str, ...]
+) -> None:
+    done = tensorflow_processes.run("-m", "tfjit", *argv, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("tfjit: ")
 
 
+@pytest.mark.usefixtures("usual_collections")
 def test_other_threads_may_import_meanwhile() -> None:
     """Modules come and go while patches begin and end, and finalizers let other threads run."""
     theirs = tf1.Session

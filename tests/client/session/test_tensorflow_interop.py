@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
+from tests.forked_processes import Processes
 from tests.waiting import is_blocked
 from tfjit.protos import GraphDef, NodeDef
 
@@ -264,8 +263,11 @@ def test_fetching_what_is_not_fetchable_is_tensorflows_error() -> None:
                 session.run(op)
 
 
-def test_first_sessions_of_several_threads_join_tensorflow_once() -> None:
-    done = run_program(
+def test_first_sessions_of_several_threads_join_tensorflow_once(
+    tensorflow_processes: Processes,
+) -> None:
+    done = tensorflow_processes.run(
+        "-c",
         "import sys, threading\n"
         "import tensorflow as tf, tfjit\n"
         "graph = tf.Graph()\n"
@@ -279,18 +281,9 @@ def test_first_sessions_of_several_threads_join_tensorflow_once() -> None:
         "threads = [threading.Thread(target=use) for _ in range(8)]\n"
         "[t.start() for t in threads], [t.join() for t in threads]\n"
         "assert kinds == [tf.errors.InvalidArgumentError] * 8, kinds\n"
-        "print(tf.errors.InvalidArgumentError.__mro__.count(tfjit.errors.InvalidArgumentError))"
+        "print(tf.errors.InvalidArgumentError.__mro__.count(tfjit.errors.InvalidArgumentError))",
     )
-    assert done == "1\n"
-
-
-def run_program(text: str) -> str:
-    """What a program prints in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.stdout == "1\n", done.stderr
 
 
 def end_of_data(kind: str) -> Any:

@@ -482,6 +482,7 @@ def test_an_edge_along_the_order_keeps_it_and_one_against_it_does_not() -> None:
     assert graph.topological_order() == ["x", "b", "a"]
 
 
+@pytest.mark.usefixtures("usual_collections")
 def test_no_callback_runs_when_a_copy_goes() -> None:
     """An interrupt while a graph is taken apart would be raised in it, and dropped there."""
     graph = parse_graph(DIAMOND)
