@@ -92,6 +92,7 @@ class SimulatedAccelerator(Accelerator):
         with self._lock:
             self.memory.check(nbytes)
             made = _Allocation(nbytes)
+            self._forget_unpinned()  # these bytes may have been page-locked before
             self.memory.add(made.address, nbytes)
             self._allocations[made.address] = made
             bisect.insort(self._starts, made.address)
@@ -119,15 +120,18 @@ class SimulatedAccelerator(Accelerator):
         array = np.full(nbytes, _GUARD, np.uint8)
         address = array.ctypes.data
         with self._lock:
-            while self._unpinned:
-                gone = self._unpinned.popleft()
-                del self._pinned[gone]
-                self._starts.remove(gone)
+            self._forget_unpinned()
             self._pinned[address] = address + nbytes
             bisect.insort(self._starts, address)
         # a finalizer may run anywhere, also where this thread is in the midst of these tables
         weakref.finalize(array, self._unpinned.append, address)
         return array
+
+    def _forget_unpinned(self) -> None:
+        while self._unpinned:
+            gone = self._unpinned.popleft()
+            del self._pinned[gone]
+            self._starts.remove(gone)
 
     def write(self, address: int, array: HostArray) -> None:
         with self._lock:
@@ -184,12 +188,10 @@ class SimulatedAccelerator(Accelerator):
     def _run(self, command: Command) -> None:
         if isinstance(command, KernelLaunch):
             simulator.launch(command.function, command.words, command.grid, command.block)
-            for allocation in self._allocations.values():
-                self._check_guards(allocation)
+            self._check_all_guards()
         elif isinstance(command, LibraryCall):
             command.routine.queue(self.stream_handle, command.words)
-            for allocation in self._allocations.values():
-                self._check_guards(allocation)
+            self._check_all_guards()
         elif isinstance(command, Fill):
             self._device_bytes(command.target, command.nbytes)[:] = command.value
         else:
@@ -198,6 +200,10 @@ class SimulatedAccelerator(Accelerator):
                 for host in ("out", "in")
             )
             target(command.target, command.nbytes)[:] = source(command.source, command.nbytes)
+
+    def _check_all_guards(self) -> None:
+        for allocation in list(self._allocations.values()):  # a finalizer may free some meanwhile
+            self._check_guards(allocation)
 
     def _check_guards(self, allocation: _Allocation) -> None:
         if not allocation.is_intact():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,3 +108,40 @@ def test_page_locked_memory_ends_with_its_array(device: SimulatedAccelerator) ->
     device.program([Copy("in", address, at, 16)]).start()
     with pytest.raises(errors.InternalError, match="page-locked"):
         device.synchronize()
+
+
+def test_memory_that_was_page_locked_is_allocated(
+    device: SimulatedAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes of an array that is gone are those of an allocation later."""
+    heap = np.full(1 << 13, 0xA5, np.uint8)
+    offsets = iter((2048, 0))
+    monkeypatch.setattr(np, "full", lambda n, *_: heap[(start := next(offsets)) : start + n])
+    locked = device.pinned(64)
+    inside = locked.ctypes.data + 64
+    del locked
+    gc.collect()
+    address = device.allocate(4096)
+    array = np.ones(64, np.uint8)
+    assert address < inside - 64
+    device.write(inside, array)
+    device.read(array, inside)
+    device.free(address)
+
+
+def test_a_finalizer_frees_while_guards_are_checked(
+    device: SimulatedAccelerator, double: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, others = device.allocate(40), device.allocate(40), [device.allocate(8)]
+    check = SimulatedAccelerator._check_guards
+
+    def collecting(self: SimulatedAccelerator, allocation: Any) -> None:
+        while others:
+            device.free(others.pop())
+        check(self, allocation)
+
+    monkeypatch.setattr(SimulatedAccelerator, "_check_guards", collecting)
+    program = device.program([KernelLaunch(double, (source, target, 10), (3, 1, 1), (4, 1, 1))])
+    program.start()
+    program.wait()
+    assert not others
