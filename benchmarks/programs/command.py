@@ -3,7 +3,8 @@
 Each program runs in fresh processes: on TensorFlow, on tfjit with an empty kernel cache, on tfjit
 with the cache that this run left and, if asked for, from a pack. The empty cache has the archive of
 generic kernels that this machine has built, if it has; the first line names the archives that
-serve, and no run builds one. The status says when outputs differ.
+serve, and no run builds one. tfjit's modules are compiled before, as those of installed packages
+are. The status says when outputs differ.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from benchmarks.programs.runner import (
     TENSORFLOW,
     WARM,
     Options,
+    compile_modules,
     onednn_mode,
     run,
 )
@@ -100,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{machine()}; {args.threads} threads; {length} length; TensorFlow {with_onednn} oneDNN")
     print("generic kernels:", "none" if args.no_archive else archives.describe())
     print(LEGEND, heading(), sep="\n", flush=True)
+    compile_modules()
     wrong, results = False, []
     for program in PROGRAMS:
         if args.names and program.name not in args.names:

@@ -5,6 +5,7 @@ One process for each library and state of the cache.
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import subprocess
@@ -25,14 +26,17 @@ OTHER_MODE: Final = "tensorflow, other oneDNN mode"
 COLD: Final = "tfjit cold"
 WARM: Final = "tfjit warm"
 PACKED: Final = "tfjit packed"
-# They would give the libraries other threads or slower products than they choose.
+# They would give the libraries other threads or slower products than they choose; the last one
+# would have each process compile tfjit's modules, where TensorFlow's are compiled.
 _UNSET: Final = (
     "OPENBLAS_CORETYPE",
     "OPENBLAS_L2_SIZE",
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
     "TFJIT_CACHE_DIR",
+    "PYTHONDONTWRITEBYTECODE",
 )
+_MODULES: Final = ("tfjit", "kernels", "passes", "protos")
 _START_S: Final = 120.0  # a process may take so much longer than its time limit
 
 
@@ -59,6 +63,12 @@ def onednn_mode(kind: str) -> str:
     """
     mode = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1")
     return mode if kind != OTHER_MODE else "0" if mode != "0" else "1"
+
+
+def compile_modules() -> None:
+    """Write the bytecode of tfjit's modules, as an installer of packages does."""
+    for folder in _MODULES:
+        compileall.compile_dir(ROOT / folder, quiet=2)
 
 
 def start(
