@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Literal
 
 import numba.cuda  # noqa: F401  (reads the variable once: compilers stay usable in this process)
 
 from tests import hardware
+from tests.waiting import PATIENCE_S
 from tfjit.kernels.cuda.device import architecture
 from tfjit.kernels.cuda.device.simulated_accelerator import SimulatedAccelerator
 from tfjit.kernels.ir import backend as backends
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.jit.targets import find_target
+from tfjit.runtime.plan.background import BACKGROUND
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -41,12 +45,25 @@ def simulated_gpu(disorder: int | Literal["late"] | None = None) -> Iterator[Non
     try:
         yield
     finally:
+        settle()
         SimulatedAccelerator.disorder = None
         if before is None:
             del os.environ["NUMBA_ENABLE_CUDASIM"]
         else:
             os.environ["NUMBA_ENABLE_CUDASIM"] = before
         _forget()
+
+
+def settle() -> None:
+    """Wait for the background work of sessions, and for the kernels that it asks for.
+
+    Behind the block it would ask a compiler that needs a GPU, and be refused in the next test.
+    """
+    for _ in range(4):  # a job may submit others
+        for submit in (partial(BACKGROUND.submit, share=lambda: 1.0), store._to_load.put):
+            done = threading.Event()
+            submit(done.set)
+            assert store._thread is None or done.wait(PATIENCE_S)
 
 
 def _forget() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import tfjit as tf
 from tests.simulated_gpu import GPU, simulated_gpu
+from tests.waiting import wait_until
 from tfjit.kernels.ir.backend import backend_for
 from tfjit.runtime.resources.device_tensor import DeviceTensor
 
@@ -133,4 +134,4 @@ def test_a_deleted_handle_frees_its_memory() -> None:
     s.close()
     del first, second, third, s, world
     gc.collect()
-    assert memory.used == 0
+    wait_until(lambda: memory.used == 0)  # background work may hold the plan for a moment

@@ -14,6 +14,7 @@ import pytest
 
 import tfjit as tf
 from tests.simulated_gpu import GPU, simulated_gpu
+from tests.waiting import wait_until
 from tfjit.kernels import random_stream
 from tfjit.kernels.ir.backend import backend_for
 from tfjit.protos import CallableOptions
@@ -56,7 +57,7 @@ def test_a_closed_session_gives_memory_back() -> None:
         assert memory.used > 0
     del session
     gc.collect()
-    assert memory.used == 0
+    wait_until(lambda: memory.used == 0)  # background work may hold the plan for a moment
 
 
 def test_programs_at_the_same_time_draw_different_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
