@@ -17,6 +17,7 @@ from tfjit.kernels.vmath.emit import (
     fast_two_sum,
     fma,
     fuses,
+    is_device,
     paired_polynomial,
     polynomial,
     rounded,
@@ -38,6 +39,7 @@ _MAGIC64_BITS: Final = 0x4338000000000000
 # between them e^x is a normal number
 _LOWEST_EXP32: Final = -87.33654022216797
 _HIGHEST_EXP32: Final = 88.72283172607422
+_LOWEST_GATE: Final = -75.0
 # ln 2 in two parts: the first has trailing zero bits, so that n * part is exact
 _LN2_32: Final = (0.693145751953125, 1.42860677e-06)
 _LN2_64: Final = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
@@ -230,7 +232,7 @@ def log1p(x: Value) -> Value:
     e, m = log_parts(u)
     f = m - 1.0
     if x.bits == 32:
-        y = _log1p_mantissa32(f, e) + lost / u
+        y = _log1p_mantissa32(f, e) + lost.over(u)
     else:
         y = _log1p_mantissa64(f, e, lost / u)
     # x is the answer where u is exactly 1; this also keeps -0.
@@ -249,7 +251,7 @@ def tanh(x: Value) -> Value:
     fits for x/2 are rescaled by powers of two, which changes no rounding.
     """
     numerator, denominator = _tanh_parts(x)
-    return numerator / denominator
+    return numerator.over(denominator)
 
 
 def _tanh_parts(x: Value) -> tuple[Value, Value]:
@@ -280,7 +282,7 @@ def sigmoid(x: Value) -> Value:
     Below -88 (-709) the result is a subnormal number, which the running kernel flushes to 0.
     """
     e = exp_normal(-x)
-    y = 1.0 / (e + 1.0)
+    y = e.const(1.0).over(e + 1.0)
     # One Newton step on the exact 1 + e corrects the rounding of the sum and of the quotient.
     residual = (-y).mad(e, 1.0 - y)
     return y.mad(residual, y)
@@ -289,25 +291,35 @@ def sigmoid(x: Value) -> Value:
 def _exp_of_gate(x: Value) -> Value:
     """Return e^-x, or infinity where sigmoid(x) is not normal.
 
-    A quotient by 1 + infinity is 0 (or NaN for an infinite dividend).
+    A quotient by 1 + infinity is 0 (or NaN for an infinite dividend). On a GPU the result is
+    finite, and beyond 2^126 there: `Value.over` then has a quotient of 0.
     """
-    _, n, r = reduce_exp(clamp(-x, -87.3, 88.8))
+    highest = 88.3 if is_device(x.builder) else 88.8
+    _, n, r = reduce_exp(clamp(-x, -87.3, highest))
     return _exp_core(r) * power_of_two(n)
 
 
 @scalar("f32", args="T T")
 def gated(x: Value, y: Value) -> Value:
-    """Return sigmoid(x) * y in one division; 2.5 ULP."""
-    return y / (_exp_of_gate(x) + 1.0)
+    """Return sigmoid(x) * y in one division; 2.5 ULP, on a GPU 3."""
+    denominator = _exp_of_gate(x) + 1.0
+    if is_device(x.builder):
+        return x.const(1.0).over(denominator) * y  # y may be infinite
+    return y / denominator
 
 
 @scalar("f32", args="T T")
 def gated_tanh(x: Value, y: Value) -> Value:
     """Return sigmoid(x) * tanh(y) in one division; 6 ULP.
 
-    Results below 1e-33 may be 0.
+    Results below 3e-33 may be 0.
     """
     numerator, denominator = _tanh_parts(y)
+    if is_device(x.builder):
+        # the product of both denominators stays below 2^126
+        gate = _exp_of_gate(where(x < _LOWEST_GATE, _LOWEST_GATE, x))
+        numerator = where(x < _LOWEST_GATE, numerator * 0.0, numerator)
+        return numerator.over(denominator.mad(gate, denominator))
     return numerator / denominator.mad(_exp_of_gate(x), denominator)
 
 
@@ -316,7 +328,7 @@ def erf(x: Value) -> Value:
     """Return the error function; 5.2 ULP."""
     clamped = clamp(x, -3.83, 3.83)
     z = clamped * clamped
-    return clamped * paired_polynomial(z, c.ERF32_P) / paired_polynomial(z, c.ERF32_Q)
+    return (clamped * paired_polynomial(z, c.ERF32_P)).over(paired_polynomial(z, c.ERF32_Q))
 
 
 @scalar("f32")

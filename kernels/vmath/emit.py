@@ -61,8 +61,10 @@ _NVVM: Final[dict[tuple[str, str], str]] = {
     ("product", "f64"): "llvm.nvvm.mul.rn.d",
 }  # fmt: skip
 
+RECIPROCAL: Final = "rcp.approx.ftz.f32 $0, $1;"
 
-def _is_device(builder: ir.IRBuilder) -> bool:
+
+def is_device(builder: ir.IRBuilder) -> bool:
     """Return whether instructions go into a module for an NVIDIA GPU."""
     return str(builder.module.triple).startswith("nvptx")
 
@@ -122,7 +124,7 @@ class Value:
         suffix = _SHORT.get(llvm_type) or f"i{llvm_type.width}"
         function_type = ir.FunctionType(llvm_type, [llvm_type] * (1 + len(others)))
         function_name = f"{name}.{suffix}"
-        if _is_device(self.builder):
+        if is_device(self.builder):
             function_name = _NVVM.get((name, suffix), function_name)
         function = cgutils.get_or_insert_function(self.builder.module, function_type, function_name)
         return self._make(self.builder.call(function, [self.llvm, *(o.llvm for o in others)]))
@@ -147,7 +149,7 @@ class Value:
 
     def __mul__(self, other: Any) -> Value:
         o = self.of(other)
-        if self.is_float and _is_device(self.builder):
+        if self.is_float and is_device(self.builder):
             return self.call("product", o)
         return self._make(
             self.builder.fmul(self.llvm, o.llvm)
@@ -157,6 +159,25 @@ class Value:
 
     def __truediv__(self, other: Any) -> Value:
         return self._make(self.builder.fdiv(self.llvm, self.of(other).llvm))
+
+    def over(self, divisor: Value) -> Value:
+        """Return the quotient by a divisor that is finite, normal and not 0.
+
+        On a GPU a float32 quotient is 0 for a divisor beyond 2^126, and else rounds like the exact
+        one but for rare ties and subnormal results. A division of any operands tests them there: a
+        branch with a call, behind which constants are loaded again, and across which the compiler
+        moves nothing. These are its steps without the test.
+        """
+        if not (is_device(self.builder) and self.kind == "f32"):
+            return self / divisor
+        shape = ir.FunctionType(F32, [F32])
+        # within 1 ULP, and 0 for a divisor beyond 2^126; libNVVM has no intrinsic for it
+        operands = [divisor.llvm]
+        estimate = self._make(self.builder.asm(shape, RECIPROCAL, "=f,f", operands, False))
+        negative = -divisor
+        estimate = estimate.mad(negative.mad(estimate, 1.0), estimate)
+        quotient = self * estimate
+        return estimate.mad(negative.mad(quotient, self), quotient)
 
     def __radd__(self, other: Any) -> Value:
         return self.of(other) + self
@@ -171,7 +192,7 @@ class Value:
         return self.of(other) / self
 
     def __neg__(self) -> Value:
-        if self.is_float and _is_device(self.builder):
+        if self.is_float and is_device(self.builder):
             return self.const(-0.0) - self  # older NVVM has no negation
         return self._make(self.builder.fneg(self.llvm)) if self.is_float else self.const(0) - self
 
@@ -192,7 +213,7 @@ class Value:
 
     def remainder(self, other: Any) -> Value:
         """Return the remainder of `quotient` (integers) or fmod (floats)."""
-        if self.is_float and _is_device(self.builder):
+        if self.is_float and is_device(self.builder):
             return self.call("llvm.frem", self.of(other))
         if self.is_float:
             return self._make(self.builder.frem(self.llvm, self.of(other).llvm))

@@ -102,13 +102,18 @@ def ptx_of(text: str, arity: int, architecture: str, entry: str = "kernel") -> s
 
 def resources_of(text: str, arity: int, architecture: str, entry: str = "kernel") -> Resources:
     """Return the resources that a text's kernel takes. Raises as `compile_text`."""
-    _, log = _link([ptx_of(text, arity, architecture, entry)], architecture)
+    return linked(ptx_of(text, arity, architecture, entry), architecture)[0]
+
+
+def linked(ptx: str, architecture: str) -> tuple[Resources, str]:
+    """Return the resources that a kernel's PTX takes, and the linker's log. Raises Refused."""
+    _, log = _link([ptx], architecture)
     # the last summary is that of the whole program
     found = _REGISTERS.findall(log)
     if not found:
         raise Refused(f"nvJitLink tells no resources: {log}")
     registers, stack, shared, local = found[-1]
-    return Resources(int(registers), int(shared or 0), int(stack) + int(local))
+    return Resources(int(registers), int(shared or 0), int(stack) + int(local)), log
 
 
 @contextlib.contextmanager
@@ -235,4 +240,4 @@ def _text(log: bytearray) -> str:
     return log.decode(errors="replace").rstrip("\0 \n")
 
 
-__all__ = ["Resources", "compile_text", "ptx_of", "resources_of"]
+__all__ = ["Resources", "compile_text", "linked", "ptx_of", "resources_of"]

@@ -18,6 +18,10 @@ from tfjit.kernels.cuda.template import element_kinds
 from tfjit.kernels.source import Source
 
 SIMULATED = (d.float32, d.float16, d.bfloat16, d.int32, d.uint8, d.complex64, d.bool)
+ESTIMATE = "rcp.approx.ftz.f32"
+EXACT = ("Div", "DivNoNan", "Inv", "RealDiv", "Reciprocal", "Rsqrt", "Sqrt")
+BRANCHFREE = ("Erf", "Log1p", "Sigmoid", "Tanh")
+"""Ops whose division in float32 tests no operands."""
 SUBNORMALS = (1e-40, -1e-40, 1e-45)
 
 
@@ -75,8 +79,19 @@ def test_every_row_compiles_for_a_gpu() -> None:
     assert sum(map(len, by_op.values())) > 700
     found = compile_ptx([(text_of_all(typed), 2) for typed in by_op.values()])
     for op, ptx in zip(by_op, found, strict=True):
-        # divisions and roots are exact; libdevice's fmod corrects its estimates itself
-        assert "approx" not in ptx or op.endswith("Mod"), op
+        # divisions and roots are exact; libdevice's fmod corrects its estimates itself, and so does
+        # `Value.over`
+        estimates = set(re.findall(r"\w+\.approx\S*", ptx))
+        allowed = set() if op in EXACT else {ESTIMATE}
+        assert estimates <= allowed or op.endswith("Mod"), op
+
+
+def test_functions_divide_without_a_branch() -> None:
+    pytest.importorskip("numba.cuda.extending")
+    found = {r.op: text_of(r, t) for r, t in rows() if t is d.float32 and r.op in BRANCHFREE}
+    assert len(found) == len(BRANCHFREE)
+    for op, ptx in zip(found, compile_ptx([(text, 2) for text in found.values()]), strict=True):
+        assert ESTIMATE in ptx and "div." not in ptx, op
 
 
 def test_every_cast_compiles_for_a_gpu() -> None:
