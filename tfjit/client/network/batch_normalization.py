@@ -36,7 +36,10 @@ _HALVES = (dtypes.float16, dtypes.bfloat16)
 
 
 def _axes_of(axis: Structure) -> Structure:
-    """Return an axis or a list of axes. Raises TypeError for another value."""
+    """Return an axis or a list of axes.
+
+    Raises TypeError for another value.
+    """
     if isinstance(axis, int):
         return axis
     if isinstance(axis, (list, tuple)):
@@ -115,7 +118,10 @@ class BatchNormalization(Layer):
             raise ValueError("When using `virtual_batch_size`, adjustment cannot be specified")
 
     def _checked_axes(self, shape: TensorShape) -> list[int]:
-        """Return the axes from 0 on. Raises ValueError for those that the input lacks."""
+        """Return the axes counted from the first.
+
+        Raises ValueError for those that the input lacks.
+        """
         if not shape.rank:
             raise ValueError(f"Input has undefined rank. Received: input_shape={shape}")
         given = [self.axis] if isinstance(self.axis, int) else list(self.axis)
@@ -149,7 +155,10 @@ class BatchNormalization(Layer):
         return dtypes.float32 if dtype in _HALVES else dtype
 
     def _parameter_shape(self, sizes: Structure) -> list[int]:
-        """Return the shape of the variables: [c], or 1 where the layer takes a mean."""
+        """Return the shape of the variables.
+
+        It is [c], or the input's with 1 for the axes of means.
+        """
         if len(self.axis) == 1 and self.virtual_batch_size is None:
             return [sizes[self.axis[0]]]
         shape = [size if i in self.axis else 1 for i, size in enumerate(sizes)]
@@ -284,15 +293,13 @@ class BatchNormalization(Layer):
     def _trained(
         self, value: Tensor, training: object, axes: list[int], scale: Structure, offset: Structure
     ) -> tuple[Tensor, Tensor, Structure, Structure]:
-        """Return (mean, variance, scale, offset) of the batch, with updates of the averages."""
+        """Return (mean, variance, scale, offset), and add updates of the averages."""
         reduced = [axis for axis in range(value.shape.rank or 0) if axis not in axes]
         kept = len(axes) > 1
         mean, variance = normalization.moments(value, reduced, keep_dims=kept)
         moving = (self.moving_mean, self.moving_variance)
-        mean, variance = (
-            choose(training, lambda a=a: a, lambda b=b: convert_to_tensor(b))
-            for a, b in zip((mean, variance), moving)
-        )
+        mean = self._batch_or_moving(training, mean, self.moving_mean)
+        variance = self._batch_or_moving(training, variance, self.moving_variance)
         new_mean, new_variance = mean, variance
         if self.virtual_batch_size is not None:  # the averages are those of all sub-batches
             new_mean = reduce_mean(mean, axis=1, keepdims=True)
@@ -314,6 +321,11 @@ class BatchNormalization(Layer):
         )
         return mean, variance, scale, offset
 
+    @staticmethod
+    def _batch_or_moving(training: object, batch: Tensor, moving: Structure) -> Tensor:
+        made: Tensor = choose(training, lambda: batch, lambda: convert_to_tensor(moving))
+        return made
+
     def _add_average(self, variable: Structure, value: Tensor, training: object) -> None:
         moved = choose(
             training,
@@ -334,7 +346,10 @@ class BatchNormalization(Layer):
 
     @staticmethod
     def _broadcast(value: Structure, rank: int, axes: list[int]) -> Structure:
-        """Shape a value [c] for the input's axis of channels, which the last needs not."""
+        """Shape a value [c] for the input's axis of channels.
+
+        For the last axis it fits as it is.
+        """
         if value is None or axes == [rank - 1]:
             return value
         return reshape(value, [-1 if i in axes else 1 for i in range(rank)])
@@ -347,7 +362,10 @@ class BatchNormalization(Layer):
 def _composed(
     scale: Structure, offset: Structure, then_scale: Structure, then_offset: Structure
 ) -> tuple[Structure, Structure]:
-    """Return (x scale + offset) then_scale + then_offset as one scale and offset."""
+    """Return two transforms x scale + offset as one.
+
+    The second may lack a scale or an offset.
+    """
     if then_scale is not None:
         scale, offset = scale * then_scale, offset * then_scale
     return scale, offset if then_offset is None else offset + then_offset

@@ -1,4 +1,4 @@
-"""The calls of a layer: inputs, outputs, and the losses and updates made in them."""
+"""The calls of a layer, with their losses and updates."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ class CallRecords:
         return [loss for loss, conditional in self._losses if conditional and reaches(inputs, loss)]
 
     def updates_for(self, inputs: Structure) -> list[Operation]:
-        """Return the updates that the inputs reach; for None, those that no input reaches."""
+        """Return the updates that the inputs reach.
+
+        For None, those that no input reaches.
+        """
         if inputs is None:
             return [update for update, own in self._updates if not reaches(own, update)]
         return [update for update in self.updates if reaches(inputs, update)]
@@ -76,13 +79,23 @@ class CallRecords:
         return self._calls[index][_PLACES[side]]
 
     def shape_at(self, index: int, side: str) -> Structure:
-        """Return the shape of one side of a call: a tuple, None for an unknown rank."""
+        """Return the shape of one side of a call.
+
+        It is a tuple, or None for an unknown rank.
+        """
         return nest.map_structure(_sizes, self.at(index, side))
 
     def only(self, side: str) -> Structure:
-        """Return one side of the only call. Raises AttributeError for several or none."""
+        """Return one side of the only call.
+
+        Raises AttributeError for several or none.
+        """
         if not self._calls:
-            reason = "is not connected, no input to return" if side == "input" else "was not called"
+            reason = (
+                "is not connected, no input to return"
+                if side == "input"
+                else "has no inbound nodes"
+            )
             raise AttributeError(f"Layer {self._name} {reason}.")
         if len(self._calls) > 1:
             raise AttributeError(
@@ -92,7 +105,10 @@ class CallRecords:
         return self.at(0, side)
 
     def only_shape(self, side: str) -> Structure:
-        """Return the shape that one side has in all calls. Raises AttributeError without one."""
+        """Return the shape that one side has in all calls.
+
+        Raises AttributeError where the calls differ or are none.
+        """
         if not self._calls:
             raise AttributeError(
                 f'The layer "{self._name}" has never been called and thus has no defined {side} '
@@ -113,7 +129,7 @@ def _sizes(value: Tensor) -> tuple[int | None, ...] | None:
 
 
 def reaches(inputs: Structure, value: Tensor | Operation) -> bool:
-    """Return whether a tensor or operation depends on one of the inputs, by data."""
+    """Return whether a tensor or operation depends on an input, by data."""
     sources = {id(getattr(source, "op", source)) for source in nest.flatten(inputs)}
     stack: list[Operation] = [value if isinstance(value, Operation) else value.op]
     seen: set[int] = set()

@@ -124,7 +124,10 @@ class Convolution(Layer):
         return layout_of(self.data_format, self.rank)
 
     def _channels(self, shape: TensorShape) -> int:
-        """Return the number of channels of an input. Raises ValueError for an unknown one."""
+        """Return the number of channels of an input.
+
+        Raises ValueError for an unknown one.
+        """
         sizes = shape.dims_tuple
         found = None if sizes is None else sizes[self._channel_axis]
         if found is None:
@@ -173,8 +176,7 @@ class Convolution(Layer):
         self.built = True
 
     def _check_output(self, shape: TensorShape) -> None:
-        made = self.compute_output_shape(shape).as_list()
-        if any(size is not None and size <= 0 for size in self._spatial(made)):
+        if any(size is not None and size <= 0 for size in self._output_lengths(shape.as_list())):
             raise ValueError(
                 "One of the dimensions in the output is <= 0 due to downsampling in "
                 f"{self.name}. Consider increasing the input size. Received input shape "
@@ -229,10 +231,12 @@ class Convolution(Layer):
     def compute_output_shape(self, input_shape: Structure) -> TensorShape:
         """Return the output's shape for that of the input."""
         sizes = TensorShape(input_shape).as_list()
-        spatial = [
+        return self._with_channels(sizes, self._output_lengths(sizes))
+
+    def _output_lengths(self, sizes: list[int | None]) -> list[int | None]:
+        return [
             output_length(size, window, self.padding, stride, dilation)
             for size, window, stride, dilation in zip(
                 self._spatial(sizes), self.kernel_size, self.strides, self.dilation_rate
             )
         ]
-        return self._with_channels(sizes, spatial)

@@ -214,9 +214,10 @@ def conv2d(
 
 
 class Conv3D(Convolution):
-    """Convolution of volumes [batch, d, h, w, c] -> [batch, out_d, out_h, out_w, filters].
+    """Convolution of volumes [batch, d, h, w, c].
 
-    Variables: kernel [k_d, k_h, k_w, c, filters], bias [filters].
+    The result is [batch, out_d, out_h, out_w, filters]. Variables: kernel [k_d, k_h, k_w, c,
+    filters], bias [filters].
     """
 
     rank = 3

@@ -114,7 +114,8 @@ class Dense(Layer):
         if rank is None or rank == 2:
             product = matmul(value, self.kernel)
         else:
-            product = tensordot(value, self.kernel, [[rank - 1], [0]])
+            axes: Structure = [[rank - 1], [0]]
+            product = tensordot(value, self.kernel, axes)
             product.set_shape([*value.shape.as_list()[:-1], self.units])
         if self.use_bias:
             product = bias_add(product, self.bias)
@@ -122,7 +123,10 @@ class Dense(Layer):
         return made
 
     def compute_output_shape(self, input_shape: Structure) -> TensorShape:
-        """Return the input's shape with `units` last. Raises ValueError for an unknown last."""
+        """Return the input's shape with `units` last.
+
+        Raises ValueError for an unknown last size.
+        """
         shape = TensorShape(input_shape)
         sizes = shape.as_list()
         if len(sizes) < 2:

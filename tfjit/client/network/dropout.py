@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class Dropout(Layer):
-    """Elements that are zero with probability `rate`, and 1 / (1 - rate) times the input else.
+    """Elements that are zero with probability `rate`.
 
-    noise_shape: the shape of the choice, 1 for an axis whose elements are dropped as one, None for
-    the input's size. Raises ValueError for a rate outside [0, 1].
+    The others are 1 / (1 - rate) times the input. noise_shape: the shape of the choice, 1 for an
+    axis along which elements are dropped as one, None for the input's size. Raises ValueError for a
+    rate outside [0, 1].
     """
 
     def __init__(

@@ -24,7 +24,8 @@ def keras_style_scope() -> Iterator[None]:
     """Make the layers inside own their variables.
 
     Such a layer has a unique name, which its resource variables start with; a variable scope around
-    it shares nothing. A layer inside refuses a scope, and so a function's name.
+    it shares nothing. A layer inside refuses a scope, and so a function's name. Its updates are in
+    `layer.updates`, not in UPDATE_OPS.
     """
     before = _Style.keras
     _Style.keras = True

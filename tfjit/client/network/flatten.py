@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit.client.network.input_spec import InputSpec
@@ -38,7 +39,7 @@ class Flatten(Layer):
         if rank == 1:
             return expand_dims(value, axis=-1)
         sizes = value.shape.dims_tuple
-        rest = None if sizes is None or None in sizes[1:] else math.prod(sizes[1:])  # type: ignore[arg-type]
+        rest = None if sizes is None else _product(sizes[1:])
         if sizes is not None and sizes[0] is not None:
             made = reshape(value, [sizes[0], -1 if rest is None else rest])
         elif rest:
@@ -51,8 +52,12 @@ class Flatten(Layer):
     def compute_output_shape(self, input_shape: Structure) -> TensorShape:
         """Return [batch, n]."""
         sizes = TensorShape(input_shape).as_list()
-        rest = None if None in sizes[1:] else math.prod(sizes[1:])  # type: ignore[arg-type]
-        return TensorShape([sizes[0], rest])
+        return TensorShape([sizes[0], _product(sizes[1:])])
+
+
+def _product(sizes: Sequence[int | None]) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def flatten(

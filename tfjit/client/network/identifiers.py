@@ -134,7 +134,7 @@ _CONSTRAINTS: Final[dict[str, Callable[[], Structure]]] = {
 def _named(
     table: dict[str, Callable[[], Structure]], kind: str, identifier: Structure
 ) -> Structure:
-    """Return a callable as it is, that of a name from the table, None for None."""
+    """Return a callable as it is, that of a name, or None."""
     if identifier is None or callable(identifier):
         return identifier
     if not isinstance(identifier, str):
@@ -158,15 +158,16 @@ def find_activation(identifier: Structure) -> Callable[..., Structure]:
         raise TypeError(f"Could not interpret activation function identifier: {identifier}")
     if identifier not in _ACTIVATIONS:
         raise ValueError(
-            f"Unknown activation function: {identifier!r}. Known: {', '.join(sorted(_ACTIVATIONS))}."
+            f"Unknown activation function: {identifier!r}. Known: "
+            f"{', '.join(sorted(_ACTIVATIONS))}."
         )
     return _ACTIVATIONS[identifier]
 
 
 def find_initializer(identifier: Structure) -> Structure:
-    """Return the initializer: a callable, that of a name, or None for the scope's.
+    """Return the initializer: a callable, or that of a name.
 
-    Raises ValueError for another value or an unknown name.
+    None is the scope's. Raises ValueError for another value or an unknown name.
     """
     return _named(_INITIALIZERS, "initializer", identifier)
 

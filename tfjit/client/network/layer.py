@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit.client.network.call_records import CallRecords
+from tfjit.client.network.connected import Connected
 from tfjit.client.network.experimental import uses_keras_style
 from tfjit.client.network.input_spec import InputSpec, check_inputs
 from tfjit.client.session.session import get_default_session
@@ -27,7 +28,7 @@ from tfjit.framework.graphs.default_graph import get_default_graph, graph_of, na
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes, nest
-from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
@@ -50,7 +51,7 @@ _OF_MODELS = {"input_shape", "batch_input_shape", "batch_size", "input_dim", "we
 
 
 def _unique_name(base: str) -> str:
-    """Return the base with the number of layers of the graph that have it: "dense_1"."""
+    """Return the base with the graph's next number for it: "dense_1"."""
     held = get_default_graph().get_collection_ref(_NAMES)
     if not held:
         held.append({})
@@ -59,13 +60,13 @@ def _unique_name(base: str) -> str:
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a class as layers spell it: "Conv2D" is "conv2d"."""
+    """Return a class's name as layers spell it: "conv2d"."""
     joined = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
     spelled = re.sub(r"([a-z])([A-Z])", r"\1_\2", joined).lower()
     return f"private{spelled}" if spelled.startswith("_") else spelled
 
 
-class Layer:
+class Layer(Connected):
     """Base of layers; a subclass has `build(input_shape)` and `call(inputs)`.
 
     The first call makes the variables, by `add_weight`, in a variable scope with the layer's name;
@@ -114,13 +115,16 @@ class Layer:
 
     @property
     def name(self) -> str:
-        """Name of the layer; that of its scope may differ in its number."""
+        """Name of the layer; its scope may have another number."""
         return self._name
 
     @property
-    def dtype(self) -> DType | None:
-        """Dtype of the variables; None before the first call, where it was not told."""
-        return self._dtype
+    def dtype(self) -> str | None:
+        """Name of the variables' dtype.
+
+        None before the first call, where it was not told.
+        """
+        return None if self._dtype is None else self._dtype.name
 
     @property
     def graph(self) -> Graph:
@@ -177,10 +181,13 @@ class Layer:
                 f"You tried to call `count_params` on {self._name}, but the layer isn't built. You "
                 f"can build it manually via: `{self._name}.build(batch_input_shape)`."
             )
-        return sum(int(np.prod(weight.shape.as_list())) for weight in self.weights)
+        return sum(weight.shape.num_elements() or 0 for weight in self.weights)
 
     def get_weights(self) -> list[np.ndarray]:
-        """Return the variables' values in the default session, in the order of `weights`."""
+        """Return the variables' values in the default session.
+
+        They are in the order of `weights`.
+        """
         return _session().run(self.weights)
 
     def set_weights(self, weights: Sequence[np.ndarray]) -> None:
@@ -193,18 +200,22 @@ class Layer:
         for variable, value in zip(self.weights, weights):
             variable.load(value, _session())
 
-    # A subclass gives these two; they say what TensorFlow's say.
-
     def build(self, input_shape: Structure) -> None:
         """Make the variables. input_shape: TensorShape, or a structure of such."""
         self.built = True
 
-    def call(self, inputs: Structure, **kwargs: Structure) -> Structure:
-        """Compute the outputs; the inputs without an override."""
-        return inputs
+    def call(self, *inputs: Structure, **kwargs: Structure) -> Structure:
+        """Compute the outputs from `inputs` and further arguments.
+
+        Without an override, the outputs are the inputs.
+        """
+        return inputs[0]
 
     def compute_output_shape(self, input_shape: Structure) -> Structure:
-        """Return the shape of the output for that of the input, where a subclass knows it."""
+        """Return the shape of the output for that of the input.
+
+        Raises NotImplementedError where a subclass does not know it.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no `compute_output_shape`")
 
     def apply(self, inputs: Structure, *args: Structure, **kwargs: Structure) -> Structure:
@@ -252,7 +263,10 @@ class Layer:
 
     @contextmanager
     def _entered(self, scope: VariableScope | str | None = None) -> Iterator[None]:
-        """Enter the layer's scope, which the first entry fixes, and its name scope."""
+        """Enter the layer's scope and its name scope.
+
+        The first entry fixes the scope.
+        """
         if self._keras_style:
             with name_scope(self._name):
                 yield
@@ -283,11 +297,12 @@ class Layer:
         partitioner: PartitionerLike | None = None,
         **kwargs: Structure,
     ) -> Structure:
-        """Return a variable of the layer, new or, where the scope reuses, existing.
+        """Return a variable of the layer.
 
-        trainable: True by default, but for a variable that is synchronized on reads. The other
-        arguments are those of `get_variable`. Raises TypeError for an unknown argument, ValueError
-        for a trainable variable that is synchronized on reads.
+        It is an existing one where the scope reuses, else a new one. trainable: True by default,
+        but for a variable that is synchronized on reads. The other arguments are those of
+        `get_variable`. Raises TypeError for an unknown argument, ValueError for a trainable
+        variable that is synchronized on reads.
         """
         for unknown in kwargs:
             if unknown not in ("collections", "caching_device", "experimental_autocast"):
@@ -313,10 +328,10 @@ class Layer:
             partitioner=partitioner,
         )
         graph = get_default_graph()
-        before = len(graph.get_collection_ref(GraphKeys.REGULARIZATION_LOSSES))
+        before = len(graph.get_collection(GraphKeys.REGULARIZATION_LOSSES))
         variable = self._variable(name, shape, kwargs)
         # A variable that another layer made has its loss since then.
-        new = graph.get_collection_ref(GraphKeys.REGULARIZATION_LOSSES)[before:]
+        new = graph.get_collection(GraphKeys.REGULARIZATION_LOSSES)[before:]
         place = f"{re.escape(variable.name.partition(':')[0])}/Regularizer/"
         self._regularization_losses += new or graph.get_collection(
             GraphKeys.REGULARIZATION_LOSSES, place
@@ -351,8 +366,8 @@ class Layer:
     def add_update(self, updates: Structure, inputs: Structure = None) -> None:
         """Add updates to the layer and to UPDATE_OPS: operations, tensors or variables.
 
-        A layer with `trainable` False has no updates. inputs is not looked at: the graph says
-        which updates depend on inputs.
+        A layer with `trainable` False has no updates; those of the keras style are in the layer
+        alone. inputs is not looked at: the graph says which updates depend on inputs.
         """
         if not self.trainable:
             return
@@ -360,7 +375,8 @@ class Layer:
             value = update() if callable(update) else update
             op = value if isinstance(value, Operation) else _op_of(value)
             self._records.add_update(op)
-            _collect(op.graph, GraphKeys.UPDATE_OPS, op)
+            if not self._keras_style:
+                _collect(op.graph, GraphKeys.UPDATE_OPS, op)
 
     @property
     def losses(self) -> list[Tensor]:
@@ -373,53 +389,23 @@ class Layer:
         return self._records.updates if self.trainable else []
 
     def get_losses_for(self, inputs: Structure) -> list[Tensor]:
-        """Return the losses that depend on the inputs; for None, on no inputs."""
+        """Return the losses that depend on the inputs.
+
+        For None, those that depend on none.
+        """
         found = self._records.losses_for(inputs)
         return found if inputs is not None else [*found, *self._regularization_losses]
 
     def get_updates_for(self, inputs: Structure) -> list[Operation]:
-        """Return the updates that depend on the inputs; for None, on no inputs."""
+        """Return the updates that depend on the inputs.
+
+        For None, those that depend on none.
+        """
         return self._records.updates_for(inputs) if self.trainable else []
-
-    @property
-    def input(self) -> Structure:
-        """The inputs of the only call. Raises AttributeError for several or none."""
-        return self._records.only("input")
-
-    @property
-    def output(self) -> Structure:
-        """The outputs of the only call. Raises AttributeError for several or none."""
-        return self._records.only("output")
-
-    @property
-    def input_shape(self) -> Structure:
-        """The inputs' shape, a tuple, the same in all calls; AttributeError where it is not."""
-        return self._records.only_shape("input")
-
-    @property
-    def output_shape(self) -> Structure:
-        """The outputs' shape, a tuple, the same in all calls; AttributeError where it is not."""
-        return self._records.only_shape("output")
-
-    def get_input_at(self, node_index: int) -> Structure:
-        """Return the inputs of a call by its number. Raises ValueError beyond the last."""
-        return self._records.at(node_index, "input")
-
-    def get_output_at(self, node_index: int) -> Structure:
-        """Return the outputs of a call by its number. Raises ValueError beyond the last."""
-        return self._records.at(node_index, "output")
-
-    def get_input_shape_at(self, node_index: int) -> Structure:
-        """Return the shape of the inputs of a call, a tuple."""
-        return self._records.shape_at(node_index, "input")
-
-    def get_output_shape_at(self, node_index: int) -> Structure:
-        """Return the shape of the outputs of a call, a tuple."""
-        return self._records.shape_at(node_index, "output")
 
 
 def _as_input(value: Structure) -> Structure:
-    """Return an array or number as a tensor, another value as it is."""
+    """Return an array or number as a tensor, others as they are."""
     plain = isinstance(value, (np.ndarray, np.generic, float, int))
     return convert_to_tensor(value) if plain else value
 
@@ -430,7 +416,7 @@ def _op_of(value: Structure) -> Operation:
 
 
 def _collect(graph: Graph, key: str, value: Structure) -> None:
-    """Add the value to the collection unless it is there."""
+    """Add a value to a collection that lacks it."""
     if all(value is not known for known in graph.get_collection_ref(key)):
         graph.add_to_collection(key, value)
 

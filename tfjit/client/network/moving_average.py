@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def assign_moving_average(variable: Structure, value: Tensor, momentum: Structure) -> Structure:
-    """Move a variable to variable * momentum + value * (1 - momentum).
+    """Move a variable towards a value.
 
-    momentum: a number or a scalar tensor. Gives the variable's value afterwards.
+    It becomes variable * momentum + value * (1 - momentum). momentum: a number or a scalar tensor.
+    Gives the variable's value afterwards.
     """
     graph = get_default_graph()
     with name_scope("AssignMovingAvg") as scope, graph.colocate_with(variable.op):

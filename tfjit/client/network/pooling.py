@@ -31,7 +31,7 @@ class Pooling(Layer):
     """
 
     rank: ClassVar[int]
-    takes_mean: ClassVar[bool]
+    is_mean: ClassVar[bool]
 
     def __init__(
         self,
@@ -60,10 +60,11 @@ class Pooling(Layer):
         if self.rank == 1:  # a sequence is an image of width 1
             width = 3 if self.data_format == "channels_first" else 2
             value, size, strides = expand_dims(value, width), (*size, 1), (*strides, 1)
+        function: Structure
         if self.rank == 3:
-            function = functions.avg_pool3d if self.takes_mean else functions.max_pool3d
+            function = functions.avg_pool3d if self.is_mean else functions.max_pool3d
         else:
-            function = functions.avg_pool if self.takes_mean else functions.max_pool
+            function = functions.avg_pool if self.is_mean else functions.max_pool
         made: Tensor = function(
             value,
             self._window(size),
@@ -76,7 +77,7 @@ class Pooling(Layer):
 
     @property
     def _op_name(self) -> str:
-        return ("AvgPool" if self.takes_mean else "MaxPool") + ("3D" if self.rank == 3 else "")
+        return ("AvgPool" if self.is_mean else "MaxPool") + ("3D" if self.rank == 3 else "")
 
     def compute_output_shape(self, input_shape: Structure) -> TensorShape:
         """Return the output's shape for that of the input."""
@@ -91,45 +92,63 @@ class Pooling(Layer):
 
 
 class MaxPooling1D(Pooling):
-    """The largest value of each window of sequences [batch, w, c] -> [batch, out_w, c]."""
+    """The largest value of each window of sequences.
+
+    [batch, w, c] -> [batch, out_w, c].
+    """
 
     rank = 1
-    takes_mean = False
+    is_mean = False
 
 
 class MaxPooling2D(Pooling):
-    """The largest value of each window of images [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    """The largest value of each window of images.
+
+    [batch, h, w, c] -> [batch, out_h, out_w, c].
+    """
 
     rank = 2
-    takes_mean = False
+    is_mean = False
 
 
 class MaxPooling3D(Pooling):
-    """The largest value of each window of volumes [batch, d, h, w, c] -> [batch, out_d, out_h, out_w, c]."""
+    """The largest value of each window of volumes.
+
+    [batch, d, h, w, c] -> [batch, out_d, out_h, out_w, c].
+    """
 
     rank = 3
-    takes_mean = False
+    is_mean = False
 
 
 class AveragePooling1D(Pooling):
-    """The mean of each window of sequences [batch, w, c] -> [batch, out_w, c]."""
+    """The mean of each window of sequences.
+
+    [batch, w, c] -> [batch, out_w, c].
+    """
 
     rank = 1
-    takes_mean = True
+    is_mean = True
 
 
 class AveragePooling2D(Pooling):
-    """The mean of each window of images [batch, h, w, c] -> [batch, out_h, out_w, c]."""
+    """The mean of each window of images.
+
+    [batch, h, w, c] -> [batch, out_h, out_w, c].
+    """
 
     rank = 2
-    takes_mean = True
+    is_mean = True
 
 
 class AveragePooling3D(Pooling):
-    """The mean of each window of volumes [batch, d, h, w, c] -> [batch, out_d, out_h, out_w, c]."""
+    """The mean of each window of volumes.
+
+    [batch, d, h, w, c] -> [batch, out_d, out_h, out_w, c].
+    """
 
     rank = 3
-    takes_mean = True
+    is_mean = True
 
 
 def max_pooling1d(
@@ -140,7 +159,10 @@ def max_pooling1d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the largest value of each window of sequences [batch, w, c]."""
+    """Return the largest value of each window of sequences.
+
+    inputs [batch, w, c].
+    """
     made: Tensor = MaxPooling1D(pool_size, strides, padding, data_format, name)(inputs)
     return made
 
@@ -153,7 +175,10 @@ def max_pooling2d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the largest value of each window of images [batch, h, w, c]."""
+    """Return the largest value of each window of images.
+
+    inputs [batch, h, w, c].
+    """
     made: Tensor = MaxPooling2D(pool_size, strides, padding, data_format, name)(inputs)
     return made
 
@@ -166,7 +191,10 @@ def max_pooling3d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the largest value of each window of volumes [batch, d, h, w, c]."""
+    """Return the largest value of each window of volumes.
+
+    inputs [batch, d, h, w, c].
+    """
     made: Tensor = MaxPooling3D(pool_size, strides, padding, data_format, name)(inputs)
     return made
 
@@ -179,7 +207,10 @@ def average_pooling1d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of sequences [batch, w, c]."""
+    """Return the mean of each window of sequences.
+
+    inputs [batch, w, c].
+    """
     made: Tensor = AveragePooling1D(pool_size, strides, padding, data_format, name)(inputs)
     return made
 
@@ -192,7 +223,10 @@ def average_pooling2d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of images [batch, h, w, c]."""
+    """Return the mean of each window of images.
+
+    inputs [batch, h, w, c].
+    """
     made: Tensor = AveragePooling2D(pool_size, strides, padding, data_format, name)(inputs)
     return made
 
@@ -205,6 +239,9 @@ def average_pooling3d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of volumes [batch, d, h, w, c]."""
+    """Return the mean of each window of volumes.
+
+    inputs [batch, d, h, w, c].
+    """
     made: Tensor = AveragePooling3D(pool_size, strides, padding, data_format, name)(inputs)
     return made

@@ -27,10 +27,11 @@ _LIMITS: Final = ("rmax", "rmin", "dmax")
 
 
 class Renormalization:
-    """Corrections r and d: (x - mean) / stddev * r + d.
+    """Corrections r and d of (x - mean) / stddev.
 
-    r = stddev / renorm_stddev within rmin and rmax, d = (mean - renorm_mean) / renorm_stddev within
-    -dmax and dmax. Raises ValueError for another limit.
+    The corrected value is (x - mean) / stddev * r + d. r = stddev / renorm_stddev within rmin and
+    rmax, d = (mean - renorm_mean) / renorm_stddev within -dmax and dmax. Raises ValueError for
+    another limit.
     """
 
     def __init__(self, limits: Mapping[str, TensorLike] | None, momentum: Structure) -> None:
@@ -66,12 +67,15 @@ class Renormalization:
     def corrections(
         self, layer: BatchNormalization, mean: Tensor, variance: Tensor, training: object
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return (r, d, mean, variance); the latter two wait for the moves of the former's."""
+        """Return (r, d, mean, variance).
+
+        The latter two wait until the variables behind r and d have moved.
+        """
         deviation = sqrt(variance + layer.epsilon)
         at_least = maximum(self.stddev, sqrt(convert_to_tensor(layer.epsilon, variance.dtype)))
         r = deviation / at_least
         d = (mean - self.mean) / at_least
-        with control_dependencies([r, d]):  # which read the variables that move below
+        with control_dependencies([r, d]):  # they read the variables that move below
             mean, deviation = identity(mean), identity(deviation)
         if "rmin" in self.limits:
             r = maximum(r, self.limits["rmin"])

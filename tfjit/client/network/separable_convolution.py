@@ -125,7 +125,10 @@ class SeparableConvolution(Convolution):
 
 
 class SeparableConv1D(SeparableConvolution):
-    """Separable convolution of sequences [batch, w, c] -> [batch, out_w, filters]."""
+    """Separable convolution of sequences.
+
+    [batch, w, c] -> [batch, out_w, filters].
+    """
 
     rank = 1
 
@@ -250,7 +253,10 @@ def separable_conv1d(
 
 
 class SeparableConv2D(SeparableConvolution):
-    """Separable convolution of images [batch, h, w, c] -> [batch, out_h, out_w, filters]."""
+    """Separable convolution of images.
+
+    [batch, h, w, c] -> [batch, out_h, out_w, filters].
+    """
 
     rank = 2
 

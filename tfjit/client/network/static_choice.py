@@ -1,4 +1,4 @@
-"""A choice by a condition that may be known while the graph is built."""
+"""Choices by conditions that a graph may know."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def static_condition(condition: object) -> bool | None:
 def choose(
     condition: Structure, if_true: Callable[[], object], if_false: Callable[[], object]
 ) -> Structure:
-    """Return the result of one of two functions, by `cond` unless the condition is static."""
+    """Return the result of one of two functions.
+
+    It is a `cond` unless the condition is static.
+    """
     known = static_condition(condition)
     if known is None:
         return cond(convert_to_tensor(condition), if_true, if_false)

@@ -88,10 +88,11 @@ class TransposedConvolution(Convolution):
 
 
 class Conv2DTranspose(TransposedConvolution):
-    """Transpose of `Conv2D`: images [batch, h, w, c] -> [batch, out_h, out_w, filters].
+    """Transpose of `Conv2D`, for images.
 
-    Variables: kernel [k_h, k_w, filters, c], bias [filters]. padding: "valid" for outputs of
-    size * stride + max(kernel - stride, 0), "same" for size * stride.
+    [batch, h, w, c] -> [batch, out_h, out_w, filters]. Variables: kernel [k_h, k_w, filters, c],
+    bias [filters]. padding: "valid" for outputs of size * stride + max(kernel - stride, 0), "same"
+    for size * stride.
     """
 
     rank = 2
@@ -184,10 +185,11 @@ def conv2d_transpose(
 
 
 class Conv3DTranspose(TransposedConvolution):
-    """Transpose of `Conv3D`: volumes [batch, d, h, w, c] -> [batch, out_d, out_h, out_w, filters].
+    """Transpose of `Conv3D`, for volumes.
 
-    Variables: kernel [k_d, k_h, k_w, filters, c], bias [filters]. padding: "valid" for outputs of
-    size * stride + max(kernel - stride, 0), "same" for size * stride.
+    [batch, d, h, w, c] -> [batch, out_d, out_h, out_w, filters]. Variables: kernel [k_d, k_h, k_w,
+    filters, c], bias [filters]. padding: "valid" for outputs of size * stride + max(kernel -
+    stride, 0), "same" for size * stride.
     """
 
     rank = 3

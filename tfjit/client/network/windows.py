@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def sizes_of(value: Structure, n: int, name: str, allow_zero: bool = False) -> tuple[int, ...]:
-    """Return one number for each of n axes; a number counts for all.
+    """Return one number for each of n axes.
 
-    Raises ValueError for another number of values, values that are no integers, and values below 1,
-    or below 0 where zero is allowed.
+    A single number counts for all. Raises ValueError for another number of values, values that are
+    no integers, and values below 1, or below 0 where zero is allowed.
     """
     text = f"The `{name}` argument must be a tuple of {n} integers. Received: {value}"
     if isinstance(value, int):
@@ -71,7 +71,10 @@ def layout_of(data_format: str, n: int) -> str:
 def output_length(
     size: int | None, window: int, padding: str, stride: int, dilation: int = 1
 ) -> int | None:
-    """Return the number of windows along an axis; None for an unknown size."""
+    """Return the number of windows along an axis.
+
+    None for an unknown size.
+    """
     if size is None:
         return None
     reach = window + (window - 1) * (dilation - 1)
@@ -80,7 +83,10 @@ def output_length(
 
 
 def transposed_length(size: Structure, window: int, padding: str, stride: int) -> Structure:
-    """Return the size of an axis that has `size` windows, a number or a tensor."""
+    """Return the size of an axis with `size` windows.
+
+    It is a number or a tensor, as `size` is.
+    """
     if size is None:
         return None
     beyond = max(window - stride, 0) if padding == "valid" else 0

@@ -487,7 +487,7 @@ class _BackwardPass:
 
 
 def _has_zeros(output: Tensor) -> bool:
-    """Return whether zeros stand in for the gradient of an output that has none.
+    """Return whether zeros fill in for a missing gradient.
 
     Of handles, only those in a branch: the other branch's gradient needs them.
     """

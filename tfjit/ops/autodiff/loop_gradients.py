@@ -81,7 +81,10 @@ def zeros(shape: ShapeLike, dtype: DTypeLike) -> Tensor:
 
 
 def known_shape(x: Tensor) -> tuple[int, ...] | None:
-    """Return the static shape where it is fully known; of a handle, that of its variable."""
+    """Return the static shape where it is fully known.
+
+    Of a handle, it is that of its variable.
+    """
     data = handle_data(x) if x.dtype is dtypes.resource else None
     shape = x.shape_tuple if data is None else data[0][0]
     return None if shape is None or None in shape else tuple(d for d in shape if d is not None)
@@ -95,10 +98,11 @@ def value_dtype(x: Tensor) -> DType:
 
 
 def sizes_of(x: Tensor) -> Tensor:
-    """Return the shape as a tensor; of a handle, that of its variable."""
-    made: Tensor = (
-        raw.VariableShape(input=x) if x.dtype is dtypes.resource else raw.Shape(input=x)
-    )
+    """Return the shape as a tensor.
+
+    Of a handle, it is that of its variable.
+    """
+    made: Tensor = raw.VariableShape(input=x) if x.dtype is dtypes.resource else raw.Shape(input=x)
     return made
 
 
