@@ -81,9 +81,12 @@ SINGLE = [
 ]
 
 
-@pytest.mark.parametrize("fed", [False, True], ids=["bool", "tensor"])
-@pytest.mark.parametrize("trained", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize(("shape", "arguments"), SINGLE, ids=str)
+# `training` is True, or it is a tensor that is true; it is false in some of the cases.
+MODES = [(*case, True, fed) for case in SINGLE for fed in (False, True)]
+MODES += [(*SINGLE[i], False, fed) for i, fed in ((1, False), (2, True), (5, True), (7, False))]
+
+
+@pytest.mark.parametrize(("shape", "arguments", "trained", "fed"), MODES, ids=str)
 def test_values(
     shape: tuple[int, ...], arguments: dict[str, Any], trained: bool, fed: bool
 ) -> None:
