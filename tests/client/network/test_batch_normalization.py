@@ -321,3 +321,19 @@ def test_training_of_a_small_network() -> None:
     for name, value in their_after.items():
         np.testing.assert_allclose(after[name], value, rtol=5e-3, atol=5e-4, err_msg=name)
     assert inferred.shape == (8, 3) and np.isfinite(inferred).all()
+
+
+@pytest.mark.parametrize("trained", [False, True], ids=["inference", "training"])
+def test_branches_that_are_functions(trained: bool) -> None:
+    """In control flow v2 the moves are functions of resource variables."""
+    arguments = {"renorm": True, "renorm_clipping": {"dmax": 0.2}}
+    expected = ours((8, 3), arguments, trained, True, True)
+    tf.enable_control_flow_v2()
+    try:
+        found = ours((8, 3), arguments, trained, True, True)
+    finally:
+        tf.disable_control_flow_v2()
+    for name, value in expected[1].items():
+        close(found[1][name], value)
+    for a, b in zip(found[2], expected[2], strict=True):
+        close(a, b)
