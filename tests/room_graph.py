@@ -93,6 +93,7 @@ ROOMS = {
     "client": (
         "session",
         "variables",
+        "network",
         "data",
         "datasets",
         "rnn",

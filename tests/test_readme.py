@@ -17,6 +17,7 @@ EXAMPLES = re.findall(
 PRINTED = (
     ["[[0.013839", "0.0563865"],
     ["[1.", "2.523188", "2.928055"],
+    ["dense/BiasAdd:0", "conv/kernel:0", "batch_normalization/gamma:0", "dense/bias:0"],
     ["1.880797", "array([[1, 2, 1, 2]]"],
     ["[1., 2., 3.]", "0.16666667", "-0.00925926"],
     [

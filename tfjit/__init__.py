@@ -133,6 +133,7 @@ _MODULES = {
     "flags": "tfjit.client.flags",
     "gfile": "tfjit.client.gfile",
     "io": "tfjit.client.io",
+    "layers": "tfjit.client.layers",
     "logging": "tfjit.client.logging",
     "lookup": "tfjit.client.lookup",
     "nn": "tfjit.client.nn",
@@ -151,8 +152,7 @@ _SUBMODULES = (
 _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
-    "layers, losses and metrics": "distributions estimator feature_column keras layers losses "
-    "metrics",
+    "losses, metrics and estimators": "distributions estimator feature_column keras losses metrics",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
         "variable_axis_size_partitioner"

@@ -109,6 +109,8 @@ SAME_NODES: dict[str, Program] = {
         m, np.ones((2, 2, 3, 4), np.float32), strides=[1, 1, 1, 1], padding="SAME"
     ),
     "max_pool": lambda t, x, v, b, m: t.nn.max_pool(m, [1, 2, 2, 1], [1, 2, 2, 1], "VALID"),
+    "max_pool1d": lambda t, x, v, b, m: t.nn.max_pool1d(m[:, 0], 3, 2, "SAME"),
+    "avg_pool1d": lambda t, x, v, b, m: t.nn.avg_pool1d(m[:, 0], [2], [3], "VALID"),
     "avg_pool": lambda t, x, v, b, m: t.nn.avg_pool(m, [1, 2, 2, 1], [1, 2, 2, 1], "SAME"),
     "top_k": lambda t, x, v, b, m: list(t.nn.top_k(x, 2)),
     "in_top_k": lambda t, x, v, b, m: t.nn.in_top_k(x, [1, 0], 2),
@@ -181,6 +183,32 @@ SAME_VALUES: dict[str, Program] = {
     "log_sigmoid": lambda t, x, v, b, m: t.log_sigmoid(x),
     "swish": lambda t, x, v, b, m: t.nn.swish(x),
     "conv1d": lambda t, x, v, b, m: t.nn.conv1d(m[:, 0], np.ones((2, 3, 4), np.float32), 1, "SAME"),
+    "conv1d_transpose": lambda t, x, v, b, m: t.nn.conv1d_transpose(
+        m[:, 0], np.ones((2, 4, 3), np.float32), [2, 12, 4], 2
+    ),
+    "conv1d_transpose channels first": lambda t, x, v, b, m: (
+        t.transpose(
+            t.nn.conv1d_transpose(
+                m[:, 0], np.ones((3, 4, 3), np.float32), [2, 13, 4], [1, 2, 1], "VALID"
+            ),
+            [0, 2, 1],
+        )
+        if t is tf1
+        else t.nn.conv1d_transpose(
+            t.transpose(m[:, 0], [0, 2, 1]),
+            np.ones((3, 4, 3), np.float32),
+            [2, 4, 13],
+            2,
+            "VALID",
+            "NCW",
+        )
+    ),
+    "conv3d_transpose": lambda t, x, v, b, m: t.nn.conv3d_transpose(
+        m[:, None], np.ones((1, 2, 2, 4, 3), np.float32), [2, 1, 10, 12, 4], [1, 1, 2, 2, 1]
+    ),
+    "fused_batch_norm of a small epsilon": lambda t, x, v, b, m: t.nn.fused_batch_norm(
+        m * 0.001, [1.0, 2.0, 3.0], [0.0, 1.0, 2.0], epsilon=1e-7
+    )[0],
     "conv2d_transpose": lambda t, x, v, b, m: t.nn.conv2d_transpose(
         m, np.ones((2, 2, 4, 3), np.float32), [2, 10, 12, 4], [1, 2, 2, 1]
     ),

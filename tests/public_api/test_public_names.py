@@ -158,7 +158,7 @@ def test_dtypes() -> None:
     ("expression", "feature"),
     [
         ("tf.train.ExponentialMovingAverage", "moving averages are not supported yet"),
-        ("tf.layers", "layers, losses and metrics are not supported yet"),
+        ("tf.losses", "losses, metrics and estimators are not supported yet"),
         ("tf.summary.audio", "summaries of sounds are not supported yet"),
         ("tf.contrib", "contributed packages are not supported yet"),
         ("tf.no_such_thing", "module 'tfjit' has no attribute 'no_such_thing'$"),

@@ -27,6 +27,8 @@ from tfjit.ops.autodiff.loop_gradients import (
     is_loop_switch,
     is_switch,
     outside,
+    sizes_of,
+    value_dtype,
     zeros,
 )
 from tfjit.ops.control_flow.bodies import handle_data
@@ -467,7 +469,7 @@ class _BackwardPass:
     ) -> list[Gradient | None]:
         filled = [
             _zeros(output, state)
-            if gradient is None and is_trainable(output) and output.dtype is not dtypes.resource
+            if gradient is None and is_trainable(output) and _has_zeros(output)
             else gradient
             for gradient, output in zip(incoming, op.outputs, strict=True)
         ]
@@ -484,6 +486,17 @@ class _BackwardPass:
         ]
 
 
+def _has_zeros(output: Tensor) -> bool:
+    """Return whether zeros fill in for a missing gradient.
+
+    Of handles, only those in a branch: the other branch's gradient needs them.
+    """
+    if output.dtype is not dtypes.resource:
+        return True
+    in_branch = isinstance(output.op._get_control_flow_context(), CondContext)
+    return is_switch(output.op) and in_branch and handle_data(output) is not None
+
+
 def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
     """Return the gradient of an output without incoming gradients."""
     op = output.op
@@ -498,7 +511,7 @@ def _zeros(output: Tensor, state: LoopGradient | None) -> Tensor | None:
     # zeros that are alive when the branch is not taken
     other = raw.Switch(data=op.inputs[0], pred=context.pred)[1 - context.branch]
     with control_dependencies([raw.Identity(input=other)]):
-        return zeros(raw.Shape(input=other), output.dtype.base_dtype)
+        return zeros(sizes_of(other), value_dtype(output))
 
 
 def _bodies_around(ys: Sequence[Tensor]) -> list[FunctionGraph]:

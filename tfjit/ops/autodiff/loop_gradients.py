@@ -21,6 +21,7 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
+from tfjit.ops.control_flow.bodies import handle_data
 from tfjit.ops.control_flow.control_flow_contexts import (
     CondContext,
     ControlFlowContext,
@@ -33,6 +34,7 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DTypeLike, ShapeLike
+    from tfjit.framework.types.dtypes import DType
 
 
 def while_context(op: Operation) -> WhileContext | None:
@@ -79,9 +81,29 @@ def zeros(shape: ShapeLike, dtype: DTypeLike) -> Tensor:
 
 
 def known_shape(x: Tensor) -> tuple[int, ...] | None:
-    """Return the static shape where it is fully known."""
-    shape = x.shape_tuple
+    """Return the static shape where it is fully known.
+
+    Of a handle, it is that of its variable.
+    """
+    data = handle_data(x) if x.dtype is dtypes.resource else None
+    shape = x.shape_tuple if data is None else data[0][0]
     return None if shape is None or None in shape else tuple(d for d in shape if d is not None)
+
+
+def value_dtype(x: Tensor) -> DType:
+    """Return the dtype; of a handle, that of its variable."""
+    data = handle_data(x) if x.dtype is dtypes.resource else None
+    found: DType = x.dtype if data is None else data[0][1]
+    return found.base_dtype
+
+
+def sizes_of(x: Tensor) -> Tensor:
+    """Return the shape as a tensor.
+
+    Of a handle, it is that of its variable.
+    """
+    made: Tensor = raw.VariableShape(input=x) if x.dtype is dtypes.resource else raw.Shape(input=x)
+    return made
 
 
 class LoopGradient:
@@ -351,7 +373,7 @@ class LoopGradient:
         branch = op._get_control_flow_context() if is_switch(op) else None
         dead = isinstance(branch, CondContext)
         shape = known_shape(value)
-        dtype = value.dtype.base_dtype
+        dtype = value_dtype(value)
         if shape is not None:
             with outside(self.context):
                 made = zeros(shape, dtype)
@@ -363,12 +385,12 @@ class LoopGradient:
             assert isinstance(branch, CondContext)
             with outside(branch.outer_context):
                 other = raw.Switch(data=op.inputs[0], pred=branch.pred)[1 - branch.branch]
-                sizes = raw.Shape(input=other)
+                sizes = sizes_of(other)
             other.op._set_control_flow_context(branch)
             sizes.op._set_control_flow_context(branch)
         else:
             with outside(op._get_control_flow_context()):
-                sizes = raw.Shape(input=value)
+                sizes = sizes_of(value)
         restored = self.restore(self.save(sizes, dead=dead), sizes, dead=dead)
         with outside(self.context):
             return zeros(restored, dtype)

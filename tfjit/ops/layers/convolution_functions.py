@@ -173,6 +173,80 @@ def conv2d_transpose(
         )
 
 
+def conv1d_transpose(
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: ShapeLike,
+    strides: IntsLike,
+    padding: str = "SAME",
+    data_format: str = "NWC",
+    dilations: IntsLike | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Compute the transpose of `conv1d`.
+
+    input [batch, w, in_c], filters [k_w, out_c, in_c] -> output_shape. Raises ValueError for
+    another layout than NWC and NCW.
+    """
+    with name_scope(name, "conv1d_transpose", [input, filters, output_shape]) as scope:
+        if data_format not in ("NWC", "NHWC", "NCW", "NCHW"):
+            raise ValueError(
+                f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}"
+            )
+        first = data_format in ("NCW", "NCHW")
+        axis = 2 if first else 1
+        steps = _sequence(strides, 1, first, "strides")
+        spread = _sequence(1 if dilations is None else dilations, 1, first, "dilations")
+        sizes = convert_to_tensor(output_shape, name="output_shape")
+        wide = tensor("ConcatV2", None, values=[sizes[:axis], [1], sizes[axis:]], axis=0)
+        made = conv2d_backprop_input(
+            wide,
+            tensor("ExpandDims", None, input=filters, dim=0),
+            tensor("ExpandDims", None, input=input, dim=axis),
+            [*steps[:axis], 1, *steps[axis:]],
+            padding,
+            data_format="NCHW" if first else "NHWC",
+            dilations=[*spread[:axis], 1, *spread[axis:]],
+            name=scope,
+        )
+        return tensor("Squeeze", None, input=made, squeeze_dims=[axis])
+
+
+def conv3d_transpose(
+    value: TensorLike | None = None,
+    filter: TensorLike | None = None,
+    output_shape: ShapeLike | None = None,
+    strides: IntsLike | None = None,
+    padding: str = "SAME",
+    data_format: str = "NDHWC",
+    name: str | None = None,
+    input: TensorLike | None = None,
+    filters: TensorLike | None = None,
+    dilations: IntsLike | None = None,
+) -> Tensor:
+    """Compute the transpose of `conv3d`.
+
+    value [batch, d, h, w, in_c], filter [k_d, k_h, k_w, out_c, in_c] -> output_shape.
+    """
+    value, filter = (
+        renamed(input, value, "input", "value"),
+        renamed(filters, filter, "filters", "filter"),
+    )
+    with name_scope(name, "conv3d_transpose", [value, filter, output_shape]) as scope:
+        first = data_format == "NCDHW"
+        return tensor(
+            "Conv3DBackpropInputV2",
+            scope,
+            input_sizes=output_shape,
+            filter=filter,
+            out_backprop=value,
+            strides=_sequence(1 if strides is None else strides, 3, first, "strides"),
+            padding=padding,
+            data_format=data_format,
+            dilations=_sequence(1 if dilations is None else dilations, 3, first, "dilations"),
+        )
+
+
 def conv1d(
     value: TensorLike | None = None,
     filters: TensorLike | None = None,

@@ -488,7 +488,7 @@ def fused_batch_norm(
         offset=offset,
         mean=empty if mean is None else mean,
         variance=empty if variance is None else variance,
-        epsilon=max(epsilon, 1.001e-5),
+        epsilon=epsilon,
         exponential_avg_factor=exponential_avg_factor,
         data_format=data_format,
         is_training=is_training,
@@ -565,6 +565,8 @@ def dropout(
         if keep_prob is None:
             raise ValueError("You must provide a rate to dropout.")
         rate = 1 - keep_prob
+    if isinstance(rate, str):
+        raise ValueError(f"`rate` must be a scalar or scalar tensor. Received: rate={rate}")
     with name_scope(name, "dropout", [x]):
         x = convert_to_tensor(x, name="x")
         kind = x.dtype.base_dtype

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
@@ -512,6 +512,66 @@ def avg_pool(
 
 
 avg_pool2d = avg_pool
+
+
+def _pool1d(
+    function: Callable[..., Tensor],
+    value: TensorLike,
+    ksize: IntsLike,
+    strides: IntsLike,
+    padding: str,
+    data_format: str,
+    scope: str,
+) -> Tensor:
+    """Pool sequences as images of height 1."""
+    if data_format not in ("NWC", "NCW"):
+        raise ValueError(
+            f"`data_format` must be 'NWC' or 'NCW'. Received: data_format={data_format}"
+        )
+    first = data_format == "NCW"
+    axis = 2 if first else 1
+    sizes, steps = _window(ksize, 1, first, "ksize"), _window(strides, 1, first, "strides")
+    made = function(
+        tensor("ExpandDims", None, input=value, dim=axis),
+        [*sizes[:axis], 1, *sizes[axis:]],
+        [*steps[:axis], 1, *steps[axis:]],
+        padding,
+        "NCHW" if first else "NHWC",
+        scope,
+    )
+    return tensor("Squeeze", None, input=made, squeeze_dims=[axis])
+
+
+def max_pool1d(
+    input: TensorLike,
+    ksize: IntsLike,
+    strides: IntsLike,
+    padding: str,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the largest value of each window of sequences.
+
+    input [batch, w, c]. Raises ValueError for another layout than NWC and NCW.
+    """
+    with name_scope(name, "MaxPool1d", [input]) as scope:
+        return _pool1d(max_pool, input, ksize, strides, padding, data_format, scope)
+
+
+def avg_pool1d(
+    input: TensorLike,
+    ksize: IntsLike,
+    strides: IntsLike,
+    padding: str,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of sequences; padding is left out.
+
+    input [batch, w, c]. Raises ValueError for another layout than NWC and NCW.
+    """
+    with name_scope(name, "AvgPool1D", [input]) as scope:
+        return _pool1d(avg_pool, input, ksize, strides, padding, data_format, scope)
 
 
 def max_pool3d(

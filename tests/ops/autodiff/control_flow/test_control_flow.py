@@ -4,7 +4,7 @@ gives the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -88,3 +88,44 @@ def test_second_derivatives_of_a_loop_are_refused() -> None:
         first = tfjit.gradients(loop(tfjit, 3, lambda i, h: [h * x], x)[0], x)
         with pytest.raises(TypeError, match="Second-order gradient for while loops not supported"):
             tfjit.gradients(first, x)
+
+
+VARIABLES: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "both branches": lambda m, p, v, w: m.cond(p, lambda: v * 2.0 * w, lambda: v * 3.0),
+    "one branch": lambda m, p, v, w: m.cond(p, lambda: m.reduce_sum(v * w), lambda: 3.0),
+    "rows": lambda m, p, v, w: m.cond(
+        p, lambda: m.gather(v, [0, 1]), lambda: m.gather(v, [2, 2]) * w
+    ),
+    "in a branch": lambda m, p, v, w: m.cond(
+        p, lambda: m.cond(m.logical_not(p), lambda: v * 2.0, lambda: v * v * w), lambda: v * 3.0
+    ),
+    "in a loop": lambda m, p, v, w: loop(
+        m,
+        3,
+        lambda i, h: [m.cond(m.equal(i, 1), lambda: h * v * w, lambda: h + v)],
+        m.ones([3, 2]),
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_resource_variables_that_a_branch_reads(name: str) -> None:
+    def run(m: Any) -> list[np.ndarray]:
+        with m.Graph().as_default():
+            v, w = (
+                m.Variable(value, use_resource=True)
+                for value in ([[2.0, 3.0], [4.0, 5.0], [1.0, 2.0]], [1.5, -2.0])
+            )
+            p = m.placeholder_with_default(True, [])
+            y = VARIABLES[name](m, p, v, w)
+            found = [
+                m.constant(-77.0) if g is None else m.convert_to_tensor(g)
+                for g in m.gradients(y, [v, w])
+            ]
+            with m.Session() as session:
+                session.run(m.global_variables_initializer())
+                runs = [session.run([y, *found], {p: taken}) for taken in (True, False)]
+        return [value for values in runs for value in values]
+
+    for ours, theirs in zip(run(tfjit), run(tf1), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
