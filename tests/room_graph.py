@@ -76,11 +76,12 @@ ROOMS = {
             "stored_plans",
             "plan",
             "offload",
+            "datasets",
             "op_kernels.control_flow",
             "op_kernels.containers",
             "op_kernels.state",
         ),
-        *("op_kernels.io", "op_kernels", "profiling", "session"),
+        *("op_kernels.io", "op_kernels.datasets", "op_kernels", "profiling", "session"),
     ),
     "ops": (
         *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),

@@ -65,6 +65,40 @@ TEMPLATES: Final = {
     "runtime.op_kernels.control_flow.map_defun": ({"functional"}, "a function run for each row"),
     "runtime.op_kernels.io.transfer_ops": ({"array", "transfer"}, "placeholders are fed or fail"),
     "runtime.op_kernels.containers.variant_ops": ({"tensor_list"}, "arrays of lists"),
+    "runtime.op_kernels.datasets.batch_ops": (
+        {"dataset", "dataset_option"},
+        "elements made of several, or of parts of one",
+    ),
+    "runtime.op_kernels.datasets.cache_ops": (
+        {"dataset", "dataset_option"},
+        "elements kept in memory and files",
+    ),
+    "runtime.op_kernels.datasets.file_ops": (
+        {"dataset", "dataset_option"},
+        "lines and records of files",
+    ),
+    "runtime.op_kernels.datasets.generator_ops": ({"dataset"}, "results of a function with state"),
+    "runtime.op_kernels.datasets.group_ops": ({"dataset"}, "elements grouped by a key"),
+    "runtime.op_kernels.datasets.result_ops": ({"dataset"}, "results of whole datasets"),
+    "runtime.op_kernels.datasets.iterator_ops": ({"dataset"}, "iterators"),
+    "runtime.op_kernels.datasets.map_ops": ({"dataset"}, "results of functions, in order"),
+    "runtime.op_kernels.datasets.parallel_ops": (
+        {"dataset", "dataset_option"},
+        "elements that threads compute ahead",
+    ),
+    "runtime.op_kernels.datasets.selection_ops": (
+        {"dataset", "dataset_option"},
+        "elements that pass a test",
+    ),
+    "runtime.op_kernels.datasets.sequence_ops": (
+        {"dataset", "dataset_option"},
+        "parts and combinations of datasets",
+    ),
+    "runtime.op_kernels.datasets.shuffle_ops": (
+        {"dataset", "dataset_option"},
+        "random order, and generators of seeds",
+    ),
+    "runtime.op_kernels.datasets.source_ops": ({"dataset"}, "tensors, ranges, random numbers"),
 }
 
 # Layers that have the rooms of tfjit/ops: kind -> folder.

@@ -28,6 +28,7 @@ FAMILIES: Final = (
     "records.io",
     "state.accumulator",
     "records.dataset",
+    "records.dataset_option",
     "control_flow.functional",
     "control_flow.py_func",
     "images.resize",

@@ -26,7 +26,7 @@ CSV: Final = (
 
 # Advice for an op of this family without a kernel.
 INSTEAD: Final = (
-    "Feed the data with placeholders, or read it with queues (tf.train.batch), instead of tf.data"
+    "Make the data by other datasets, with placeholders or with queues (tf.train.batch)"
 )
 
 for _op_type in ("AnonymousIterator", "AnonymousIteratorV3"):

@@ -7,6 +7,23 @@ kernels of one family. Not in here: state that outlives a run, which stands in `
 import importlib
 from typing import Final
 
+_DATASETS: Final = (
+    "datasets.batch_ops",
+    "datasets.cache_ops",
+    "datasets.file_ops",
+    "datasets.generator_ops",
+    "datasets.group_ops",
+    "datasets.iterator_ops",
+    "datasets.map_ops",
+    "datasets.parallel_ops",
+    "datasets.result_ops",
+    "datasets.selection_ops",
+    "datasets.sequence_ops",
+    "datasets.shuffle_ops",
+    "datasets.source_ops",
+)
+"""The modules of datasets, which most pipelines need together."""
+
 _MODULES: Final = {
     "arrays.array": ("io.transfer_ops",),
     "arrays.collective": ("io.collective_ops",),
@@ -20,6 +37,8 @@ _MODULES: Final = {
     "control_flow.functional": ("control_flow.functional_ops", "control_flow.map_defun"),
     "control_flow.py_func": ("control_flow.py_func",),
     "random_values.rng": ("state.rng_ops",),
+    "records.dataset": _DATASETS,
+    "records.dataset_option": _DATASETS,
     "records.io": ("io.io_ops",),
     "records.reader": ("io.reader_ops",),
     "state.accumulator": ("state.accumulator_ops",),

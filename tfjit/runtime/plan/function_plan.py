@@ -53,6 +53,8 @@ def edge_value(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray):
         return np.asarray(value, order="C")
+    if isinstance(value, bytes):  # a string scalar, which asarray would cut at trailing zeros
+        return np.array(value, object)
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 

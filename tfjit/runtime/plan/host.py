@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tfjit.passes.pipeline import Partition, PipelineReport
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.executor.requested_kernels import RequestedKernels
+    from tfjit.runtime.host.cancellation import CancellationManager
     from tfjit.runtime.host.inter_op_pool import ThreadPool
     from tfjit.runtime.kernel_api.op_kernel import StepContext
     from tfjit.runtime.plan.plan import Plan
@@ -50,6 +51,7 @@ class PlanHost(KeyedSession, Protocol):
     node_kernels: RequestedKernels
     renewals: Renewals
     bodies: SharedBodies
+    cancellation: CancellationManager
 
     def check_open(self) -> None:
         """Raise CancelledError once the session is closed."""

@@ -473,7 +473,7 @@ class StepText:
 
     def _copied(self, value: Value, text: str) -> str:
         """Return the expression of a copy; recycled memory holds large ones."""
-        if value.spec.nbytes < RECYCLE_BYTES or value.dtype.as_numpy_dtype is np.object_:
+        if value.spec.nbytes < RECYCLE_BYTES or value.dtype.as_numpy_dtype is object:
             return f"{text}.copy()"
         self._layout.scope["copied"] = self._layout.env.recycler.copy
         return f"copied({text})"
@@ -497,7 +497,12 @@ class StepText:
         if root.storage == "variable" or root.index in self._layout.buffers:
             return f"{text}.copy()"
         self._layout.scope["asarray"] = np.asarray
-        return f"asarray({text})" if value.dtype.as_numpy_dtype is not np.object_ else text
+        # a kernel may give a string scalar as bytes, which asarray alone would cut at trailing zeros
+        return (
+            f"asarray({text})"
+            if value.dtype.as_numpy_dtype is not object
+            else (f"asarray({text}, object)")
+        )
 
 
 def _stop_if_cancelled(context: StepContext) -> None:
