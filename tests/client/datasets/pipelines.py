@@ -81,10 +81,12 @@ def check_equal(expected: Mapping[str, list[Any]], found: Mapping[str, list[Any]
 
 
 def check_pipelines(pipelines: Mapping[str, Pipeline]) -> None:
-    """Check that specs and elements are TensorFlow's."""
+    """Check that specs and elements are TensorFlow's, in its session and in tfjit's."""
     theirs = Built(tf1, pipelines)
     ours = Built(tfjit, pipelines)
     assert ours.specs == theirs.specs
     with tf1.Session(graph=theirs.graph) as session:
         expected = theirs.elements_of(session)
     check_equal(expected, ours.elements_of_tensorflow())
+    with tfjit.Session(graph=ours.graph) as session:
+        check_equal(expected, ours.elements_of(session))

@@ -23,6 +23,7 @@ def test_elements_are_tensorflows() -> None:
         {
             "batch": lambda tf: tf.data.Dataset.range(10).batch(4),
             "whole batches": lambda tf: tf.data.Dataset.range(10).batch(4, drop_remainder=True),
+            "parallel": lambda tf: tf.data.Dataset.range(10).batch(4, num_parallel_calls=2),
             "batches of batches": lambda tf: tf.data.Dataset.range(8).batch(2).batch(3),
             "unbatch": lambda tf: tf.data.Dataset.from_tensor_slices(
                 (np.arange(6).reshape(3, 2), np.arange(6.0).reshape(3, 2))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfjit.client.datasets.dataset_base import DatasetBase, counted
+from tfjit.client.datasets.dataset_base import DatasetBase, counted, order
 from tfjit.client.datasets.elements import (
     DatasetSpec,
     Spec,
-    first_sizes,
+    check_first_sizes,
     flatten,
     map_structure,
     pack,
@@ -45,18 +45,23 @@ class Batches(DatasetBase):
     ) -> Dataset:
         """Return batches of `batch_size` elements, stacked along a new first axis.
 
-        drop_remainder: leave a smaller last batch out. num_parallel_calls: None, or any number to
-        copy elements on several threads; batches come in their order.
+        drop_remainder: leave a smaller last batch out. num_parallel_calls: batches that are
+        made at the same time. deterministic: False lets batches come in the order in which they are
+        ready.
         """
         size, drops = counted(batch_size, "batch_size"), _drops(drop_remainder)
         known = _known_size(size, drops)
+        spec = reshaped(self.element_spec, lambda dims: _with_first(known, dims), "batch")
+        if num_parallel_calls is None:
+            return self._then("BatchDatasetV2", name, spec, batch_size=size, drop_remainder=drops)
         return self._then(
-            "BatchDatasetV2",
+            "ParallelBatchDataset",
             name,
-            reshaped(self.element_spec, lambda dims: _with_first(known, dims), "batch"),
+            spec,
             batch_size=size,
+            num_parallel_calls=counted(num_parallel_calls, "num_parallel_calls"),
             drop_remainder=drops,
-            parallel_copy=num_parallel_calls is not None,
+            deterministic=order(deterministic),
         )
 
     def padded_batch(
@@ -116,18 +121,14 @@ class Batches(DatasetBase):
 
         Raises ValueError for scalar components.
         """
-        from tfjit.client.datasets.dataset import Dataset
-
         for leaf in flatten(self.element_spec):
             if leaf.shape.dims_tuple == ():
                 raise ValueError("Cannot unbatch an input with scalar components.")
-        first_sizes(self.element_spec)
-        return self.flat_map(  # type: ignore[attr-defined]
-            lambda *parts: Dataset.from_tensor_slices(
-                pack(self.element_spec, [leaf for part in parts for leaf in flatten(part)])
-            ),
-            name=name,
+        check_first_sizes(self.element_spec)
+        rest = reshaped(
+            self.element_spec, lambda dims: None if dims is None else dims[1:], "unbatch"
         )
+        return self._then("UnbatchDataset", name, rest)
 
     def window(
         self,

@@ -115,6 +115,11 @@ def counted(value: TensorLike, name: str) -> Tensor:
     return convert_to_tensor(value, dtype=dt.int64, name=name)
 
 
+def order(deterministic: bool | None) -> str:
+    """Return the attr that fixes the order of elements."""
+    return "default" if deterministic is None else "true" if deterministic else "false"
+
+
 def seeds(seed: TensorLike | None) -> tuple[Tensor, Tensor]:
     """Return the tensors of a dataset's two seeds.
 
@@ -129,4 +134,4 @@ def seeds(seed: TensorLike | None) -> tuple[Tensor, Tensor]:
     return counted(numbers[0] or 0, "seed"), counted(numbers[1] or 0, "seed2")
 
 
-__all__ = ["AUTOTUNE", "DatasetBase", "counted", "dataset_of", "scalar", "seeds"]
+__all__ = ["AUTOTUNE", "DatasetBase", "counted", "dataset_of", "order", "scalar", "seeds"]

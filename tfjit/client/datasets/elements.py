@@ -252,17 +252,10 @@ def merged(specs: Sequence[Structure]) -> Structure:
     return found
 
 
-def first_sizes(specs: Structure) -> int | None:
-    """Return the size of the common first axis; None if unknown.
-
-    Raises ValueError where a leaf is a scalar, or sizes differ.
-    """
+def check_first_sizes(specs: Structure) -> None:
+    """Raise ValueError where the first axes of leaves have different sizes."""
     size: Shape = (None,)
     for spec in flatten(specs):
         dims = spec.shape.dims_tuple
-        if dims is None:
-            continue
-        if not dims:
-            raise ValueError("Unbatching a tensor is only supported for rank >= 1")
-        size = merge(size, dims[:1])
-    return None if size is None else size[0]
+        if dims is not None:
+            size = merge(size, dims[:1])

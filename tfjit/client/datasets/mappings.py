@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tfjit.client.datasets.dataset_base import AUTOTUNE, DatasetBase, counted
+from tfjit.client.datasets.dataset_base import AUTOTUNE, DatasetBase, counted, order
 from tfjit.client.datasets.elements import (
     DatasetSpec,
     as_components,
@@ -71,7 +71,7 @@ class Mappings(DatasetBase):
             num_parallel_calls=counted(num_parallel_calls, "num_parallel_calls"),
             f=traced.ref,
             Targuments=traced.captured_types,
-            deterministic=_order(deterministic),
+            deterministic=order(deterministic),
             use_unbounded_threadpool=use_unbounded_threadpool,
         )
 
@@ -155,7 +155,7 @@ class Mappings(DatasetBase):
             buffer_output_elements=counted(AUTOTUNE, "buffer_output_elements"),
             prefetch_input_elements=counted(AUTOTUNE, "prefetch_input_elements"),
             num_parallel_calls=counted(num_parallel_calls, "num_parallel_calls"),
-            deterministic=_order(deterministic),
+            deterministic=order(deterministic),
         )
 
     def scan(
@@ -248,10 +248,6 @@ class Mappings(DatasetBase):
                 f"{traced.spec!r} from the function passed to Dataset.{transformation}()."
             )
         return traced
-
-
-def _order(deterministic: bool | None) -> str:
-    return "default" if deterministic is None else "true" if deterministic else "false"
 
 
 __all__ = ["Mappings"]
