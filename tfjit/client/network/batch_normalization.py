@@ -227,7 +227,7 @@ class BatchNormalization(Layer):
         return made
 
     def _fused(self, value: Tensor, training: object) -> Tensor:
-        """Normalize by one op, which gives the statistics of the batch as well."""
+        """Normalize by one op, which gives the batch's statistics, too."""
         rank, statistics = value.shape.rank, (self.moving_mean, self.moving_variance)
         channels = self.moving_mean.shape.as_list()
         dtype = self._parameter_dtype.as_numpy_dtype
