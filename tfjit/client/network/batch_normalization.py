@@ -226,9 +226,8 @@ class BatchNormalization(Layer):
         made.set_shape(value.shape)
         return made
 
-    # One op
-
     def _fused(self, value: Tensor, training: object) -> Tensor:
+        """Normalize by one op, which gives the batch's statistics, too."""
         rank, statistics = value.shape.rank, (self.moving_mean, self.moving_variance)
         channels = self.moving_mean.shape.as_list()
         dtype = self._parameter_dtype.as_numpy_dtype
@@ -262,9 +261,8 @@ class BatchNormalization(Layer):
         result: Tensor = made
         return result
 
-    # Single ops
-
     def _normalized(self, value: Tensor, training: object, axes: list[int]) -> Tensor:
+        """Normalize by single ops over all axes but `axes`."""
         rank = value.shape.rank
         assert rank is not None
         given = value.dtype.base_dtype

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # Collections with a name that is no string are not exported with the graph.
 _NAMES = ("__layer_names",)
 # Arguments of the constructor that TensorFlow takes for models of Keras; they change no layer.
-_OF_MODELS = {"input_shape", "batch_input_shape", "batch_size", "input_dim", "weights", "autocast"}
+_OF_MODELS = {"input_shape", "batch_input_shape", "batch_size", "input_dim", "autocast"}
 
 
 def _unique_name(base: str) -> str:
@@ -257,6 +257,8 @@ class Layer(Connected):
         with name_scope("ActivityRegularizer"):
             for output in nest.flatten(outputs):
                 loss = self.activity_regularizer(output)
+                if loss is None:
+                    continue
                 rows = tensor("Shape", None, input=output)[0]
                 batch = tensor("Cast", None, x=rows, DstT=loss.dtype)
                 self.add_loss(tensor("RealDiv", "truediv", x=loss, y=batch), inputs=True)
