@@ -301,7 +301,10 @@ def _exp_of_gate(x: Value) -> Value:
 
 @scalar("f32", args="T T")
 def gated(x: Value, y: Value) -> Value:
-    """Return sigmoid(x) * y in one division; 2.5 ULP, on a GPU 3."""
+    """Return sigmoid(x) * y in one division; 2.5 ULP.
+
+    On a GPU it is 3 ULP.
+    """
     denominator = _exp_of_gate(x) + 1.0
     if is_device(x.builder):
         return x.const(1.0).over(denominator) * y  # y may be infinite

@@ -161,12 +161,13 @@ class Value:
         return self._make(self.builder.fdiv(self.llvm, self.of(other).llvm))
 
     def over(self, divisor: Value) -> Value:
-        """Return the quotient by a divisor that is finite, normal and not 0.
+        """Return the quotient by a divisor in range.
 
-        On a GPU a float32 quotient is 0 for a divisor beyond 2^126, and else rounds like the exact
-        one but for rare ties and subnormal results. A division of any operands tests them there: a
-        branch with a call, behind which constants are loaded again, and across which the compiler
-        moves nothing. These are its steps without the test.
+        The divisor is finite, normal and not 0. On a GPU a float32 quotient is 0 for a divisor
+        beyond 2^126, and else rounds like the exact one but for rare ties and subnormal results. A
+        division of any operands tests them there: a branch with a call, behind which constants are
+        loaded again, and across which the compiler moves nothing. These are its steps without the
+        test.
         """
         if not (is_device(self.builder) and self.kind == "f32"):
             return self / divisor

@@ -106,7 +106,7 @@ def resources_of(text: str, arity: int, architecture: str, entry: str = "kernel"
 
 
 def linked(ptx: str, architecture: str) -> tuple[Resources, str]:
-    """Return the resources that a kernel's PTX takes, and the linker's log. Raises Refused."""
+    """Return a PTX text's resources and the linker's log. Raises Refused."""
     _, log = _link([ptx], architecture)
     # the last summary is that of the whole program
     found = _REGISTERS.findall(log)
