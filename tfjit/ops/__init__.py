@@ -22,8 +22,8 @@ _FAMILIES: Final = {
         "sequence_mask zeros zeros_like"
     ),
     "arithmetic.clipping": ("clip_by_global_norm clip_by_norm global_norm"),
-    "control_flow.conditionals": ("case cond switch_case"),
-    "control_flow.control_flow": ("Assert Print group no_op timestamp tuple"),
+    "control_flow.conditionals": ("Assert case cond switch_case"),
+    "control_flow.control_flow": ("Print group no_op timestamp tuple"),
     "control_flow.control_flow_form": (
         "control_flow_v2_enabled disable_control_flow_v2 enable_control_flow_v2"
     ),
