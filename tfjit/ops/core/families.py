@@ -62,6 +62,7 @@ FAMILIES: Final = (
     "sparse.sparse",
     "sparse.sparse_math",
     "sparse.sparse_matrix",
+    "sparse.sets",
     "arithmetic.spectral",
     "state.staging",
     "state.stack",
