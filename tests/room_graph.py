@@ -84,7 +84,7 @@ ROOMS = {
     ),
     "ops": (
         *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),
-        *("containers", "control_flow", "", "records", "autodiff", "autodiff.arithmetic"),
+        *("containers", "control_flow", "checks", "", "records", "autodiff", "autodiff.arithmetic"),
         *("autodiff.arrays", "autodiff.layers", "autodiff.images", "autodiff.sparse"),
         "autodiff.random_values",
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
