@@ -94,6 +94,7 @@ ROOMS = {
         "session",
         "variables",
         "data",
+        "evaluation",
         "rnn",
         "training",
         "saving",

@@ -43,7 +43,20 @@ NN_NAMES = """
     selu separable_conv2d sigmoid sigmoid_cross_entropy_with_logits softmax softmax_cross_entropy_with_logits
     softmax_cross_entropy_with_logits_v2 softplus softsign sparse_softmax_cross_entropy_with_logits tanh top_k xw_plus_b zero_fraction
 """
-NAMESPACES = ("", "linalg", "nn", "math", "random", "bitwise", "initializers", "train")
+NAMESPACES = (
+    "",
+    "debugging",
+    "linalg",
+    "losses",
+    "metrics",
+    "sets",
+    "nn",
+    "math",
+    "random",
+    "bitwise",
+    "initializers",
+    "train",
+)
 
 # Arguments of ours that TensorFlow has not by name.
 EXTRA = {
@@ -158,7 +171,7 @@ def test_dtypes() -> None:
     ("expression", "feature"),
     [
         ("tf.train.ExponentialMovingAverage", "moving averages are not supported yet"),
-        ("tf.layers", "layers, losses and metrics are not supported yet"),
+        ("tf.layers", "layers and estimators are not supported yet"),
         ("tf.summary.audio", "summaries of sounds are not supported yet"),
         ("tf.data", "input pipelines are not supported yet"),
         ("tf.contrib", "contributed packages are not supported yet"),

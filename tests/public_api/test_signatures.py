@@ -22,6 +22,7 @@ SPACES = (
         "",
         "app",
         "bitwise",
+        "debugging",
         "dtypes",
         "errors",
         "flags",
@@ -32,6 +33,9 @@ SPACES = (
         "linalg",
         "logging",
         "lookup",
+        "losses",
+        "metrics",
+        "sets",
     ),
     *(
         "lookup.experimental",
