@@ -140,6 +140,7 @@ _MODULES = {
     "metrics": "tfjit.client.metrics",
     "nn": "tfjit.client.nn",
     "python_io": "tfjit.client.data.record_files",
+    "queue": "tfjit.client.queue",
     "saved_model": "tfjit.client.saving.saved_model",
     "sets": "tfjit.client.data.sets",
     "sparse": "tfjit.client.sparse",

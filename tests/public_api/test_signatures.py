@@ -34,7 +34,9 @@ SPACES = (
         "logging",
         "lookup",
         "losses",
+        "manip",
         "metrics",
+        "queue",
         "sets",
     ),
     *(

@@ -116,7 +116,17 @@ _NAMES: Final = {
     for family, names in _FAMILIES.items()
     for name in names.split()
 }
-_NAMESPACES: Final = ("bitwise", "debugging", "image", "linalg", "math", "nn", "random", "raw_ops")
+_NAMESPACES: Final = (
+    "bitwise",
+    "debugging",
+    "image",
+    "linalg",
+    "manip",
+    "math",
+    "nn",
+    "random",
+    "raw_ops",
+)
 newaxis = None
 
 
