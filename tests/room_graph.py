@@ -85,7 +85,7 @@ ROOMS = {
     ),
     "ops": (
         *("core", "arithmetic", "random_values", "layers", "arrays", "images", "sparse", "state"),
-        *("containers", "control_flow", "", "records", "autodiff", "autodiff.arithmetic"),
+        *("containers", "control_flow", "checks", "", "records", "autodiff", "autodiff.arithmetic"),
         *("autodiff.arrays", "autodiff.layers", "autodiff.images", "autodiff.sparse"),
         "autodiff.random_values",
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
@@ -97,6 +97,7 @@ ROOMS = {
         "network",
         "data",
         "datasets",
+        "evaluation",
         "rnn",
         "training",
         "saving",

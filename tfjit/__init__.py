@@ -62,7 +62,9 @@ _HOMES = {
         "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong "
         "string_to_number"
     ),
-    "tfjit.client.data.sparse_tensors": "SparseTensor SparseTensorValue sparse_placeholder",
+    "tfjit.client.data.sparse_tensors": (
+        "SparseTensor SparseTensorValue convert_to_tensor_or_sparse_tensor sparse_placeholder"
+    ),
     "tfjit.client.sparse": (
         "sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_maximum sparse_merge "
         "sparse_minimum sparse_reduce_max "
@@ -136,9 +138,13 @@ _MODULES = {
     "layers": "tfjit.client.layers",
     "logging": "tfjit.client.logging",
     "lookup": "tfjit.client.lookup",
+    "losses": "tfjit.client.losses",
+    "metrics": "tfjit.client.metrics",
     "nn": "tfjit.client.nn",
     "python_io": "tfjit.client.data.record_files",
+    "queue": "tfjit.client.queue",
     "saved_model": "tfjit.client.saving.saved_model",
+    "sets": "tfjit.client.data.sets",
     "sparse": "tfjit.client.sparse",
     "strings": "tfjit.client.strings",
     "summary": "tfjit.client.data.summary",
@@ -152,7 +158,7 @@ _SUBMODULES = (
 _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
-    "losses, metrics and estimators": "distributions estimator feature_column keras losses metrics",
+    "estimators and feature columns": "distributions estimator feature_column keras",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
         "variable_axis_size_partitioner"

@@ -129,6 +129,13 @@ SAME_NODES: dict[str, Program] = {
     "invert_permutation": lambda t, x, v, b, m: t.invert_permutation([1, 0, 2]),
     "space_to_depth": lambda t, x, v, b, m: t.space_to_depth(m[:, :4], 2),
     "is_nan": lambda t, x, v, b, m: t.is_nan(x),
+    "ones_like": lambda t, x, v, b, m: t.ones_like(x),
+    "stack numbers": lambda t, x, v, b, m: t.stack([1, v[0]]),
+    "sum of a scalar": lambda t, x, v, b, m: t.reduce_sum(x[0, 0]),
+    "slice without strides": lambda t, x, v, b, m: t.strided_slice(x, [0, 1], [2, 3]),
+    "reciprocal_no_nan": lambda t, x, v, b, m: t.math.reciprocal_no_nan(x * 0.0),
+    "polyval": lambda t, x, v, b, m: t.math.polyval([1.0, x, 3.0], x),
+    "lbeta": lambda t, x, v, b, m: t.lbeta(x * x),
     "minimum names": lambda t, x, v, b, m: t.minimum(x, x, name="least"),
 }
 
@@ -141,7 +148,8 @@ SAME_VALUES: dict[str, Program] = {
     "xor": lambda t, x, v, b, m: b ^ True,
     "transpose": lambda t, x, v, b, m: t.transpose(x),
     "boolean_mask": lambda t, x, v, b, m: t.boolean_mask(x, b),
-    "ones_like": lambda t, x, v, b, m: t.ones_like(x),
+    "confusion_matrix": lambda t, x, v, b, m: t.confusion_matrix(v, v),
+    "polyval empty": lambda t, x, v, b, m: t.math.polyval([], x),
     "zeros_like": lambda t, x, v, b, m: t.zeros_like(v),
     "meshgrid": lambda t, x, v, b, m: t.meshgrid([1, 2, 3], [4, 5]),
     "meshgrid ij": lambda t, x, v, b, m: t.meshgrid([1, 2, 3], [4, 5], indexing="ij"),

@@ -1,4 +1,4 @@
-"""`tfjit.nn`: the functions of tfjit.ops.nn, and recurrent networks, which have variables."""
+"""`tfjit.nn`: the functions of tfjit.ops.nn, recurrent networks and losses over samples."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from tfjit.client import rnn_cell
+from tfjit.client.evaluation.sampled_losses import nce_loss, sampled_softmax_loss
 from tfjit.client.rnn.raw_rnn import raw_rnn
 from tfjit.client.rnn.rnn import (
     bidirectional_dynamic_rnn,
@@ -17,8 +18,10 @@ from tfjit.client.rnn.rnn import (
 __all__ = [
     "bidirectional_dynamic_rnn",
     "dynamic_rnn",
+    "nce_loss",
     "raw_rnn",
     "rnn_cell",
+    "sampled_softmax_loss",
     "static_bidirectional_rnn",
     "static_rnn",
 ]

@@ -109,6 +109,9 @@ _MISSING: Final = (
 
 
 def __getattr__(name: str) -> Any:
+    if name == "queue_runner":  # a module of three functions, which is in tf.train, too
+        value = globals()[name] = importlib.import_module("tfjit.client.training.queue_runner")
+        return value
     if name in _MESSAGES:
         value = globals()[name] = getattr(importlib.import_module("tfjit.protos"), name)
         return value
@@ -122,4 +125,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MESSAGES, *_NAMES})
+    return sorted({*globals(), *_MESSAGES, *_NAMES, "queue_runner"})

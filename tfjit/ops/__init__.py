@@ -21,9 +21,22 @@ _FAMILIES: Final = {
         "diag diag_part eye fill lin_space linspace meshgrid ones ones_like range "
         "sequence_mask zeros zeros_like"
     ),
+    "checks.comparisons": (
+        "assert_equal assert_greater assert_greater_equal assert_less assert_less_equal "
+        "assert_near assert_negative assert_non_negative assert_non_positive assert_none_equal "
+        "assert_positive"
+    ),
+    "arithmetic.special_functions": ("lbeta"),
+    "checks.confusion": ("confusion_matrix"),
+    "checks.kinds": (
+        "assert_integer assert_proper_iterable assert_same_float_dtype assert_type "
+        "is_numeric_tensor verify_tensor_all_finite"
+    ),
+    "checks.orders": ("is_non_decreasing is_strictly_increasing"),
+    "checks.ranks": ("assert_rank assert_rank_at_least assert_rank_in assert_scalar"),
     "arithmetic.clipping": ("clip_by_global_norm clip_by_norm global_norm"),
-    "control_flow.conditionals": ("case cond switch_case"),
-    "control_flow.control_flow": ("Assert Print group no_op timestamp tuple"),
+    "control_flow.conditionals": ("Assert case cond switch_case"),
+    "control_flow.control_flow": ("Print group no_op timestamp tuple"),
     "control_flow.control_flow_form": (
         "control_flow_v2_enabled disable_control_flow_v2 enable_control_flow_v2"
     ),
@@ -103,7 +116,17 @@ _NAMES: Final = {
     for family, names in _FAMILIES.items()
     for name in names.split()
 }
-_NAMESPACES: Final = ("bitwise", "image", "linalg", "math", "nn", "random", "raw_ops")
+_NAMESPACES: Final = (
+    "bitwise",
+    "debugging",
+    "image",
+    "linalg",
+    "manip",
+    "math",
+    "nn",
+    "random",
+    "raw_ops",
+)
 newaxis = None
 
 

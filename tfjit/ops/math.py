@@ -149,13 +149,22 @@ from tfjit.ops.arithmetic.segment import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
+from tfjit.ops.arithmetic.special_functions import lbeta, polyval, reciprocal_no_nan
 from tfjit.ops.arrays.array import invert_permutation
 from tfjit.ops.arrays.indexing_functions import bucketize
+from tfjit.ops.checks.confusion import confusion_matrix
+from tfjit.ops.checks.orders import is_non_decreasing, is_strictly_increasing
 from tfjit.ops.layers.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
 from tfjit.ops.layers.normalization import l2_normalize, log_softmax, softmax, zero_fraction
 from tfjit.ops.layers.top_k import in_top_k, top_k
 
 __all__ = [
+    "reciprocal_no_nan",
+    "polyval",
+    "lbeta",
+    "is_strictly_increasing",
+    "is_non_decreasing",
+    "confusion_matrix",
     "abs",
     "accumulate_n",
     "acos",

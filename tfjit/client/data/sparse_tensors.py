@@ -17,6 +17,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import (
+        DenseOrSparse,
         DTypeLike,
         FeedDict,
         SessionLike,
@@ -216,3 +217,21 @@ def _fed(sparse: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
 register_session_run_conversion_functions(
     SparseTensor, lambda x: (_parts(x), lambda v: SparseTensorValue(*v)), _fed, _parts
 )
+
+
+def convert_to_tensor_or_sparse_tensor(
+    value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None
+) -> DenseOrSparse:
+    """Return a SparseTensor of a sparse value, a Tensor of any other.
+
+    Raises RuntimeError for a sparse value of another dtype; see `convert_to_tensor` for others.
+    """
+    if isinstance(value, SparseTensorValue):
+        value = SparseTensor.from_value(value)
+    if not isinstance(value, SparseTensor):
+        return convert_to_tensor(value, dtype=dtype, name=name)
+    if dtype is not None and not as_dtype(dtype).is_compatible_with(value.dtype):
+        raise RuntimeError(
+            f"Sparse dtype mismatch. Requested: {as_dtype(dtype).name},  Actual: {value.dtype.name}"
+        )
+    return value

@@ -37,8 +37,7 @@ from tfjit.ops.arrays.movement_functions import (
     transpose,
     unstack,
 )
-from tfjit.ops.control_flow.conditionals import cond
-from tfjit.ops.control_flow.control_flow import Assert
+from tfjit.ops.control_flow.conditionals import Assert, cond
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
 from tfjit.ops.core.convert import convert_to_tensor

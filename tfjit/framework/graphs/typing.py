@@ -52,6 +52,8 @@ ShapeLike: TypeAlias = (
 )
 # One axis or several.
 AxisLike: TypeAlias = "int | Sequence[int] | Tensor | np.ndarray | np.integer[Any]"
+# The name of a collection of a graph, or several.
+CollectionNames: TypeAlias = "str | Sequence[str]"
 # A number for each of a window's axes, or one for all.
 IntsLike: TypeAlias = "int | Sequence[int]"
 # What windows do at borders: a name, or the width before and after each axis.
@@ -78,6 +80,8 @@ Fetches: TypeAlias = "object"
 FeedDict: TypeAlias = "Mapping[Any, Any]"
 # Tensors, arrays and sizes in lists, tuples and dicts: no type says how deep.
 Structure: TypeAlias = Any
+# A dense or a sparse tensor, which have no class in common.
+DenseOrSparse: TypeAlias = Any
 # A message of TensorFlow's format, of our classes or of TensorFlow's.
 Message: TypeAlias = Any
 # A gradient, and what a gradient function gives: one for each input.

@@ -514,7 +514,7 @@ def summarize(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, bytes):
-        text = _escape(value)
+        text = escaped(value)
         if len(text) > 80:
             text = text[:10] + "..." + text[-10:]
         return f'"{text}"'
@@ -535,6 +535,7 @@ def summarize(value: Any) -> str:
     return repr(value)
 
 
-def _escape(value: bytes) -> str:
+def escaped(value: bytes) -> str:
+    """Return bytes as the inside of a string literal in C."""
     special = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
     return "".join(special.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in value)

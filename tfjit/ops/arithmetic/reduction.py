@@ -161,9 +161,11 @@ def axes_or_all(x: Tensor, axis: AxisLike) -> Any:
     if axis is not None:
         return axis
     rank = x.shape.rank
-    if rank is not None:
+    if rank:
         return constant(np.arange(rank, dtype=np.int32))
-    return tensor("Range", "range", start=0, limit=tensor("Rank", None, input=x), delta=1)
+    # of a scalar, too: TensorFlow's nodes
+    found = tensor("Rank", None, input=x) if rank is None else constant(0, name="Rank")
+    return tensor("Range", "range", start=0, limit=found, delta=1)
 
 
 def _reduced(
@@ -180,6 +182,8 @@ def _reduced(
     out = tensor(
         op_type, name, input=value, reduction_indices=axes_or_all(value, axis), keep_dims=keep
     )
+    if axis is None and not keep:
+        out.set_shape(())
     return out
 
 

@@ -443,7 +443,8 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
     A fully known shape gives a constant.
     """
     if is_sparse(input):
-        return tensor("Cast", name, x=input.dense_shape, DstT=as_dtype(out_type))
+        with name_scope(name, "Shape", [input.values]):
+            return tensor("Cast", None, x=input.dense_shape, DstT=as_dtype(out_type))
     value = convert_to_tensor(input)
     known = value.shape_tuple
     if known is not None and None not in known:

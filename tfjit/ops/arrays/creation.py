@@ -125,8 +125,14 @@ def ones_like(
         value = convert_to_tensor(tensor, name="tensor")
         wanted = value.dtype.base_dtype if dtype is None else as_dtype(dtype)
         known = value.shape_tuple
-        sizes: Any = known if optimize and known is not None and None not in known else shape(value)
-        return ones(sizes, wanted, name=scope)
+        if optimize and known is not None and None not in known:
+            with name_scope(None, "Shape", [value]):
+                sizes = convert_to_tensor(value.shape)
+        else:
+            sizes = shape(value)
+        out = ones(sizes, wanted, name=scope)
+        out.set_shape(value.shape)
+        return out
 
 
 def range(

@@ -35,11 +35,9 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """
     if axis == 0 and not isinstance(values, Tensor):
         try:
-            return (
-                convert_to_tensor(values, name=name)
-                if not _any_tensor(values)
-                else tensor("Pack", name, values=list(values), axis=0)
-            )
+            if all(map(_is_tensor, values)):
+                return tensor("Pack", name, values=list(values), axis=0)
+            return convert_to_tensor(values, name=name)
         except (TypeError, ValueError):
             pass
     parts = list(values)
@@ -51,8 +49,8 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     return tensor("Pack", name, values=parts, axis=axis)
 
 
-def _any_tensor(values: Any) -> bool:
-    return any(isinstance(v, Tensor) or hasattr(v, "_as_graph_element") for v in values)
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor) or hasattr(value, "_as_graph_element")
 
 
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:

@@ -15,6 +15,7 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import Shape
 from tfjit.framework.types.strided_slice import resolve
 from tfjit.ops.arrays.array import shape
+from tfjit.ops.arrays.creation import ones_like
 from tfjit.ops.arrays.indexing_functions import gather, where
 from tfjit.ops.arrays.movement_functions import concat
 from tfjit.ops.core.apply import create, tensor
@@ -149,7 +150,7 @@ def slice(
 
 def strided_slice(
     input_: object,
-    begin: object,
+    begin: TensorLike,
     end: object,
     strides: object = None,
     begin_mask: int = 0,
@@ -165,7 +166,7 @@ def strided_slice(
     Bit k of a mask applies to entry k. var: a variable that `assign` of the slice writes.
     """
     if strides is None:
-        strides = tensor("OnesLike", None, x=begin)
+        strides = ones_like(begin)
     out = tensor(
         "StridedSlice",
         name,

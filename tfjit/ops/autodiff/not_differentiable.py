@@ -86,10 +86,10 @@ OPS: Final = {
         "TensorSummary TensorSummaryV2"
     ),
     "sparse.ragged": ("RaggedRange"),
-    "sparse.sparse": (
-        "DenseToDenseSetOperation DenseToSparseSetOperation SetSize SparseConcat "
-        "SparseFillEmptyRowsGrad SparseSliceGrad SparseToSparseSetOperation"
+    "sparse.sets": (
+        "DenseToDenseSetOperation DenseToSparseSetOperation SetSize SparseToSparseSetOperation"
     ),
+    "sparse.sparse": ("SparseConcat SparseFillEmptyRowsGrad SparseSliceGrad"),
     "sparse.sparse_math": ("SparseAddGrad SparseReduceMaxSparse"),
     "sparse.sparse_matrix": ("SparseMatrixNNZ SparseMatrixZeros"),
     "state.lookup": (

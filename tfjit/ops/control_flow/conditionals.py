@@ -1,24 +1,27 @@
-"""`cond`, `case` and `switch_case`: branches of which one runs."""
+"""`cond`, `case`, `switch_case`: branches of which one runs; `Assert`, which is one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes, nest
 from tfjit.ops.control_flow import conditionals_v2
-from tfjit.ops.control_flow.control_flow import Assert, merge, no_op, switch, with_dependencies
+from tfjit.ops.control_flow.control_flow import merge, no_op, switch, with_dependencies
 from tfjit.ops.control_flow.control_flow_contexts import CondContext
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
-from tfjit.ops.core.apply import tensor
-from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.apply import create, tensor
+from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure, TensorLike
+
+# Values that are in host memory on every device.
+_ON_THE_HOST: Final = frozenset({dtypes.string, dtypes.int32})
 
 
 def cond(
@@ -254,3 +257,32 @@ def _indexed(given: object) -> list[Callable[[], object]]:
             f"{{{','.join(str(i) for i in sorted(index for index, _ in given))}}}"
         )
     return [function for _, function in sorted(given, key=lambda pair: pair[0])]
+
+
+def Assert(
+    condition: object,
+    data: Sequence[TensorLike],
+    summarize: int | None = None,
+    name: str | None = None,
+) -> Operation:
+    """Return an operation that checks a condition.
+
+    It raises InvalidArgumentError with `data` when the condition is false; the first `summarize`
+    elements of each tensor (3 by default, all of them for -1) are in the message. Data of other
+    dtypes than string and int32 are read in a branch of their own, for a false condition alone.
+    """
+    with name_scope(name, "Assert", [condition, data]):
+        if all(x.dtype in _ON_THE_HOST for x in convert_n_to_tensor(data)):
+            return create(
+                "Assert", "Assert", condition=condition, data=list(data), summarize=summarize
+            )
+        wanted = convert_to_tensor(condition, name="Condition")
+        guarded = cond(
+            wanted,
+            no_op,
+            lambda: create(
+                "Assert", "Assert", condition=wanted, data=list(data), summarize=summarize
+            ),
+            name="AssertGuard",
+        )
+        return guarded if isinstance(guarded, Operation) else guarded.op

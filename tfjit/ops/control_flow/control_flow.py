@@ -314,22 +314,6 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
         return [with_dependencies([gate], t) if t is not None else None for t in tensors]
 
 
-def Assert(
-    condition: object, data: Any, summarize: int | None = None, name: str | None = None
-) -> Operation:
-    """Return an operation that checks a condition.
-
-    It raises InvalidArgumentError with `data` when the condition is false.
-    """
-    return create(
-        "Assert",
-        name,
-        condition=condition,
-        data=[convert_to_tensor(d) for d in data],
-        summarize=3 if summarize is None else summarize,
-    )
-
-
 def Print(
     input_: TensorLike,
     data: Any,

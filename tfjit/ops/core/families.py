@@ -63,6 +63,7 @@ FAMILIES: Final = (
     "sparse.sparse",
     "sparse.sparse_math",
     "sparse.sparse_matrix",
+    "sparse.sets",
     "arithmetic.spectral",
     "state.staging",
     "state.stack",

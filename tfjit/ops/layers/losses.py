@@ -223,14 +223,14 @@ def sparse_softmax_cross_entropy_with_logits(
         )
         if labels_shape is None:
             loss = create(
-                "SparseSoftmaxCrossEntropyWithLogits", None, features=logits, labels=labels
+                "SparseSoftmaxCrossEntropyWithLogits", name, features=logits, labels=labels
             ).outputs[0]
         else:
             checks = [] if all_known else [_fits(labels_shape, given)]
             with control_dependencies(checks):
                 flat = tensor("Reshape", None, tensor=labels, shape=[-1])
                 loss = create(
-                    "SparseSoftmaxCrossEntropyWithLogits", None, features=_rows(logits), labels=flat
+                    "SparseSoftmaxCrossEntropyWithLogits", name, features=_rows(logits), labels=flat
                 ).outputs[0]
                 loss = tensor("Reshape", None, tensor=loss, shape=labels_shape)
             loss.set_shape(labels.shape)

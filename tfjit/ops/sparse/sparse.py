@@ -60,30 +60,6 @@ register_op(
     ),
 )
 register_op(
-    "DenseToDenseSetOperation",
-    inputs=("set1: T", "set2: T"),
-    outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
-    attrs=(
-        "set_operation: string",
-        "validate_indices: bool = true",
-        "T: {int8, int16, int32, int64, uint8, uint16, string}",
-    ),
-    shape=shapes.set_operation,
-    traits=SIZED_BY_VALUES,
-)
-register_op(
-    "DenseToSparseSetOperation",
-    inputs=("set1: T", "set2_indices: int64", "set2_values: T", "set2_shape: int64"),
-    outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
-    attrs=(
-        "set_operation: string",
-        "validate_indices: bool = true",
-        "T: {int8, int16, int32, int64, uint8, uint16, string}",
-    ),
-    shape=shapes.set_operation,
-    traits=SIZED_BY_VALUES,
-)
-register_op(
     "DeserializeManySparse",
     inputs=("serialized_sparse: string",),
     outputs=("sparse_indices: int64", "sparse_values: dtype", "sparse_shape: int64"),
@@ -109,15 +85,6 @@ register_op(
     outputs=("serialized_sparse: out_type",),
     attrs=("T: type", "out_type: {string, variant} = DT_STRING"),
     shape=three,
-)
-register_op(
-    "SetSize",
-    inputs=("set_indices: int64", "set_values: T", "set_shape: int64"),
-    outputs=("size: int32",),
-    attrs=(
-        "validate_indices: bool = true",
-        "T: {int8, int16, int32, int64, uint8, uint16, string}",
-    ),
 )
 register_op(
     "SparseBincount",
@@ -276,25 +243,6 @@ register_op(
     outputs=("dense: T",),
     attrs=("validate_indices: bool = true", "T: type", f"Tindices: {INDEX}"),
     shape=shapes.to_dense,
-)
-register_op(
-    "SparseToSparseSetOperation",
-    inputs=(
-        "set1_indices: int64",
-        "set1_values: T",
-        "set1_shape: int64",
-        "set2_indices: int64",
-        "set2_values: T",
-        "set2_shape: int64",
-    ),
-    outputs=("result_indices: int64", "result_values: T", "result_shape: int64"),
-    attrs=(
-        "set_operation: string",
-        "validate_indices: bool = true",
-        "T: {int8, int16, int32, int64, uint8, uint16, string}",
-    ),
-    shape=shapes.set_operation,
-    traits=SIZED_BY_VALUES,
 )
 register_op(
     "TakeManySparseFromTensorsMap",

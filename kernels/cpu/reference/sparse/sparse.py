@@ -77,7 +77,7 @@ def _sizes(shape: np.ndarray) -> tuple[int, ...]:
 # to dense
 
 
-def _check_indices(indices: np.ndarray, shape: tuple[int, ...]) -> None:
+def check_indices(indices: np.ndarray, shape: tuple[int, ...]) -> None:
     """Raise unless rows are inside the shape, sorted and different."""
     beyond = outside(indices, shape)
     earlier = np.zeros(len(indices), np.bool_)
@@ -128,7 +128,7 @@ def _sparse_to_dense(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise refused("default_value should be a scalar.")
     sizes = _sizes(shape)
     if node.attrs["validate_indices"]:
-        _check_indices(indices, sizes)
+        check_indices(indices, sizes)
     elif outside(indices, sizes).any():
         raise refused(f"Indices are not valid (out of bounds).  Shape: {listed(sizes)}")
     check_fits_in_memory(sizes, values.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
+from tfjit.framework.op_defs.attrs import escaped
 from tfjit.runtime.kernel_api.op_kernel import (
     OpContext,
     runtime_kernel,
@@ -33,7 +34,7 @@ def summarize(value: Any, count: int) -> str:
 
 def _element_text(x: Any) -> str:
     if isinstance(x, bytes):
-        return x.decode(errors="backslashreplace")
+        return escaped(x)
     if isinstance(x, (bool, np.bool_)):
         return str(int(x))
     if isinstance(x, np.floating):
