@@ -5,6 +5,7 @@ The limits are for what never happens: a machine that is busy for seconds reache
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,18 +29,30 @@ def is_blocked(thread: threading.Thread) -> bool:
     It sleeps when it did not get a processor, and was not ready for one, for a while. A thread that
     waits for the interpreter does not sleep: it wakes every few milliseconds. So the call that the
     thread makes has begun and waits, however busy the machine is. A sleep of a fixed time says
-    nothing of this.
+    nothing of this. Other threads may do the work of the call, TensorFlow's above all, so they get
+    a second to become idle.
     """
-    end = time.monotonic() + PATIENCE_S
+    end, polite = time.monotonic() + PATIENCE_S, time.monotonic() + 1.0
     before = switches(thread)
     while thread.is_alive():
         assert time.monotonic() < end, "the thread does not sleep"
         time.sleep(_QUIET_S)
         now = switches(thread)
-        if now is not None and now == before:
+        if now is not None and now == before and (_is_idle() or time.monotonic() > polite):
             return thread.is_alive()
         before = now
     return False
+
+
+def _is_idle() -> bool:
+    """Return whether no other thread of the process runs or is ready to."""
+    own = threading.get_native_id()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that has ended
+            status = (task / "status").read_text(encoding="ascii")
+            if int(task.name) != own and "State:\tR" in status:
+                return False
+    return True
 
 
 def once_blocked(call: Callable[[], object]) -> threading.Thread:
