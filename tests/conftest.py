@@ -170,7 +170,7 @@ def usual_collections() -> Iterator[None]:
 def oracle_rewrites_no_graph(request: pytest.FixtureRequest) -> None:
     """Let TensorFlow run the nodes that a test made, as it is their kernels that tests ask about.
 
-    Its optimizer takes as long as the rest of TensorFlow in a first run, more in loops. It stays on
+    In tests of control flow its optimizer took more than half of TensorFlow's time. It stays on
     where whole sessions are compared, and in sessions with a config.
     """
     if HAS_TENSORFLOW and needs_tensorflow(request.path):

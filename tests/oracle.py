@@ -219,7 +219,8 @@ DIFFERENCES: Final = (
 )
 
 # Tests of whole sessions: what a run says of itself, sessions of TensorFlow on servers of tfjit
-# (which would take the setting for theirs), and graphs as TensorFlow's users run them.
+# (which would take the setting for theirs), graphs as TensorFlow's users run them, and ops that the
+# optimizer leaves out where they would fail, as tfjit does.
 _SESSIONS: Final = (
     "contract",
     "client/session",
@@ -227,6 +228,7 @@ _SESSIONS: Final = (
     "demo",
     "runtime/profiling",
     "programs/test_real_graphs.py",
+    "runtime/op_kernels/containers/test_tensor_list_ops.py",
 )
 
 

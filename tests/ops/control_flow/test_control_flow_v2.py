@@ -350,8 +350,8 @@ def test_switch_case_and_its_gradients() -> None:
         (first,) = m.gradients(y, x)
         return [y, first, *m.gradients(first, x)]
 
-    for k in (-1, 0, 1, 2, 7):
-        same_everywhere(build, [{"x:0": [0.3, -0.5, 2.0], "k:0": k}], fetch_nodes=False)
+    feeds = [{"x:0": [0.3, -0.5, 2.0], "k:0": k} for k in (-1, 0, 1, 2, 7)]
+    same_everywhere(build, feeds, fetch_nodes=False)
 
 
 def test_what_is_done_with_arrays_has_gradients() -> None:
