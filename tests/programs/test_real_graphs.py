@@ -355,6 +355,10 @@ def test_training_beside_tensorflow(
             network.variables, session.run(reads), initial, strict=True
         ):
             assert ours.dtype == theirs.dtype
+            if hardware.gpu_count():  # a GPU's logarithm, sine and cosine have other last bits
+                rtol = hardware.rtol(ours.dtype)
+                np.testing.assert_allclose(ours, theirs, rtol, err_msg=variable.name)
+                continue
             np.testing.assert_array_equal(
                 ours.view(f"u{ours.dtype.itemsize}"),
                 theirs.view(f"u{ours.dtype.itemsize}"),

@@ -528,11 +528,11 @@ def _finish_text(s: Source, head: Head, total: str, name: str) -> None:
         )
         return
     value = total
-    if what.mean:
-        value = (
-            f"{total} / "
-            f"{'float64' if dtype.is_floating else expressions.register_type(dtype)}(reduced)"
-        )
+    if what.mean and dtype.is_floating:
+        value = f"{total} / float64(reduced)"
+    elif what.mean:  # that of no complex element is zero, as in TensorFlow
+        suffix = "c64" if dtype is d.complex64 else "c128"
+        value = f"vm.div_{suffix}({total}, {expressions.register_type(dtype)}(max(reduced, 1)))"
     if what.root:
         value = (
             f"sqrt({value})"

@@ -80,8 +80,9 @@ def finished(what: Reduction, dtype: DType, result: DType, total: str, count: st
     value = total
     if what.mean:
         suffix = element_kinds.math_suffix(dtype)
-        whole = f"{name}({count})"
-        value = f"vm.div_{suffix}({total}, {whole})" if dtype.is_complex else f"{total} / {whole}"
+        value = f"{total} / {name}({count})"
+        if dtype.is_complex:  # that of no element is zero, as in TensorFlow
+            value = f"vm.div_{suffix}({total}, {name}(max({count}, 1)))"
     if what.root:
         value = f"vm.sqrt_{element_kinds.math_suffix(dtype)}({value})"
     if what.half:

@@ -23,8 +23,8 @@ class MigratingVariable(Variable):
     The newest value is in device memory, in host memory, or in both. Programs of the device ask
     for its address. All other code sees `value`, an array of the host that is brought up to date
     when it is asked for; since that code may write into the array, the device's copy counts as
-    stale from then on. Steps of the host keep addresses of arrays: when the device has written,
-    they look again (`VARIABLE_EPOCH`).
+    stale from then on. Steps of the host keep addresses of arrays: when the device has written
+    or has a copy, they look again (`VARIABLE_EPOCH`).
     """
 
     __slots__ = (
@@ -122,6 +122,7 @@ class MigratingVariable(Variable):
             is_newer = self._on_host and not self._on_device
             if is_newer and host is not None and host.shape == shape:
                 self._accelerator.write(self._address, np.ascontiguousarray(host))
+                super()._replaced(host)  # steps that write into the array ask for it again
                 self._on_device = True
             return self._address
 

@@ -82,6 +82,8 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
         )
         return cut_quotient(sums, max(count, 1)).astype(x.dtype)
     total = np.sum(wide(x), axis=axes, keepdims=keep, dtype=wide(x).dtype)
+    if x.dtype.kind == "c":
+        count = max(count, 1)  # the mean of no element is zero, that of floats NaN
     with np.errstate(invalid="ignore", divide="ignore"):
         return (total / total.dtype.type(count)).astype(x.dtype)
 

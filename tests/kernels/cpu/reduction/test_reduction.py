@@ -146,6 +146,16 @@ def test_other_types(dtype: d.DType) -> None:
         np.testing.assert_allclose(result, x.astype(wide).sum(axis=axes), rtol=rtol, atol=atol)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_complex_means(dtype: type, rows: int) -> None:
+    """That of no element is zero."""
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((rows, 3)) + 1j * rng.standard_normal((rows, 3))).astype(dtype)
+    wanted = x.mean(axis=0) if rows else np.zeros(3, dtype)
+    np.testing.assert_allclose(reduce_native("Mean", x, (0,)), wanted, rtol=1e-5)
+
+
 def test_nan_is_kept_by_max_and_min() -> None:
     x = floats(50, 60)
     x[3, 4] = np.nan

@@ -72,6 +72,10 @@ def test_empty_ranges() -> None:
         out = np.zeros(3, np.float32)
         (found,) = run_node(find_builder(op), op, [x, axes], [out], {1: axes}, keep_dims=False)
         np.testing.assert_array_equal(found, np.full(3, value, np.float32))
+    out = np.ones(3, np.complex64)
+    given = [x.astype(np.complex64), axes]
+    (found,) = run_node(find_builder("Mean"), "Mean", given, [out], {1: axes}, keep_dims=False)
+    np.testing.assert_array_equal(found, np.zeros(3, np.complex64))
     none = np.zeros((3, 0), np.float32)
     (found,) = run_node(find_builder("Sum"), "Sum", [none, axes], [none[0]], {1: axes})
     assert found.shape == (0,)

@@ -78,6 +78,7 @@ def reduction_cases() -> Iterator[Case]:
         z = (f(3, 4) + 1j * f(3, 4)).astype(kind)
         for op in ("Sum", "Mean", "Prod"):
             yield Case(op, [z, ints(1)], {}, SINGLE)
+            yield Case(op, [z[:0], ints(0)], {}, SINGLE)
     b = RNG.random((3, 4)) > 0.3
     for op in ("All", "Any"):
         for axes in ((0,), (0, 1), ()):
