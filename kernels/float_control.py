@@ -7,21 +7,35 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 # architecture -> (offset of the control word in C's fenv_t, its two bits)
 _PLACES = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
+_FENV_BYTES: Final = 64  # no fenv_t is larger
 
 
-def _flushing() -> (
-    tuple[Callable[[], Any], Callable[[Any], None], Callable[[Any], None], Callable[[Any], Any]]
-    | None
-):
-    """Return functions over C's floating-point environment, or None.
+class _Control(threading.local):
+    """Hold a thread's floating-point environment, and the form of it that flushes.
 
-    They allocate an environment, read it, set it, and copy it with the bits set. None means that
-    the environment of this machine has no known bits.
+    active: whether denormals are flushed now. get, put: read and set the environment at an address.
+    old, new: addresses of the two. word: the control word of `new`.
+    """
+
+    def __init__(self, get: Callable[[int], int], put: Callable[[int], int], offset: int) -> None:
+        self.active = False
+        self.get, self.put = get, put
+        self._memory = ctypes.create_string_buffer(2 * _FENV_BYTES)
+        self.old = ctypes.addressof(self._memory)
+        self.new = self.old + _FENV_BYTES
+        self.word = ctypes.c_uint32.from_buffer(self._memory, _FENV_BYTES + offset)
+
+
+def _control() -> tuple[_Control, int] | None:
+    """Return the control of threads and the bits to set, or None.
+
+    None means that the environment of this machine has no known bits.
     """
     place = _PLACES.get(os.uname().machine) if hasattr(os, "uname") else None
     if (
@@ -31,43 +45,40 @@ def _flushing() -> (
     ):
         return None
     offset, bits = place
-    library = ctypes.CDLL("libm.so.6")
+    library = ctypes.PyDLL("libm.so.6")  # a call of nanoseconds keeps the interpreter
     get, put = library.fegetenv, library.fesetenv
     for function in (get, put):
         function.argtypes = [ctypes.c_void_p]
         function.restype = ctypes.c_int
-    environment = ctypes.c_char * 64
-
-    def flushing(old: Any) -> Any:
-        new = environment.from_buffer_copy(old)
-        word = ctypes.c_uint32.from_buffer(new, offset)
-        word.value |= bits
-        return new
-
-    return environment, get, put, flushing
+    return _Control(get, put, offset), bits
 
 
-_FUNCTIONS = _flushing()
+_CONTROL: Final = _control()
 
 
 def flushed(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` with denormals flushed on the calling thread.
 
-    They are flushed while it runs. Where that cannot be done, `function` itself is returned.
+    They are flushed while it runs; a call within such a function changes nothing. Where that cannot
+    be done, `function` itself is returned.
     """
-    if _FUNCTIONS is None:
+    if _CONTROL is None:
         return function
-    environment, get, put, flushing = _FUNCTIONS
+    control, bits = _CONTROL
 
     def run(*args: Any) -> Any:
-        old = environment()
-        get(old)
-        new = flushing(old)
+        if control.active:
+            return function(*args)
+        control.get(control.old)
+        control.get(control.new)
+        control.word.value |= bits
         try:  # read before the bits are set: an interrupt may follow at once
-            put(new)
+            control.active = True
+            control.put(control.new)
             return function(*args)
         finally:
-            put(old)
+            control.active = False  # first: an interrupt may follow the call
+            control.put(control.old)
 
     run.__name__ = getattr(function, "__name__", "run")
     run.__doc__ = function.__doc__

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -183,19 +184,29 @@ class FusedGroup:
             return 0
         return max(_BLOCK * shape[0] // count, 1)
 
-    def _run_members(self, inputs: Sequence[Any]) -> list[Any]:
-        values: dict[int, Sequence[Any]] = {}
-        last_use = {
-            ref.member: number
-            for number, member in enumerate(self.members)
-            for ref in member.inputs
-        }
+    def __getstate__(self) -> dict[str, object]:
+        """Return the fields; `_last_uses` follows from them."""
+        return {name: value for name, value in vars(self).items() if name != "_last_uses"}
+
+    @cached_property
+    def _last_uses(self) -> tuple[tuple[int, ...], ...]:
+        """Return for each member the members whose values nothing uses behind it."""
+        last_use = {number: number for number in range(len(self.members))}
+        for number, member in enumerate(self.members):
+            last_use |= {ref.member: number for ref in member.inputs}
         last_use |= {ref.member: len(self.members) for ref in self.outputs}
+        return tuple(
+            tuple(used for used, last in last_use.items() if used >= 0 and last == number)
+            for number in range(len(self.members))
+        )
+
+    def _run_members(self, inputs: Sequence[Any]) -> list[Any]:
+        values: dict[int, Sequence[Any]] = {INPUT: inputs, CONSTANT: self.constants}
         for number, member in enumerate(self.members):
             kernel = find_reference(member.spec.op)
             if kernel is None:
                 raise LookupError(f"{member.spec.op} ({member.spec.name}) has no reference kernel")
-            arguments = [self._value(ref, inputs, values) for ref in member.inputs]
+            arguments = [values[source][index] for source, index in member.inputs]
             try:
                 values[number] = kernel(member.spec, arguments)
             except OpError as error:
@@ -205,21 +216,11 @@ class FusedGroup:
                 raise InvalidArgumentError(
                     None, None, f"Incompatible shapes: {shapes}{node_suffix(member.spec.name)}"
                 ) from error
-            for used in {ref.member for ref in member.inputs}:
-                if used >= 0 and last_use[used] == number:
-                    # Dead values are dropped, so that a first run takes no more memory than the
-                    # live ones need.
-                    del values[used]
-            if number not in last_use:
-                del values[number]
-        return [self._value(ref, inputs, values) for ref in self.outputs]
-
-    def _value(self, ref: Ref, inputs: Sequence[Any], values: Mapping[int, Sequence[Any]]) -> Any:
-        if ref.member == INPUT:
-            return inputs[ref.index]
-        if ref.member == CONSTANT:
-            return self.constants[ref.index]
-        return values[ref.member][ref.index]
+            # Dead values are dropped, so that a first run takes no more memory than the live ones
+            # need.
+            for used in self._last_uses[number]:
+                del values[used]
+        return [values[source][index] for source, index in self.outputs]
 
     def for_inputs(self, inputs: Sequence[TensorSpec]) -> FusedGroup:
         """Return the group for inputs of these shapes.

@@ -82,6 +82,27 @@ def test_a_larger_share_means_longer_slices(naps: list[float]) -> None:
     assert counts[0] > 2 * counts[1] > 0
 
 
+@pytest.mark.parametrize(
+    ("share", "slice_s"), [(0.1, 5e-3 / 9), (0.4, 2e-3), (0.5, 5e-3), (0.8, 5e-3)]
+)
+def test_half_of_the_time_is_as_long_as_other_threads_take(
+    monkeypatch: pytest.MonkeyPatch, share: float, slice_s: float
+) -> None:
+    """Another thread holds the interpreter for 5 ms each time that it gets it."""
+    clock = iter([0.0, 5e-3])
+
+    class Clock:
+        perf_counter = staticmethod(lambda: next(clock))
+        sleep = staticmethod(lambda seconds: None)
+        process_time = staticmethod(iter([0.0, 5e-3]).__next__)
+        thread_time = staticmethod(lambda: 0.0)
+
+    monkeypatch.setattr(cooperative_yield, "time", Clock)
+    state = cooperative_yield._YieldState(lambda: share)
+    state.end_slice()
+    assert state.slice_s == pytest.approx(slice_s)
+
+
 def test_an_exception_ends_the_background(naps: list[float]) -> None:
     with pytest.raises(KeyError), cooperative_yield.background():
         raise KeyError

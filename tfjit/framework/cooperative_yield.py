@@ -19,6 +19,9 @@ _T = TypeVar("_T")
 SLICE_S: Final = 100e-6
 """The longest wait of another thread, where loops call `yield_interpreter` that often."""
 _IDLE_SLICE_S: Final = 2e-3  # while no other thread was busy
+# Another thread gets the interpreter after this time anyway (`sys.getswitchinterval`), and takes it
+# for as long: shorter slices would be less than half of the time.
+_HALF_SLICE_S: Final = 5e-3
 # enough for a waiting thread to wake up; sleeping for nothing does not hand the interpreter over
 _NAP_S: Final = 50e-6
 _BUSY_S: Final = 20e-6
@@ -56,7 +59,8 @@ class _YieldState:
             # longer than asked for when another thread held the interpreter
             waited_s = awake - asleep
             share = self.share()
-            self.slice_s = min(max(waited_s * share / (1 - share), SLICE_S), _IDLE_SLICE_S)
+            longest_s = _IDLE_SLICE_S if share < 0.5 else _HALF_SLICE_S
+            self.slice_s = min(max(waited_s * share / (1 - share), SLICE_S), longest_s)
 
 
 def _others_s() -> float:

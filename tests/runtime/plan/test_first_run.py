@@ -16,6 +16,7 @@ from tfjit.passes.analysis.shape_inference import infer_shapes
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.runtime.plan import first_run, tier_up, upgrades
+from tfjit.runtime.plan import variant as variants
 from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.variant import QUICK_NODES, Variant
 from tfjit.runtime.stored_plans import plan_warm_start
@@ -181,6 +182,26 @@ def test_references_serve_the_first_run_when_nothing_is_present(
         variant = variant_of(session)
         assert variant.step is not None
         assert not variant.step.native
+
+
+def test_a_step_of_references_replaces_the_unoptimised_graph(
+    expected: np.ndarray,
+    requested: list[KernelSource],
+    present: Reveal,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    present(lambda source: False)
+    monkeypatch.setattr(variants, "QUICK_NODES", 1)
+    monkeypatch.setattr(store, "when_ready", lambda sources, callback: None)
+    monkeypatch.setattr(BACKGROUND, "submit", lambda job, share: job())
+    with tfjit.Session(graph=heavy()) as session:
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
+        variant = variant_of(session)
+        assert variant.dataflow is not None
+        assert variant.step is not None and not variant.step.native
+        assert not variant.compile_done.is_set() and requested
+        monkeypatch.setattr(variant.dataflow, "run", None)
+        np.testing.assert_allclose(session.run("y:0", {"x:0": X}), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_steps_follow_the_kernels_as_they_arrive(

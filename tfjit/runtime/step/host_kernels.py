@@ -158,7 +158,5 @@ def _copy_aliased(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
 
     Such an input may be a feed, a constant or a variable's buffer.
     """
-    return [
-        o.copy() if isinstance(o, np.ndarray) and any(o is i for i in inputs) else o
-        for o in outputs
-    ]
+    known = set(map(id, inputs))
+    return [o.copy() if id(o) in known and isinstance(o, np.ndarray) else o for o in outputs]
