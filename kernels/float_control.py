@@ -17,7 +17,7 @@ _FENV_BYTES: Final = 64  # no fenv_t is larger
 
 
 class _Control(threading.local):
-    """Hold a thread's floating-point environment, and the form of it that flushes.
+    """Hold a thread's floating-point environment, and its flushing form.
 
     active: whether denormals are flushed now. get, put: read and set the environment at an address.
     old, new: addresses of the two. word: the control word of `new`.

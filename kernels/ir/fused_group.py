@@ -185,12 +185,12 @@ class FusedGroup:
         return max(_BLOCK * shape[0] // count, 1)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the fields; `_last_uses` follows from them."""
+        """Return the fields, without `_last_uses`."""
         return {name: value for name, value in vars(self).items() if name != "_last_uses"}
 
     @cached_property
     def _last_uses(self) -> tuple[tuple[int, ...], ...]:
-        """Return for each member the members whose values nothing uses behind it."""
+        """Return, for each member, the members without a later use."""
         last_use = {number: number for number in range(len(self.members))}
         for number, member in enumerate(self.members):
             last_use |= {ref.member: number for ref in member.inputs}
