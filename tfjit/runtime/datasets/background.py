@@ -19,6 +19,8 @@ _TRIALS: Final = 8
 _WORTH_S: Final = 2e-4
 """Seconds of a call that pay for a change of threads."""
 
+_NEVER_S: Final = 1e9
+
 _END: Final = object()
 
 
@@ -87,7 +89,7 @@ class Background(Elements):
 class Prefetched(Background):
     """Elements that one thread computes ahead, at most `size` of them."""
 
-    __slots__ = ("_buffer", "_is_started", "_size")
+    __slots__ = ("_attempts", "_buffer", "_is_started", "_size")
 
     def __init__(
         self, start: Callable[[ElementContext], Elements], run: ElementContext, size: int
@@ -96,6 +98,7 @@ class Prefetched(Background):
         self.sources = (start(self._inner),)
         self._size = size
         self._buffer: deque[Any] = deque()
+        self._attempts: deque[Callable[[], None]] = deque()
         self._is_started = False
 
     def start(self) -> None:
@@ -107,6 +110,15 @@ class Prefetched(Background):
     @property
     def is_ready(self) -> bool:
         return bool(self._buffer)
+
+    def call_when_ready(self, attempt: Callable[[], None]) -> bool:
+        """Call `attempt` once an element is there; return False if it is there now."""
+        self.start()
+        with self._changed:
+            if self._buffer or self._closed:
+                return False
+            self._attempts.append(attempt)
+            return True
 
     def __next__(self) -> Element:
         buffer = self._buffer
@@ -139,10 +151,21 @@ class Prefetched(Background):
             with changed:
                 buffer.append(found)
                 changed.notify_all()
+                attempt = self._attempts.popleft() if self._attempts else None
+            if attempt is not None:
+                attempt()
+                del attempt  # and the values of its step, while this thread waits
+            with changed:
                 while len(buffer) >= size and not self._closed:
                     changed.wait()
                 if found is _END or self._closed:
                     return
+
+    def close(self) -> None:
+        """End the thread; steps that wait for an element try again, and fail."""
+        super().close()
+        while self._attempts:
+            self._attempts.popleft()()
 
 
 class ParallelMapped(Background):
@@ -180,7 +203,7 @@ class ParallelMapped(Background):
         self._input = threading.Lock()
         self._ended = False
         self._trials = 0 if waits else _TRIALS
-        self._seconds = 0.0
+        self._seconds = _NEVER_S  # the shortest call of late
 
     @property
     def is_ready(self) -> bool:
@@ -217,10 +240,10 @@ class ParallelMapped(Background):
         element = next(self.sources[0])
         begin = time.perf_counter()
         result = self._call(self._inner, element)
-        self._seconds += time.perf_counter() - begin
+        self._seconds = min(self._seconds, time.perf_counter() - begin)
         self._trials -= 1
-        if not self._trials and self._seconds < _TRIALS * _WORTH_S:
-            self._trials, self._seconds = _TRIALS, 0.0  # stays here, and is measured again
+        if not self._trials and self._seconds < _WORTH_S:
+            self._trials, self._seconds = _TRIALS, _NEVER_S  # stays here, and is measured again
         return result
 
     def _done_slot(self) -> list[Any] | None:

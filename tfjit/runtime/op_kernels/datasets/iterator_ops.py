@@ -13,7 +13,7 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import short_name
 from tfjit.runtime.datasets.dataset import as_dataset
-from tfjit.runtime.datasets.iterator import IteratorResource, check_shapes
+from tfjit.runtime.datasets.iterator import IteratorResource, NotReady, check_shapes
 from tfjit.runtime.kernel_api.op_kernel import (
     Done,
     OpContext,
@@ -107,28 +107,79 @@ def _get_next(
     done: Done,
     finish: Callable[[OpContext, Element | None], Sequence[Any]],
 ) -> None:
-    """Call `done` with the outputs that `finish` makes of an element.
+    """Call `done` with the outputs that `finish` makes of an element."""
+    _Request(_iterator(inputs[0]), ctx, done, finish).attempt()
 
-    A quick element is computed at once. Another one gets a thread: nodes that do not
-    need it go on, and it may wait for them.
+
+class _Request:
+    """A step's request for an element.
+
+    A quick element is computed at once. A thread that prefetches calls back when it has one. For
+    another element, the request gets a thread.
     """
-    found = _iterator(inputs[0])
 
-    def work() -> None:
+    __slots__ = ("_ctx", "_done", "_finish", "_iterator", "_lock", "_token")
+
+    def __init__(
+        self,
+        iterator: IteratorResource,
+        ctx: OpContext,
+        done: Done,
+        finish: Callable[[OpContext, Element | None], Sequence[Any]],
+    ) -> None:
+        self._iterator, self._ctx, self._finish = iterator, ctx, finish
+        self._done: Done | None = done
+        self._lock = threading.Lock()
+        self._token: int | None = None
+
+    def attempt(self) -> None:
+        """Answer the request now, or have that done later."""
+        cancellation = self._ctx.step.cancellation
+        attrs = self._ctx.attrs
         try:
-            found.accepts(ctx.attrs["output_types"], ctx.attrs["output_shapes"])
-            result: Any = finish(ctx, found.next(ctx.step.cancellation))
-        except errors.OpError as error:
-            done(_told(ctx, error))
+            self._iterator.accepts(attrs["output_types"], attrs["output_shapes"])
+            found = self._iterator.poll(cancellation)
         except BaseException as error:  # handed to the executor
-            done(error)
+            self._answer(error)
+            return
+        if not isinstance(found, NotReady):
+            self._answer(found)
+        elif self._iterator.call_when_ready(self.attempt):
+            if self._token is None:
+                self._token = cancellation.register(self._cancel)
+                if self._token is None:
+                    self._cancel()
         else:
-            done(result)
+            threading.Thread(target=self._wait, name="tfjit-iterator", daemon=True).start()
 
-    if found.is_quick:
-        work()
-    else:
-        threading.Thread(target=work, name="tfjit-iterator", daemon=True).start()
+    def _wait(self) -> None:
+        try:
+            found = self._iterator.next(self._ctx.step.cancellation)
+        except BaseException as error:  # handed to the executor
+            self._answer(error)
+        else:
+            self._answer(found)
+
+    def _cancel(self) -> None:
+        self._answer(errors.CancelledError(None, None, "IteratorGetNext was cancelled"))
+
+    def _answer(self, found: Element | BaseException | None) -> None:
+        with self._lock:
+            done, self._done = self._done, None
+        if done is None:
+            return
+        self._ctx.step.cancellation.deregister(self._token)
+        if isinstance(found, errors.OpError):
+            done(_told(self._ctx, found))
+        elif isinstance(found, BaseException):
+            done(found)
+        else:
+            try:
+                result = self._finish(self._ctx, found)
+            except BaseException as error:  # handed to the executor
+                done(error)
+            else:
+                done(result)
 
 
 def _told(ctx: OpContext, error: errors.OpError) -> errors.OpError:
