@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Element = Sequence[Any]
 """Components of an element: ndarrays, or objects for variants."""
+
+Start = Callable[["ElementContext"], "Elements"]
+"""A function that begins a pass."""
 
 INFINITE: Final = -1
 """Cardinality of a dataset without end."""
@@ -73,22 +76,39 @@ class Known(Elements):
         return self._next()
 
 
+class RowsAt(Elements):
+    """Rows of arrays at the places that the source gives."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: tuple[np.ndarray, ...], places: Elements) -> None:
+        super().__init__(places)
+        self._table = table
+
+    def __next__(self) -> Element:
+        at: Any = next(self.sources[0])
+        return [array[at, ...] for array in self._table]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
     """A variant: a dataset.
 
     kind: its op type, for texts. start: begins a pass. cardinality: number of elements, INFINITE or
     UNKNOWN. may_wait: an element may wait for another step or the user's Python. maps: the elements
-    are results of a function, one for each element of another dataset.
+    are results of a function, one for each element of another dataset. table, places: of a dataset of
+    rows of arrays, the arrays and a pass over the rows' numbers; batches gather the rows by these.
     """
 
     kind: str
     types: tuple[DType, ...]
     shapes: tuple[Shape, ...]
     cardinality: int
-    start: Callable[[ElementContext], Elements]
+    start: Start
     may_wait: bool = False
     maps: bool = False
+    table: tuple[np.ndarray, ...] | None = None
+    places: Start | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} of {', '.join(dtype.name for dtype in self.types)}>"
@@ -177,7 +197,7 @@ class DatasetOp:
 
     def made(
         self,
-        start: Callable[[ElementContext], Elements],
+        start: Start,
         cardinality: int,
         types: Sequence[DType] | None = None,
         shapes: Sequence[Shape] | None = None,
@@ -195,6 +215,29 @@ class DatasetOp:
         return Dataset(
             self.ctx.op, tuple(types), tuple(shapes), cardinality, start, self.may_wait, maps
         )
+
+    def of_table(self, table: tuple[np.ndarray, ...], places: Start, cardinality: int) -> Dataset:
+        """Return the node's dataset of rows of arrays.
+
+        table: the arrays. places: begins a pass over numbers of rows.
+        """
+        made = self.made(lambda run: RowsAt(table, places(run)), cardinality)
+        return replace(made, table=table, places=places)
+
+    def rearranged(
+        self,
+        source: Dataset,
+        start: Callable[[Start, ElementContext], Elements],
+        cardinality: int,
+    ) -> Dataset:
+        """Return the node's dataset of unchanged elements of another.
+
+        start: begins a pass over elements; its first argument begins those of the source.
+        """
+        places = source.places
+        if source.table is None or places is None:
+            return self.made(lambda run: start(source.start, run), cardinality)
+        return self.of_table(source.table, lambda run: start(places, run), cardinality)
 
     def strings_made(self, start: Callable[[ElementContext], Elements]) -> Dataset:
         """Return a dataset of string scalars, of unknown number."""
@@ -278,6 +321,8 @@ __all__ = [
     "Element",
     "Elements",
     "Known",
+    "RowsAt",
+    "Start",
     "as_dataset",
     "dataset_kernel",
     "result_kernel",

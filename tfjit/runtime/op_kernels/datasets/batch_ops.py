@@ -36,10 +36,11 @@ def batch(op: DatasetOp) -> Dataset:
     if size <= 0:
         raise errors.InvalidArgumentError(None, None, "Batch size must be greater than zero.")
     drops = op.ctx.op != "BatchDataset" and op.boolean("drop_remainder")
-    return op.made(
-        lambda run: Batches(source.start(run), size, drops, source.maps),
-        batch_count(source.cardinality, size, drops),
-    )
+    count = batch_count(source.cardinality, size, drops)
+    table, places = source.table, source.places
+    if table is not None and places is not None:
+        return op.made(lambda run: _Gathered(table, places(run), size, drops), count)
+    return op.made(lambda run: Batches(source.start(run), size, drops, source.maps), count)
 
 
 class Batches(Elements):
@@ -90,6 +91,22 @@ class Batches(Elements):
                 return
             except errors.OpError:
                 continue
+
+
+class _Gathered(Batches):
+    """Batches of rows of arrays: no row is an array for itself."""
+
+    __slots__ = ("_table",)
+
+    def __init__(
+        self, table: tuple[np.ndarray, ...], places: Elements, size: int, drops: bool
+    ) -> None:
+        super().__init__(places, size, drops)
+        self._table = table
+
+    def __next__(self) -> Element:
+        places: Any = self._rows()
+        return [array.take(places, axis=0) for array in self._table]
 
 
 @dataset_kernel("PaddedBatchDataset", "PaddedBatchDatasetV2")

@@ -13,6 +13,7 @@ from tfjit.runtime.datasets.dataset import (
     DatasetOp,
     Element,
     Elements,
+    Start,
     dataset_kernel,
 )
 from tfjit.runtime.datasets.element_context import ElementContext
@@ -78,7 +79,9 @@ def _shuffled(op: DatasetOp, count: int) -> Dataset:
         found = known
     else:
         found = INFINITE if count < 0 else known if known < 0 else known * count
-    return op.made(lambda run: _Shuffled(source, run, size, generator(run), count), found)
+    return op.rearranged(
+        source, lambda start, run: _Shuffled(start, run, size, generator(run), count), found
+    )
 
 
 def _generator(op: DatasetOp) -> Callable[[ElementContext], SeedGenerator]:
@@ -111,14 +114,14 @@ class _Shuffled(Elements):
         "_ranges",
         "_run",
         "_size",
-        "_source",
+        "_start",
     )
 
     def __init__(
-        self, source: Dataset, run: ElementContext, size: int, generator: SeedGenerator, count: int
+        self, start: Start, run: ElementContext, size: int, generator: SeedGenerator, count: int
     ) -> None:
         super().__init__()
-        self._source, self._run, self._size, self._count = source, run, size, count
+        self._start, self._run, self._size, self._count = start, run, size, count
         self._generator = generator
         self._numbers = RandomNumbers(*generator.seeds())
         self._buffer: list[Any] = []
@@ -128,7 +131,21 @@ class _Shuffled(Elements):
 
     def __next__(self) -> Element:
         ranges, buffer, size = self._ranges, self._buffer, self._size
-        if not self._is_filled():
+        if (
+            self.sources
+            and len(ranges) == 1
+            and ranges[0][1] - ranges[0][0] == size - 1
+            and len(buffer) == size
+        ):
+            # one element is missing, as in most calls: the short way of `_fill`
+            try:
+                buffer[ranges[0][1] % size] = next(self.sources[0])
+                ranges[0][1] += 1
+            except StopIteration:
+                self.close()
+                self.sources = ()
+                self._fill()
+        elif not self._is_filled():
             self._fill()
         while ranges and ranges[0][0] == ranges[0][1]:
             if len(ranges) == 1 and not self.sources and self._is_last():
@@ -168,7 +185,7 @@ class _Shuffled(Elements):
         buffer, size = self._buffer, self._size
         while not self._is_filled():
             if not self.sources:
-                self.sources = (self._source.start(self._run),)
+                self.sources = (self._start(self._run),)
                 self._epoch += 1
                 end = self._ranges[-1][1] if self._ranges else 0
                 self._ranges.append([end, end, end])
