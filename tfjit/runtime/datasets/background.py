@@ -6,10 +6,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
-from tfjit.runtime.datasets.dataset import Element, Elements
+from tfjit.runtime.datasets.dataset import Elements
+from tfjit.runtime.datasets.element import Element, Value
 
 if TYPE_CHECKING:
     from tfjit.runtime.datasets.element_context import ElementContext
@@ -97,7 +98,7 @@ class Prefetched(Background):
         super().__init__(run)
         self.sources = (start(self._inner),)
         self._size = size
-        self._buffer: deque[Any] = deque()
+        self._buffer: deque[Value] = deque()
         self._attempts: deque[Callable[[], None]] = deque()
         self._is_started = False
 
@@ -112,7 +113,7 @@ class Prefetched(Background):
         return bool(self._buffer)
 
     def call_when_ready(self, attempt: Callable[[], None]) -> bool:
-        """Call `attempt` once an element is there; return False if it is there now."""
+        """Call `attempt` with the next element; return False if one is ready."""
         self.start()
         with self._changed:
             if self._buffer or self._closed:
@@ -141,7 +142,7 @@ class Prefetched(Background):
         source, buffer, size = self.sources[0], self._buffer, self._size
         changed = self._changed
         while True:
-            found: Any
+            found: Value
             try:
                 found = next(source)
             except StopIteration:
@@ -162,7 +163,7 @@ class Prefetched(Background):
                     return
 
     def close(self) -> None:
-        """End the thread; steps that wait for an element try again, and fail."""
+        """End the thread, and the waits of steps for its elements."""
         super().close()
         while self._attempts:
             self._attempts.popleft()()
@@ -199,7 +200,7 @@ class ParallelMapped(Background):
         super().__init__(run)
         self.sources = (start(self._inner),)
         self._call, self._count, self._in_order = call, count, in_order
-        self._slots: deque[list[Any]] = deque()  # [result] of calls in the order of elements
+        self._slots: deque[list[Value]] = deque()  # [result] of calls in the order of elements
         self._input = threading.Lock()
         self._ended = False
         self._trials = 0 if waits else _TRIALS
@@ -246,7 +247,7 @@ class ParallelMapped(Background):
             self._trials, self._seconds = _TRIALS, _NEVER_S  # stays here, and is measured again
         return result
 
-    def _done_slot(self) -> list[Any] | None:
+    def _done_slot(self) -> list[Value] | None:
         """Return the slot with the result that is due, under the lock."""
         slots = self._slots
         if self._in_order:
@@ -264,7 +265,7 @@ class ParallelMapped(Background):
                         changed.wait()
                     if self._closed or self._ended:
                         return
-                slot: list[Any] = []
+                slot: list[Value] = []
                 failure = None
                 try:
                     element = next(source)
@@ -277,7 +278,7 @@ class ParallelMapped(Background):
                     failure = _Failure(error)
                 with changed:
                     slots.append(slot)
-            found: Any = failure
+            found: Value = failure
             if failure is None:
                 try:
                     found = self._call(self._inner, element)

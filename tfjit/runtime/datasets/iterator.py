@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import short_name
 from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.runtime.datasets.background import Prefetched
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.owned_values import given_out
 from tfjit.runtime.host.cancellation import CancellationManager
@@ -19,7 +20,7 @@ from tfjit.runtime.host.fork_safety import release_lock
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
-    from tfjit.runtime.datasets.dataset import Dataset, Element, Elements
+    from tfjit.runtime.datasets.dataset import Dataset, Elements
     from tfjit.runtime.kernel_api.op_kernel import StepContext
 
 _QUICK_S: Final = 2e-3
@@ -50,7 +51,7 @@ class IteratorResource:
         self._may_wait = False
         self._ended = False
         self._seconds = 0.0  # of an element, lately
-        self._signatures: list[tuple[Any, Any]] = []
+        self._signatures: list[tuple[Value, Value]] = []
         self.making = threading.Lock()  # held by the first user of a one-shot iterator
 
     @property
@@ -76,7 +77,7 @@ class IteratorResource:
             self._dataset = dataset.types, dataset.shapes
         _end(*old)
 
-    def accepts(self, types: Any, shapes: Any) -> None:
+    def accepts(self, types: Value, shapes: Value) -> None:
         """Check the types and shapes that a node has declared.
 
         Raises InvalidArgumentError if not.
@@ -90,7 +91,7 @@ class IteratorResource:
         self._signatures.append((types, shapes))
 
     def poll(self, cancellation: CancellationManager) -> Element | NotReady | None:
-        """Return the next element as `next` does, if that takes no wait and little time.
+        """Return the next element as `next` does, if that is quick.
 
         NOT_READY: another step has the iterator, or an element is slow or waits for a thread.
         """

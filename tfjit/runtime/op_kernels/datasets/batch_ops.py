@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,11 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Known,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.stacking import padded_stack, stacked
 
@@ -105,7 +104,7 @@ class _Gathered(Batches):
         self._table = table
 
     def __next__(self) -> Element:
-        places: Any = self._rows()
+        places: Value = self._rows()
         return [array.take(places, axis=0) for array in self._table]
 
 
@@ -296,7 +295,7 @@ def window(op: DatasetOp) -> Dataset:
 class _OfDatasets(Elements):
     __slots__ = ("_part",)
 
-    def __init__(self, windows: _Windows, part: Any) -> None:
+    def __init__(self, windows: _Windows, part: Value) -> None:
         super().__init__(windows)
         self._part = part
 

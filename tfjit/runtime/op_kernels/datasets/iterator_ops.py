@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import short_name
 from tfjit.runtime.datasets.dataset import as_dataset
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.iterator import IteratorResource, NotReady, check_shapes
 from tfjit.runtime.kernel_api.op_kernel import (
     Done,
@@ -53,13 +54,13 @@ def _shared(ctx: OpContext) -> IteratorResource:
 
 
 @runtime_kernel("Iterator", "IteratorV2")
-def iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def iterator(ctx: OpContext, inputs: Element) -> Element:
     """Return the iterator of a name, made if missing."""
     return (_shared(ctx),)
 
 
 @runtime_kernel("AnonymousIterator", "AnonymousIteratorV2", "AnonymousIteratorV3")
-def anonymous_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def anonymous_iterator(ctx: OpContext, inputs: Element) -> Element:
     """Return a new iterator that ends with its last handle."""
     made = _new(ctx, "", f"{ctx.op}{next(_numbers)}")
     _anonymous[made.name] = made
@@ -67,14 +68,14 @@ def anonymous_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("DeleteIterator", expensive=True)
-def delete_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def delete_iterator(ctx: OpContext, inputs: Element) -> Element:
     """End the iterator."""
     _iterator(inputs[0]).close()
     return ()
 
 
 @runtime_kernel("MakeIterator", expensive=True)
-def make_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def make_iterator(ctx: OpContext, inputs: Element) -> Element:
     """Begin a pass of the iterator over the dataset."""
     _iterator(inputs[1]).restart(as_dataset(inputs[0]), ctx.step)
     return ()
@@ -85,7 +86,7 @@ def one_shot_iterator(node: Node) -> RuntimeKernel:
     """Make a kernel of an iterator over a function's dataset."""
     library, ref = node._graph.functions, node.attrs["dataset_factory"]
 
-    def compute(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    def compute(ctx: OpContext, inputs: Element) -> Element:
         found = _shared(ctx)
         if not found.is_initialized:
             with found.making:
@@ -103,9 +104,9 @@ def one_shot_iterator(node: Node) -> RuntimeKernel:
 
 def _get_next(
     ctx: OpContext,
-    inputs: Sequence[Any],
+    inputs: Element,
     done: Done,
-    finish: Callable[[OpContext, Element | None], Sequence[Any]],
+    finish: Callable[[OpContext, Element | None], Element],
 ) -> None:
     """Call `done` with the outputs that `finish` makes of an element."""
     _Request(_iterator(inputs[0]), ctx, done, finish).attempt()
@@ -125,7 +126,7 @@ class _Request:
         iterator: IteratorResource,
         ctx: OpContext,
         done: Done,
-        finish: Callable[[OpContext, Element | None], Sequence[Any]],
+        finish: Callable[[OpContext, Element | None], Element],
     ) -> None:
         self._iterator, self._ctx, self._finish = iterator, ctx, finish
         self._done: Done | None = done
@@ -189,7 +190,7 @@ def _told(ctx: OpContext, error: errors.OpError) -> errors.OpError:
     return error.restated(f"{error.message}\n\t [[{ctx.name}]]")
 
 
-def _components(ctx: OpContext, element: Element | None) -> Sequence[Any]:
+def _components(ctx: OpContext, element: Element | None) -> Element:
     if element is None:
         raise errors.OutOfRangeError(None, None, "End of sequence")
     return _checked(ctx, element)
@@ -214,23 +215,23 @@ def _checked(ctx: OpContext, element: Element) -> Element:
 
 
 @blocking_kernel("IteratorGetNext", "IteratorGetNextSync")
-def get_next(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def get_next(ctx: OpContext, inputs: Element, done: Done) -> None:
     """Return the components of the next element; OutOfRangeError at the end."""
     _get_next(ctx, inputs, done, _components)
 
 
 @blocking_kernel("IteratorGetNextAsOptional")
-def get_next_as_optional(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def get_next_as_optional(ctx: OpContext, inputs: Element, done: Done) -> None:
     """Return an optional of the next element, without value at the end."""
     _get_next(ctx, inputs, done, _as_optional)
 
 
-def _as_optional(ctx: OpContext, element: Element | None) -> Sequence[Any]:
+def _as_optional(ctx: OpContext, element: Element | None) -> Element:
     return (NOTHING if element is None else Optional(tuple(_checked(ctx, element))),)
 
 
 @runtime_kernel("IteratorToStringHandle")
-def to_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def to_string_handle(ctx: OpContext, inputs: Element) -> Element:
     """Return a string that names the iterator to later steps."""
     from tfjit.protos.tensor_pb2 import ResourceHandleProto
 
@@ -245,7 +246,7 @@ def to_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("IteratorFromStringHandle", "IteratorFromStringHandleV2")
-def from_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def from_string_handle(ctx: OpContext, inputs: Element) -> Element:
     """Return the iterator that a string names.
 
     Raises InvalidArgumentError for a string that is no handle or of an iterator on another device,
@@ -282,13 +283,13 @@ def from_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("IteratorGetDevice", "ExperimentalIteratorGetDevice")
-def get_device(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def get_device(ctx: OpContext, inputs: Element) -> Element:
     """Return the name of the device that the iterator is on."""
     _iterator(inputs[0])
     return (np.array(ctx.device.name.encode(), object),)
 
 
-def _iterator(value: Any) -> IteratorResource:
+def _iterator(value: Value) -> IteratorResource:
     if not isinstance(value, IteratorResource):
         raise errors.InvalidArgumentError(
             None, None, f"the handle belongs to a {type(value).__name__}, not to an iterator"

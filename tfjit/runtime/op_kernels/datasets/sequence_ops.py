@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfjit.framework import errors
 from tfjit.runtime.datasets.dataset import (
@@ -11,12 +10,12 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Known,
     Start,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 
 
@@ -228,7 +227,7 @@ class _Zipped(Elements):
     def __next__(self) -> Element:
         if self._is_over:
             raise StopIteration
-        components: list[Any] = []
+        components: list[Value] = []
         failure: Exception | None = None
         for source in self.sources:
             try:

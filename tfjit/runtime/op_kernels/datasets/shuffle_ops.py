@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from tfjit.framework import errors
 from tfjit.runtime.datasets.dataset import (
     INFINITE,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Start,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.seed_generator import RandomNumbers, SeedGenerator
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
@@ -25,20 +25,20 @@ _MAX_EPOCHS: Final = 3
 
 
 @runtime_kernel("AnonymousSeedGenerator", "AnonymousRandomSeedGenerator")
-def make_seed_generator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def make_seed_generator(ctx: OpContext, inputs: Element) -> Element:
     """Return a generator of seeds, and an empty deleter."""
     reshuffles = bool(inputs[2]) if len(inputs) > 2 else True
     return SeedGenerator(int(inputs[0]), int(inputs[1]), reshuffles), None
 
 
 @runtime_kernel("DummySeedGenerator")
-def no_seed_generator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def no_seed_generator(ctx: OpContext, inputs: Element) -> Element:
     """Return a handle of no generator: the dataset makes its own."""
     return (_NO_GENERATOR,)
 
 
 @runtime_kernel("DeleteSeedGenerator", "DeleteRandomSeedGenerator")
-def delete_seed_generator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def delete_seed_generator(ctx: OpContext, inputs: Element) -> Element:
     """Do nothing: a generator goes with its last handle."""
     return ()
 
@@ -124,7 +124,7 @@ class _Shuffled(Elements):
         self._start, self._run, self._size, self._count = start, run, size, count
         self._generator = generator
         self._numbers = RandomNumbers(*generator.seeds())
-        self._buffer: list[Any] = []
+        self._buffer: list[Value] = []
         self._ranges: deque[list[int]] = deque()  # [first, end, begin] of each epoch
         self._epoch = 0
         self._is_dry = False  # an epoch without elements

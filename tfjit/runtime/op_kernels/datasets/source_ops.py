@@ -13,12 +13,12 @@ from tfjit.runtime.datasets.dataset import (
     INFINITE,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Known,
     RowsAt,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.seed_generator import RandomNumbers, SeedGenerator
 
