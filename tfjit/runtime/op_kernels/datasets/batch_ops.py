@@ -149,7 +149,7 @@ class _PaddedBatches(Batches):
 
 @dataset_kernel("DenseToSparseBatchDataset", "ExperimentalDenseToSparseBatchDataset")
 def dense_to_sparse(op: DatasetOp) -> Dataset:
-    """Return batches as sparse tensors of three components: indices, values, dense shape."""
+    """Return batches as sparse tensors: one component, three variants."""
     source, size = op.dataset("input_dataset"), op.integer("batch_size")
     if size <= 0:
         raise errors.InvalidArgumentError(None, None, "Batch size must be greater than zero.")
@@ -158,12 +158,9 @@ def dense_to_sparse(op: DatasetOp) -> Dataset:
         raise errors.InvalidArgumentError(
             None, None, "DenseToSparseDataset only supports inputs with a single component."
         )
-    rank = len(row) + 1
     return op.made(
         lambda run: _SparseBatches(source.start(run), size, row),
         batch_count(source.cardinality, size, False),
-        (dtypes.int64, source.types[0], dtypes.int64),
-        ((None, rank), (None,), (rank,)),
     )
 
 
@@ -205,11 +202,11 @@ class _SparseBatches(Batches):
             )
             for i, value in enumerate(rows)
         ]
-        return [
-            np.concatenate(indices),
-            np.concatenate([value.reshape(-1) for value in rows]),
-            np.array([len(rows), *sizes], np.int64),
-        ]
+        three = np.empty(3, object)
+        three[0] = np.concatenate(indices)
+        three[1] = np.concatenate([value.reshape(-1) for value in rows])
+        three[2] = np.array([len(rows), *sizes], np.int64)
+        return [three]
 
 
 @dataset_kernel("UnbatchDataset", "ExperimentalUnbatchDataset")

@@ -201,7 +201,7 @@ def _checked(ctx: OpContext, element: Element) -> Element:
     shapes = ctx.attrs["output_shapes"]
     for i, (value, dtype) in enumerate(zip(element, ctx.attrs["output_types"], strict=True)):
         if isinstance(value, np.ndarray):
-            if value.dtype != dtype.as_numpy_dtype:
+            if dtype.is_numpy_compatible and value.dtype != dtype.as_numpy_dtype:
                 raise errors.InvalidArgumentError(
                     None,
                     None,
