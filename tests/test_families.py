@@ -78,10 +78,19 @@ TEMPLATES: Final = {
         "lines and records of files",
     ),
     "runtime.op_kernels.datasets.generator_ops": ({"dataset"}, "results of a function with state"),
-    "runtime.op_kernels.datasets.group_ops": ({"dataset"}, "elements grouped by a key"),
-    "runtime.op_kernels.datasets.result_ops": ({"dataset"}, "results of whole datasets"),
-    "runtime.op_kernels.datasets.iterator_ops": ({"dataset"}, "iterators"),
-    "runtime.op_kernels.datasets.map_ops": ({"dataset"}, "results of functions, in order"),
+    "runtime.op_kernels.datasets.group_ops": (
+        {"dataset", "dataset_option"},
+        "elements grouped by a key",
+    ),
+    "runtime.op_kernels.datasets.result_ops": (
+        {"dataset", "dataset_option"},
+        "results of whole datasets",
+    ),
+    "runtime.op_kernels.datasets.iterator_ops": ({"dataset", "dataset_option"}, "iterators"),
+    "runtime.op_kernels.datasets.map_ops": (
+        {"dataset", "dataset_option"},
+        "results of functions, in order",
+    ),
     "runtime.op_kernels.datasets.parallel_ops": (
         {"dataset", "dataset_option"},
         "elements that threads compute ahead",
@@ -98,7 +107,10 @@ TEMPLATES: Final = {
         {"dataset", "dataset_option"},
         "random order, and generators of seeds",
     ),
-    "runtime.op_kernels.datasets.source_ops": ({"dataset"}, "tensors, ranges, random numbers"),
+    "runtime.op_kernels.datasets.source_ops": (
+        {"dataset", "dataset_option"},
+        "tensors, ranges, random numbers",
+    ),
 }
 
 # Layers that have the rooms of tfjit/ops: kind -> folder.

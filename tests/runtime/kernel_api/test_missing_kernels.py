@@ -92,7 +92,7 @@ def with_node(op: OpDef) -> Any:
 
 def test_most_ops_have_kernels() -> None:
     assert 100 < len(MISSING) < len(registry) / 3
-    assert {"TensorSliceDataset", "IteratorGetNext"} <= {op.name for op in MISSING}
+    assert {"CSVDataset", "SaveDatasetV2"} <= {op.name for op in MISSING}
     assert not {
         "If",
         "While",
@@ -139,10 +139,10 @@ def test_a_pipeline_of_tf_data(monkeypatch: pytest.MonkeyPatch, setting: dict[st
     with graph.as_default():
         x = tf1.placeholder(tf.float32, [3], name="x")
         y = tf.add(x, 1.0)
-        data = tf1.data.Dataset.from_tensor_slices([1, 2, 3]).batch(2)
-        once = tf1.data.make_one_shot_iterator(data).get_next()
+        data = tf.data.experimental.CsvDataset(["no file"], [tf.float32]).batch(2)
+        once = tf1.data.make_one_shot_iterator(data).get_next()[0]
         again = tf1.data.make_initializable_iterator(data)
-        both = tf.cast(again.get_next(), tf.float32) + y[:2]
+        both = once + y[:2]
     with tfjit.Session(graph=graph) as session:
         for fetch in (once, again.initializer, both, [y, once]):
             with pytest.raises(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.type_lists import INDEX
 
@@ -283,6 +284,7 @@ for _op_type in ("IteratorGetNext", "IteratorGetNextSync"):
         outputs=("components: output_types",),
         attrs=OUTPUT,
         stateful=True,
+        traits=BLOCKING,
     )
 register_op(
     "IteratorGetNextAsOptional",
@@ -290,6 +292,7 @@ register_op(
     outputs=("optional: variant",),
     attrs=OUTPUT,
     stateful=True,
+    traits=BLOCKING,
 )
 register_op(
     "IteratorToStringHandle",

@@ -6,10 +6,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
-from tfjit.runtime.datasets.dataset import Element, Elements
+from tfjit.runtime.datasets.dataset import Elements
+from tfjit.runtime.datasets.element import Element, Value
 
 if TYPE_CHECKING:
     from tfjit.runtime.datasets.element_context import ElementContext
@@ -18,6 +19,8 @@ _TRIALS: Final = 8
 """Elements that the consumer's thread computes before it decides for threads."""
 _WORTH_S: Final = 2e-4
 """Seconds of a call that pay for a change of threads."""
+
+_NEVER_S: Final = 1e9
 
 _END: Final = object()
 
@@ -87,7 +90,7 @@ class Background(Elements):
 class Prefetched(Background):
     """Elements that one thread computes ahead, at most `size` of them."""
 
-    __slots__ = ("_buffer", "_is_started", "_size")
+    __slots__ = ("_attempts", "_buffer", "_is_started", "_size")
 
     def __init__(
         self, start: Callable[[ElementContext], Elements], run: ElementContext, size: int
@@ -95,7 +98,8 @@ class Prefetched(Background):
         super().__init__(run)
         self.sources = (start(self._inner),)
         self._size = size
-        self._buffer: deque[Any] = deque()
+        self._buffer: deque[Value] = deque()
+        self._attempts: deque[Callable[[], None]] = deque()
         self._is_started = False
 
     def start(self) -> None:
@@ -107,6 +111,15 @@ class Prefetched(Background):
     @property
     def is_ready(self) -> bool:
         return bool(self._buffer)
+
+    def call_when_ready(self, attempt: Callable[[], None]) -> bool:
+        """Call `attempt` with the next element; return False if one is ready."""
+        self.start()
+        with self._changed:
+            if self._buffer or self._closed:
+                return False
+            self._attempts.append(attempt)
+            return True
 
     def __next__(self) -> Element:
         buffer = self._buffer
@@ -129,7 +142,7 @@ class Prefetched(Background):
         source, buffer, size = self.sources[0], self._buffer, self._size
         changed = self._changed
         while True:
-            found: Any
+            found: Value
             try:
                 found = next(source)
             except StopIteration:
@@ -139,10 +152,21 @@ class Prefetched(Background):
             with changed:
                 buffer.append(found)
                 changed.notify_all()
+                attempt = self._attempts.popleft() if self._attempts else None
+            if attempt is not None:
+                attempt()
+                del attempt  # and the values of its step, while this thread waits
+            with changed:
                 while len(buffer) >= size and not self._closed:
                     changed.wait()
                 if found is _END or self._closed:
                     return
+
+    def close(self) -> None:
+        """End the thread, and the waits of steps for its elements."""
+        super().close()
+        while self._attempts:
+            self._attempts.popleft()()
 
 
 class ParallelMapped(Background):
@@ -176,11 +200,11 @@ class ParallelMapped(Background):
         super().__init__(run)
         self.sources = (start(self._inner),)
         self._call, self._count, self._in_order = call, count, in_order
-        self._slots: deque[list[Any]] = deque()  # [result] of calls in the order of elements
+        self._slots: deque[list[Value]] = deque()  # [result] of calls in the order of elements
         self._input = threading.Lock()
         self._ended = False
         self._trials = 0 if waits else _TRIALS
-        self._seconds = 0.0
+        self._seconds = _NEVER_S  # the shortest call of late
 
     @property
     def is_ready(self) -> bool:
@@ -217,13 +241,13 @@ class ParallelMapped(Background):
         element = next(self.sources[0])
         begin = time.perf_counter()
         result = self._call(self._inner, element)
-        self._seconds += time.perf_counter() - begin
+        self._seconds = min(self._seconds, time.perf_counter() - begin)
         self._trials -= 1
-        if not self._trials and self._seconds < _TRIALS * _WORTH_S:
-            self._trials, self._seconds = _TRIALS, 0.0  # stays here, and is measured again
+        if not self._trials and self._seconds < _WORTH_S:
+            self._trials, self._seconds = _TRIALS, _NEVER_S  # stays here, and is measured again
         return result
 
-    def _done_slot(self) -> list[Any] | None:
+    def _done_slot(self) -> list[Value] | None:
         """Return the slot with the result that is due, under the lock."""
         slots = self._slots
         if self._in_order:
@@ -241,7 +265,7 @@ class ParallelMapped(Background):
                         changed.wait()
                     if self._closed or self._ended:
                         return
-                slot: list[Any] = []
+                slot: list[Value] = []
                 failure = None
                 try:
                     element = next(source)
@@ -254,7 +278,7 @@ class ParallelMapped(Background):
                     failure = _Failure(error)
                 with changed:
                     slots.append(slot)
-            found: Any = failure
+            found: Value = failure
             if failure is None:
                 try:
                     found = self._call(self._inner, element)

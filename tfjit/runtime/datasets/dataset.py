@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes
 from tfjit.runtime.datasets.dataset_function import DatasetFunction
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.owned_values import owned
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from tfjit.passes.ir.dataflow_graph import Node
     from tfjit.runtime.datasets.element_context import ElementContext
 
-Element = Sequence[Any]
-"""Components of an element: ndarrays, or objects for variants."""
+Start = Callable[["ElementContext"], "Elements"]
+"""A function that begins a pass."""
 
 INFINITE: Final = -1
 """Cardinality of a dataset without end."""
@@ -65,12 +66,26 @@ class Known(Elements):
 
     __slots__ = ("_next",)
 
-    def __init__(self, elements: Iterator[Element], *sources: Elements) -> None:
+    def __init__(self, elements: Iterator[Value], *sources: Elements) -> None:
         super().__init__(*sources)
         self._next = elements.__next__
 
     def __next__(self) -> Element:
         return self._next()
+
+
+class RowsAt(Elements):
+    """Rows of arrays at the places that the source gives."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: tuple[np.ndarray, ...], places: Elements) -> None:
+        super().__init__(places)
+        self._table = table
+
+    def __next__(self) -> Element:
+        at: Value = next(self.sources[0])
+        return [array[at, ...] for array in self._table]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,16 +94,19 @@ class Dataset:
 
     kind: its op type, for texts. start: begins a pass. cardinality: number of elements, INFINITE or
     UNKNOWN. may_wait: an element may wait for another step or the user's Python. maps: the elements
-    are results of a function, one for each element of another dataset.
+    are results of a function, one for each element of another dataset. table, places: of a dataset
+    of rows of arrays, the arrays and a pass over the rows' numbers; batches gather rows by these.
     """
 
     kind: str
     types: tuple[DType, ...]
     shapes: tuple[Shape, ...]
     cardinality: int
-    start: Callable[[ElementContext], Elements]
+    start: Start
     may_wait: bool = False
     maps: bool = False
+    table: tuple[np.ndarray, ...] | None = None
+    places: Start | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} of {', '.join(dtype.name for dtype in self.types)}>"
@@ -97,7 +115,7 @@ class Dataset:
 class DatasetOp:
     """The inputs, attrs and functions of a node that makes a dataset."""
 
-    def __init__(self, ctx: OpContext, node_inputs: _Arguments, inputs: Sequence[Any]) -> None:
+    def __init__(self, ctx: OpContext, node_inputs: _Arguments, inputs: Element) -> None:
         self.ctx = ctx
         self.attrs = ctx.attrs
         self._arguments = node_inputs
@@ -109,12 +127,12 @@ class DatasetOp:
         """Return the names of the node's inputs."""
         return self._arguments.places
 
-    def values(self, name: str) -> list[Any]:
+    def values(self, name: str) -> list[Value]:
         """Return owned values of an input that is a list."""
         first, count = self._arguments.places[name]
         return [owned(value) for value in self._inputs[first : first + count]]
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> Value:
         """Return the value of an input."""
         return self._inputs[self._arguments.places[name][0]]
 
@@ -143,7 +161,7 @@ class DatasetOp:
         """Return an input that is a string."""
         return bytes(self.scalar(name))
 
-    def scalar(self, name: str) -> Any:
+    def scalar(self, name: str) -> Value:
         """Return an input of one element. Raises InvalidArgumentError for another shape."""
         value = np.asarray(self.value(name))
         if value.ndim:
@@ -177,7 +195,7 @@ class DatasetOp:
 
     def made(
         self,
-        start: Callable[[ElementContext], Elements],
+        start: Start,
         cardinality: int,
         types: Sequence[DType] | None = None,
         shapes: Sequence[Shape] | None = None,
@@ -195,6 +213,29 @@ class DatasetOp:
         return Dataset(
             self.ctx.op, tuple(types), tuple(shapes), cardinality, start, self.may_wait, maps
         )
+
+    def of_table(self, table: tuple[np.ndarray, ...], places: Start, cardinality: int) -> Dataset:
+        """Return the node's dataset of rows of arrays.
+
+        table: the arrays. places: begins a pass over numbers of rows.
+        """
+        made = self.made(lambda run: RowsAt(table, places(run)), cardinality)
+        return replace(made, table=table, places=places)
+
+    def rearranged(
+        self,
+        source: Dataset,
+        start: Callable[[Start, ElementContext], Elements],
+        cardinality: int,
+    ) -> Dataset:
+        """Return the node's dataset of unchanged elements of another.
+
+        start: begins a pass over elements; its first argument begins those of the source.
+        """
+        places = source.places
+        if source.table is None or places is None:
+            return self.made(lambda run: start(source.start, run), cardinality)
+        return self.of_table(source.table, lambda run: start(places, run), cardinality)
 
     def strings_made(self, start: Callable[[ElementContext], Elements]) -> Dataset:
         """Return a dataset of string scalars, of unknown number."""
@@ -219,22 +260,22 @@ class _Arguments:
             at += count
 
 
-def dataset_kernel(*op_types: str) -> Callable[[Callable[[DatasetOp], Any]], Any]:
+def dataset_kernel(*op_types: str) -> Callable[[Callable[[DatasetOp], Value]], Value]:
     """Register a function from a `DatasetOp` to the dataset as a kernel."""
 
-    def register(make: Callable[[DatasetOp], Any]) -> Callable[[DatasetOp], Any]:
+    def register(make: Callable[[DatasetOp], Value]) -> Callable[[DatasetOp], Value]:
         _register(op_types, make, lambda op: (make(op),), expensive=False)
         return make
 
     return register
 
 
-def result_kernel(*op_types: str) -> Callable[[Callable[[DatasetOp], Any]], Any]:
+def result_kernel(*op_types: str) -> Callable[[Callable[[DatasetOp], Value]], Value]:
     """Register a function from a `DatasetOp` to outputs, which may take long."""
 
     def register(
-        compute: Callable[[DatasetOp], Sequence[Any]],
-    ) -> Callable[[DatasetOp], Sequence[Any]]:
+        compute: Callable[[DatasetOp], Element],
+    ) -> Callable[[DatasetOp], Element]:
         _register(op_types, compute, compute, expensive=True)
         return compute
 
@@ -243,15 +284,15 @@ def result_kernel(*op_types: str) -> Callable[[Callable[[DatasetOp], Any]], Any]
 
 def _register(
     op_types: Sequence[str],
-    function: Callable[[DatasetOp], Any],
-    compute: Callable[[DatasetOp], Sequence[Any]],
+    function: Callable[[DatasetOp], Value],
+    compute: Callable[[DatasetOp], Element],
     expensive: bool,
 ) -> None:
     @kernel_maker(*op_types)
     def make_kernel(node: Node) -> RuntimeKernel:
         arguments = _Arguments(node)
 
-        def kernel(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+        def kernel(ctx: OpContext, inputs: Element) -> Element:
             return compute(DatasetOp(ctx, arguments, inputs))
 
         return RuntimeKernel(kernel, expensive=expensive)
@@ -259,7 +300,7 @@ def _register(
     make_kernel.__wrapped__ = function  # type: ignore[attr-defined]
 
 
-def as_dataset(value: Any) -> Dataset:
+def as_dataset(value: Value) -> Dataset:
     """Return a variant's dataset. Raises InvalidArgumentError for another variant."""
     if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
         value = value.item()
@@ -275,9 +316,10 @@ __all__ = [
     "UNKNOWN",
     "Dataset",
     "DatasetOp",
-    "Element",
     "Elements",
     "Known",
+    "RowsAt",
+    "Start",
     "as_dataset",
     "dataset_kernel",
     "result_kernel",

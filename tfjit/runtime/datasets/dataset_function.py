@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.framework.op_defs.op_traits import CALLS_PYTHON
 from tfjit.passes.ir.function_library import shapes_of_args
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.kernel_api.op_kernel import is_blocking
 from tfjit.runtime.plan.function_plan import BodyPlan, BodyVariant, edge_value, types_of
 
@@ -28,12 +28,12 @@ class DatasetFunction:
     """
 
     def __init__(
-        self, host: PlanHost, library: FunctionLibrary, ref: FuncRef, captured: Sequence[Any]
+        self, host: PlanHost, library: FunctionLibrary, ref: FuncRef, captured: Element
     ) -> None:
         body = library.body(ref)
         self._plan: BodyPlan = library.keep(ref, "plan", lambda: BodyPlan(host, body))
         self._captured = [edge_value(value) for value in captured]
-        self._last: tuple[Any, BodyVariant | None] = (None, None)
+        self._last: tuple[Value, BodyVariant | None] = (None, None)
         self._shapes = shapes_of_args(body)
         graphs = [body.graph, *(library.body(r).graph for r in library.reachable(body.graph))]
         self.may_wait = any(
@@ -42,7 +42,7 @@ class DatasetFunction:
             for node in graph.op_nodes()
         )
 
-    def __call__(self, context: ElementContext, values: Sequence[Any]) -> list[Any]:
+    def __call__(self, context: ElementContext, values: Element) -> list[Value]:
         """Return the function's results for an element."""
         arguments = [
             value
@@ -58,8 +58,8 @@ class DatasetFunction:
         return variant.call(arguments, context.step)
 
     def _search(
-        self, types: tuple[Any, ...], arguments: Sequence[Any], context: ElementContext
-    ) -> list[Any]:
+        self, types: tuple[Value, ...], arguments: Element, context: ElementContext
+    ) -> list[Value]:
         """Run the function for shapes that the last element did not have.
 
         Elements of many shapes share a variant for any shape, until some recur.
@@ -79,7 +79,7 @@ class DatasetFunction:
         return variant.call(arguments, context.step)
 
     @staticmethod
-    def _widened(found: Any, declared: Shape) -> Any:
+    def _widened(found: Value, declared: Shape) -> Value:
         """Return an argument's type in every element.
 
         A declared size of None stays open.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework import errors
+from tfjit.runtime.datasets.element import Value
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
@@ -31,7 +32,7 @@ class ElementContext:
         host: PlanHost,
         parent: CancellationManager,
         step_id: int,
-        shared: dict[Any, Any] | None = None,
+        shared: dict[Value, Value] | None = None,
     ) -> None:
         self.host = host
         self.cancellation = CancellationManager(parent)
@@ -49,7 +50,7 @@ class ElementContext:
         """Return a context for a background stage."""
         return ElementContext(self.host, self.cancellation, self.step.step_id, self._shared)
 
-    def shared(self, key: Any, make: Callable[[], Any]) -> Any:
+    def shared(self, key: Value, make: Callable[[], Value]) -> Value:
         """Return an object of the whole iterator, made on first use.
 
         An epoch begins where the generator of the one before has ended.

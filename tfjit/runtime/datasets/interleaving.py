@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tfjit.runtime.datasets.dataset import Element, Elements, as_dataset
+from tfjit.runtime.datasets.dataset import Elements, as_dataset
+from tfjit.runtime.datasets.element import Element
 
 if TYPE_CHECKING:
     from tfjit.runtime.datasets.dataset import Dataset

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import short_name
 from tfjit.framework.types.shape import format_shape, is_compatible
+from tfjit.runtime.datasets.background import Prefetched
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.owned_values import given_out
 from tfjit.runtime.host.cancellation import CancellationManager
@@ -18,12 +20,19 @@ from tfjit.runtime.host.fork_safety import release_lock
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
     from tfjit.framework.types.shape import Shape
-    from tfjit.runtime.datasets.dataset import Dataset, Element, Elements
+    from tfjit.runtime.datasets.dataset import Dataset, Elements
     from tfjit.runtime.kernel_api.op_kernel import StepContext
 
-_QUICK_S: Final = 1e-3
-"""Elements that take no longer are computed by the step's own thread."""
+_QUICK_S: Final = 2e-3
+"""CPU seconds of the elements that a step's own thread computes."""
 _POLL_S: Final = 0.02
+
+
+class NotReady:
+    """The result of `poll` for an element that is not there yet."""
+
+
+NOT_READY: Final = NotReady()
 
 
 class IteratorResource:
@@ -42,7 +51,7 @@ class IteratorResource:
         self._may_wait = False
         self._ended = False
         self._seconds = 0.0  # of an element, lately
-        self._signatures: list[tuple[Any, Any]] = []
+        self._signatures: list[tuple[Value, Value]] = []
         self.making = threading.Lock()  # held by the first user of a one-shot iterator
 
     @property
@@ -68,7 +77,7 @@ class IteratorResource:
             self._dataset = dataset.types, dataset.shapes
         _end(*old)
 
-    def accepts(self, types: Any, shapes: Any) -> None:
+    def accepts(self, types: Value, shapes: Value) -> None:
         """Check the types and shapes that a node has declared.
 
         Raises InvalidArgumentError if not.
@@ -81,20 +90,31 @@ class IteratorResource:
             check_signature(wanted, self.types, self.shapes)
         self._signatures.append((types, shapes))
 
-    @property
-    def is_quick(self) -> bool:
-        """Return whether the next element needs no separate thread."""
-        elements = self._elements
-        return (
-            elements is None
-            or self._ended
-            or (
-                not self._lock.locked()
-                and self._seconds < _QUICK_S
-                and not self._may_wait
-                and elements.is_ready
+    def poll(self, cancellation: CancellationManager) -> Element | NotReady | None:
+        """Return the next element as `next` does, if that is quick.
+
+        NOT_READY: another step has the iterator, or an element is slow or waits for a thread.
+        """
+        if not self._lock.acquire(blocking=False):
+            return NOT_READY
+        try:
+            elements = self._elements
+            is_quick = (
+                self._ended
+                or elements is None
+                or (self._seconds < _QUICK_S and not self._may_wait and elements.is_ready)
             )
-        )
+            return self._next(cancellation) if is_quick else NOT_READY
+        finally:
+            self._lock.release()
+
+    def call_when_ready(self, attempt: Callable[[], None]) -> bool:
+        """Call `attempt` when a thread has computed the next element.
+
+        Returns whether it is called at all: no thread may be at work, or the element be there.
+        """
+        elements = self._elements
+        return isinstance(elements, Prefetched) and elements.call_when_ready(attempt)
 
     def next(self, cancellation: CancellationManager) -> Element | None:
         """Return the next element; None at the end.
@@ -106,34 +126,38 @@ class IteratorResource:
             if cancellation.cancelled:
                 raise errors.CancelledError(None, None, "IteratorGetNext was cancelled")
         try:
-            elements, context = self._elements, self._context
-            if elements is None or context is None:
-                raise errors.FailedPreconditionError(
-                    None,
-                    None,
-                    "GetNext() failed because the iterator has not been initialized. Ensure that "
-                    "you have run the initializer operation for this iterator before getting the "
-                    "next element.",
-                )
-            if self._ended:
-                return None
-            begin = time.perf_counter()
-            token = cancellation.register(context.interrupt)
-            try:
-                if token is None:
-                    raise errors.CancelledError(None, None, "IteratorGetNext was cancelled")
-                element = next(elements)
-            except StopIteration:
-                self._ended = True
-                elements.close()
-                return None
-            finally:
-                cancellation.deregister(token)
-                context.interrupted = False
-            self._seconds += 0.25 * (time.perf_counter() - begin - self._seconds)
-            return [given_out(value) for value in element]
+            return self._next(cancellation)
         finally:
             self._lock.release()
+
+    def _next(self, cancellation: CancellationManager) -> Element | None:
+        """Return the next element, under the lock."""
+        elements, context = self._elements, self._context
+        if elements is None or context is None:
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                "GetNext() failed because the iterator has not been initialized. Ensure that "
+                "you have run the initializer operation for this iterator before getting the "
+                "next element.",
+            )
+        if self._ended:
+            return None
+        begin = time.thread_time()
+        token = cancellation.register(context.interrupt)
+        try:
+            if token is None:
+                raise errors.CancelledError(None, None, "IteratorGetNext was cancelled")
+            element = next(elements)
+        except StopIteration:
+            self._ended = True
+            elements.close()
+            return None
+        finally:
+            cancellation.deregister(token)
+            context.interrupted = False
+        self._seconds += 0.25 * (time.thread_time() - begin - self._seconds)
+        return [given_out(value) for value in element]
 
     def close(self) -> None:
         """Free the elements, with their threads and files."""
@@ -199,4 +223,4 @@ def check_shapes(wanted: Sequence[Shape], shapes: Sequence[Shape]) -> None:
             )
 
 
-__all__ = ["IteratorResource", "check_shapes", "check_signature"]
+__all__ = ["NOT_READY", "IteratorResource", "NotReady", "check_shapes", "check_signature"]

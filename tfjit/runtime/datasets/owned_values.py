@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tfjit.runtime.datasets.element import Value
 
-def owned(value: Any) -> Any:
+
+def owned(value: Value) -> Value:
     """Return a value that stays as it is.
 
     Arrays that steps may write are copied.
@@ -21,7 +21,7 @@ def owned(value: Any) -> Any:
     return kept
 
 
-def shared(value: Any) -> Any:
+def shared(value: Value) -> Value:
     """Return a value that several elements may have.
 
     Arrays become read-only, so that each is copied when it is given out.
@@ -32,7 +32,7 @@ def shared(value: Any) -> Any:
     return value
 
 
-def given_out(value: Any) -> Any:
+def given_out(value: Value) -> Value:
     """Return a value for a step, which may write it.
 
     Views are copied: one would keep a whole batch or data set alive.

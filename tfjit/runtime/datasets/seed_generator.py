@@ -12,8 +12,8 @@ from tfjit.kernels.random_stream import MASK64, blocks
 from tfjit.runtime.host.fork_safety import release_lock
 
 _BLOCKS: Final = 256
-"""Blocks of four numbers that are computed at a time, but for the first ones."""
-_FIRST: Final = 8
+"""Blocks of four numbers that are computed at a time."""
+_FIRST: Final = 8  # blocks at first, since many streams are short
 
 
 class RandomNumbers:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape
+from tfjit.runtime.datasets.element import Element, Value
 
 if TYPE_CHECKING:
     from tfjit.runtime.datasets.dataset import Element
 
 
-def stacked(rows: Sequence[Element]) -> list[Any]:
+def stacked(rows: Sequence[Element]) -> list[Value]:
     """Return the components of one or more elements, stacked.
 
     Raises InvalidArgumentError for elements of different shapes.
@@ -22,7 +23,7 @@ def stacked(rows: Sequence[Element]) -> list[Any]:
     return [_stack([row[i] for row in rows], i) for i in range(len(rows[0]))]
 
 
-def _stack(values: Sequence[Any], component: int) -> Any:
+def _stack(values: Element, component: int) -> Value:
     first = values[0]
     if not isinstance(first, np.ndarray):  # variants
         objects = np.empty(len(values), object)
@@ -51,7 +52,7 @@ def padded_stack(
     rows: Sequence[Element],
     shapes: Sequence[tuple[int | None, ...]],
     fill: Sequence[np.ndarray],
-) -> list[Any]:
+) -> list[Value]:
     """Return the components of elements, stacked and padded with `fill`.
 
     shapes: of the padded rows; None for the largest size among them. Raises InvalidArgumentError
@@ -85,7 +86,7 @@ def _padded(
     out = np.empty((len(values), *sizes), values[0].dtype)
     out[...] = fill
     for i, value in enumerate(values):
-        place: tuple[Any, ...] = (i, *map(slice, value.shape), ...)
+        place: tuple[Value, ...] = (i, *map(slice, value.shape), ...)
         out[place] = value
     return out
 

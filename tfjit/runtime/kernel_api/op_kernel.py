@@ -122,7 +122,9 @@ KernelMaker = Callable[["Node"], RuntimeKernel]
 _loaded: Final[set[str]] = set()  # families whose kernels are imported
 _KERNELS: dict[str, RuntimeKernel] = {}
 _MAKERS: dict[str, KernelMaker] = {}
-VARIANT_OPS: Final = frozenset({"AddN", "ZerosLike"})
+VARIANT_OPS: Final = frozenset(
+    {"AddN", "DeserializeSparse", "SerializeManySparse", "SerializeSparse", "ZerosLike"}
+)
 """Ops with a runtime kernel for variants alone."""
 _VARIANT_KERNELS: dict[str, RuntimeKernel] = {}
 

@@ -55,7 +55,7 @@ A family that is not listed has none.
 """
 
 _WITHOUT_FAMILY: Final = {
-    "variants": ("containers.variant_ops",),
+    "variants": ("containers.variant_ops", "containers.sparse_variant_ops"),
     "offload": ("control_flow.offload_ops",),
 }
 

@@ -29,6 +29,9 @@ def test_batches() -> None:
             "padded": lambda: D.range(6).map(_filled).padded_batch(4, [None]),
             "padded to": lambda: D.range(5).map(_filled).padded_batch(2, [4], np.int64(-1), True),
             "does not fit": lambda: D.range(5).map(_filled).padded_batch(2, [2]),
+            "sparse": lambda: (
+                D.range(4).map(_filled).apply(tf.data.experimental.dense_to_sparse_batch(2, [5]))
+            ),
             "unbatch": lambda: D.from_tensor_slices(np.arange(12).reshape(3, 4)).apply(
                 tf.data.experimental.unbatch()
             ),

@@ -16,6 +16,12 @@ def test_elements() -> None:
                 {"a": np.arange(6).reshape(3, 2), "b": ["x", "y\0", ""]}
             ),
             "no rows": lambda: D.from_tensor_slices(np.zeros((0, 2), np.float32)),
+            "sparse rows": lambda: D.from_tensor_slices(
+                tf.SparseTensor([[0, 1], [2, 0]], [1.5, 2.5], [3, 2])
+            ).repeat(2),
+            "sparse batches": lambda: D.from_tensor_slices(
+                tf.SparseTensor([[0, 1], [2, 0]], [1, 2], [3, 2])
+            ).batch(2),
             "range": lambda: D.range(3, 30, 4),
             "backwards": lambda: D.range(5, -5, -3),
             "no numbers": lambda: D.range(5, 5),

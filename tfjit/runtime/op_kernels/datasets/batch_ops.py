@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,11 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Known,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.stacking import padded_stack, stacked
 
@@ -36,10 +35,11 @@ def batch(op: DatasetOp) -> Dataset:
     if size <= 0:
         raise errors.InvalidArgumentError(None, None, "Batch size must be greater than zero.")
     drops = op.ctx.op != "BatchDataset" and op.boolean("drop_remainder")
-    return op.made(
-        lambda run: Batches(source.start(run), size, drops, source.maps),
-        batch_count(source.cardinality, size, drops),
-    )
+    count = batch_count(source.cardinality, size, drops)
+    table, places = source.table, source.places
+    if table is not None and places is not None:
+        return op.made(lambda run: _Gathered(table, places(run), size, drops), count)
+    return op.made(lambda run: Batches(source.start(run), size, drops, source.maps), count)
 
 
 class Batches(Elements):
@@ -92,6 +92,22 @@ class Batches(Elements):
                 continue
 
 
+class _Gathered(Batches):
+    """Batches of rows of arrays: no row is an array for itself."""
+
+    __slots__ = ("_table",)
+
+    def __init__(
+        self, table: tuple[np.ndarray, ...], places: Elements, size: int, drops: bool
+    ) -> None:
+        super().__init__(places, size, drops)
+        self._table = table
+
+    def __next__(self) -> Element:
+        places: Value = self._rows()
+        return [array.take(places, axis=0) for array in self._table]
+
+
 @dataset_kernel("PaddedBatchDataset", "PaddedBatchDatasetV2")
 def padded_batch(op: DatasetOp) -> Dataset:
     """Return stacks of `batch_size` elements, which are padded to one shape."""
@@ -133,7 +149,7 @@ class _PaddedBatches(Batches):
 
 @dataset_kernel("DenseToSparseBatchDataset", "ExperimentalDenseToSparseBatchDataset")
 def dense_to_sparse(op: DatasetOp) -> Dataset:
-    """Return batches as sparse tensors of three components: indices, values, dense shape."""
+    """Return batches as sparse tensors: one component, three variants."""
     source, size = op.dataset("input_dataset"), op.integer("batch_size")
     if size <= 0:
         raise errors.InvalidArgumentError(None, None, "Batch size must be greater than zero.")
@@ -142,12 +158,9 @@ def dense_to_sparse(op: DatasetOp) -> Dataset:
         raise errors.InvalidArgumentError(
             None, None, "DenseToSparseDataset only supports inputs with a single component."
         )
-    rank = len(row) + 1
     return op.made(
         lambda run: _SparseBatches(source.start(run), size, row),
         batch_count(source.cardinality, size, False),
-        (dtypes.int64, source.types[0], dtypes.int64),
-        ((None, rank), (None,), (rank,)),
     )
 
 
@@ -189,11 +202,11 @@ class _SparseBatches(Batches):
             )
             for i, value in enumerate(rows)
         ]
-        return [
-            np.concatenate(indices),
-            np.concatenate([value.reshape(-1) for value in rows]),
-            np.array([len(rows), *sizes], np.int64),
-        ]
+        three = np.empty(3, object)
+        three[0] = np.concatenate(indices)
+        three[1] = np.concatenate([value.reshape(-1) for value in rows])
+        three[2] = np.array([len(rows), *sizes], np.int64)
+        return [three]
 
 
 @dataset_kernel("UnbatchDataset", "ExperimentalUnbatchDataset")
@@ -279,7 +292,7 @@ def window(op: DatasetOp) -> Dataset:
 class _OfDatasets(Elements):
     __slots__ = ("_part",)
 
-    def __init__(self, windows: _Windows, part: Any) -> None:
+    def __init__(self, windows: _Windows, part: Value) -> None:
         super().__init__(windows)
         self._part = part
 

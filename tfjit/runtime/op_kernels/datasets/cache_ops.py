@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.files.records import pack_record, read_records
 from tfjit.framework.types.tensors import from_proto, to_proto
-from tfjit.runtime.datasets.dataset import Dataset, DatasetOp, Element, Elements, dataset_kernel
+from tfjit.runtime.datasets.dataset import Dataset, DatasetOp, Elements, dataset_kernel
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.owned_values import shared
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
@@ -38,19 +39,19 @@ _NO_CACHE: Final = _NoCache()
 
 
 @runtime_kernel("AnonymousMemoryCache")
-def make_cache(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def make_cache(ctx: OpContext, inputs: Element) -> Element:
     """Return a cache, and an empty deleter."""
     return MemoryCache(), None
 
 
 @runtime_kernel("DummyMemoryCache")
-def no_cache(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def no_cache(ctx: OpContext, inputs: Element) -> Element:
     """Return a handle of no cache: each iterator makes one."""
     return (_NO_CACHE,)
 
 
 @runtime_kernel("DeleteMemoryCache")
-def delete_cache(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def delete_cache(ctx: OpContext, inputs: Element) -> Element:
     """Do nothing: a cache goes with its last handle."""
     return ()
 
@@ -161,7 +162,7 @@ class _ToFile(Elements):
                     self._files.remove(path)
 
 
-def _serialized(value: Any) -> bytes:
+def _serialized(value: Value) -> bytes:
     if not isinstance(value, np.ndarray):
         raise errors.UnimplementedError(
             None, None, f"tfjit keeps no {type(value).__name__} in a cache file"

@@ -13,17 +13,17 @@ from tfjit.framework.files.records import read_records
 from tfjit.runtime.datasets.dataset import (
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.resources.readers import opened
 
 if TYPE_CHECKING:
     from tfjit.framework.env import FileSystem
 
 Read = Callable[[IO[bytes], str], Iterator[bytes]]
-"""Return the records of an open file of a name. An error of the call comes again next time."""
+"""Return the records of an open file; its name is for messages."""
 
 
 def _compression(op: DatasetOp) -> str:

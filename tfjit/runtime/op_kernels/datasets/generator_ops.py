@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from tfjit.framework import errors
 from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     dataset_kernel,
 )
 from tfjit.runtime.datasets.dataset_function import DatasetFunction
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.datasets.element_context import ElementContext
 
 
@@ -22,7 +19,8 @@ from tfjit.runtime.datasets.element_context import ElementContext
 def generated(op: DatasetOp) -> Dataset:
     """Return results of `next_func`, up to its OutOfRangeError.
 
-    Its argument is the state that `init_func` gives. `finalize_func` gets the state at the end, or when the elements are dropped.
+    Its argument is the state that `init_func` gives. `finalize_func` gets the state at the end,
+    or when the elements are dropped.
     """
     init, following, finalize = (
         op.function(f"{name}_func", f"{name}_func_other_args")
@@ -46,7 +44,7 @@ class _Generated(Elements):
     ) -> None:
         super().__init__()
         self._run, self._init, self._next, self._finalize = run, init, following, finalize
-        self._state: Sequence[Any] | None = None
+        self._state: Element | None = None
         self._is_over = False
 
     def __next__(self) -> Element:

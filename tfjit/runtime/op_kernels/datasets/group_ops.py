@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,17 +11,17 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Known,
     as_dataset,
     dataset_kernel,
 )
 from tfjit.runtime.datasets.dataset_function import DatasetFunction
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.datasets.element_context import ElementContext
 
 
-def _number(results: Sequence[Any], name: str) -> int:
+def _number(results: Element, name: str) -> int:
     value = np.asarray(results[0])
     if len(results) != 1 or value.dtype != np.int64 or value.ndim:
         raise errors.InvalidArgumentError(None, None, f"`{name}` must return a scalar int64.")
@@ -158,7 +156,7 @@ class _Reduced(Elements):
         super().__init__(source)
         self._run = run
         self._key, self._init, self._reduce, self._finalize = functions
-        self._states: dict[int, Sequence[Any]] = {}
+        self._states: dict[int, Element] = {}
         self._keys: deque[int] | None = None
 
     def __next__(self) -> Element:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import short_name
 from tfjit.runtime.datasets.dataset import as_dataset
-from tfjit.runtime.datasets.iterator import IteratorResource, check_shapes
+from tfjit.runtime.datasets.element import Element, Value
+from tfjit.runtime.datasets.iterator import IteratorResource, NotReady, check_shapes
 from tfjit.runtime.kernel_api.op_kernel import (
     Done,
     OpContext,
@@ -53,13 +54,13 @@ def _shared(ctx: OpContext) -> IteratorResource:
 
 
 @runtime_kernel("Iterator", "IteratorV2")
-def iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def iterator(ctx: OpContext, inputs: Element) -> Element:
     """Return the iterator of a name, made if missing."""
     return (_shared(ctx),)
 
 
 @runtime_kernel("AnonymousIterator", "AnonymousIteratorV2", "AnonymousIteratorV3")
-def anonymous_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def anonymous_iterator(ctx: OpContext, inputs: Element) -> Element:
     """Return a new iterator that ends with its last handle."""
     made = _new(ctx, "", f"{ctx.op}{next(_numbers)}")
     _anonymous[made.name] = made
@@ -67,14 +68,14 @@ def anonymous_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("DeleteIterator", expensive=True)
-def delete_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def delete_iterator(ctx: OpContext, inputs: Element) -> Element:
     """End the iterator."""
     _iterator(inputs[0]).close()
     return ()
 
 
 @runtime_kernel("MakeIterator", expensive=True)
-def make_iterator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def make_iterator(ctx: OpContext, inputs: Element) -> Element:
     """Begin a pass of the iterator over the dataset."""
     _iterator(inputs[1]).restart(as_dataset(inputs[0]), ctx.step)
     return ()
@@ -85,7 +86,7 @@ def one_shot_iterator(node: Node) -> RuntimeKernel:
     """Make a kernel of an iterator over a function's dataset."""
     library, ref = node._graph.functions, node.attrs["dataset_factory"]
 
-    def compute(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    def compute(ctx: OpContext, inputs: Element) -> Element:
         found = _shared(ctx)
         if not found.is_initialized:
             with found.making:
@@ -103,32 +104,83 @@ def one_shot_iterator(node: Node) -> RuntimeKernel:
 
 def _get_next(
     ctx: OpContext,
-    inputs: Sequence[Any],
+    inputs: Element,
     done: Done,
-    finish: Callable[[OpContext, Element | None], Sequence[Any]],
+    finish: Callable[[OpContext, Element | None], Element],
 ) -> None:
-    """Call `done` with the outputs that `finish` makes of an element.
+    """Call `done` with the outputs that `finish` makes of an element."""
+    _Request(_iterator(inputs[0]), ctx, done, finish).attempt()
 
-    A quick element is computed at once. Another one gets a thread: nodes that do not
-    need it go on, and it may wait for them.
+
+class _Request:
+    """A step's request for an element.
+
+    A quick element is computed at once. A thread that prefetches calls back when it has one. For
+    another element, the request gets a thread.
     """
-    found = _iterator(inputs[0])
 
-    def work() -> None:
+    __slots__ = ("_ctx", "_done", "_finish", "_iterator", "_lock", "_token")
+
+    def __init__(
+        self,
+        iterator: IteratorResource,
+        ctx: OpContext,
+        done: Done,
+        finish: Callable[[OpContext, Element | None], Element],
+    ) -> None:
+        self._iterator, self._ctx, self._finish = iterator, ctx, finish
+        self._done: Done | None = done
+        self._lock = threading.Lock()
+        self._token: int | None = None
+
+    def attempt(self) -> None:
+        """Answer the request now, or have that done later."""
+        cancellation = self._ctx.step.cancellation
+        attrs = self._ctx.attrs
         try:
-            found.accepts(ctx.attrs["output_types"], ctx.attrs["output_shapes"])
-            result: Any = finish(ctx, found.next(ctx.step.cancellation))
-        except errors.OpError as error:
-            done(_told(ctx, error))
+            self._iterator.accepts(attrs["output_types"], attrs["output_shapes"])
+            found = self._iterator.poll(cancellation)
         except BaseException as error:  # handed to the executor
-            done(error)
+            self._answer(error)
+            return
+        if not isinstance(found, NotReady):
+            self._answer(found)
+        elif self._iterator.call_when_ready(self.attempt):
+            if self._token is None:
+                self._token = cancellation.register(self._cancel)
+                if self._token is None:
+                    self._cancel()
         else:
-            done(result)
+            threading.Thread(target=self._wait, name="tfjit-iterator", daemon=True).start()
 
-    if found.is_quick:
-        work()
-    else:
-        threading.Thread(target=work, name="tfjit-iterator", daemon=True).start()
+    def _wait(self) -> None:
+        try:
+            found = self._iterator.next(self._ctx.step.cancellation)
+        except BaseException as error:  # handed to the executor
+            self._answer(error)
+        else:
+            self._answer(found)
+
+    def _cancel(self) -> None:
+        self._answer(errors.CancelledError(None, None, "IteratorGetNext was cancelled"))
+
+    def _answer(self, found: Element | BaseException | None) -> None:
+        with self._lock:
+            done, self._done = self._done, None
+        if done is None:
+            return
+        self._ctx.step.cancellation.deregister(self._token)
+        if isinstance(found, errors.OpError):
+            done(_told(self._ctx, found))
+        elif isinstance(found, BaseException):
+            done(found)
+        else:
+            try:
+                result = self._finish(self._ctx, found)
+            except BaseException as error:  # handed to the executor
+                done(error)
+            else:
+                done(result)
 
 
 def _told(ctx: OpContext, error: errors.OpError) -> errors.OpError:
@@ -138,7 +190,7 @@ def _told(ctx: OpContext, error: errors.OpError) -> errors.OpError:
     return error.restated(f"{error.message}\n\t [[{ctx.name}]]")
 
 
-def _components(ctx: OpContext, element: Element | None) -> Sequence[Any]:
+def _components(ctx: OpContext, element: Element | None) -> Element:
     if element is None:
         raise errors.OutOfRangeError(None, None, "End of sequence")
     return _checked(ctx, element)
@@ -149,7 +201,7 @@ def _checked(ctx: OpContext, element: Element) -> Element:
     shapes = ctx.attrs["output_shapes"]
     for i, (value, dtype) in enumerate(zip(element, ctx.attrs["output_types"], strict=True)):
         if isinstance(value, np.ndarray):
-            if value.dtype != dtype.as_numpy_dtype:
+            if dtype.is_numpy_compatible and value.dtype != dtype.as_numpy_dtype:
                 raise errors.InvalidArgumentError(
                     None,
                     None,
@@ -163,23 +215,23 @@ def _checked(ctx: OpContext, element: Element) -> Element:
 
 
 @blocking_kernel("IteratorGetNext", "IteratorGetNextSync")
-def get_next(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def get_next(ctx: OpContext, inputs: Element, done: Done) -> None:
     """Return the components of the next element; OutOfRangeError at the end."""
     _get_next(ctx, inputs, done, _components)
 
 
 @blocking_kernel("IteratorGetNextAsOptional")
-def get_next_as_optional(ctx: OpContext, inputs: Sequence[Any], done: Done) -> None:
+def get_next_as_optional(ctx: OpContext, inputs: Element, done: Done) -> None:
     """Return an optional of the next element, without value at the end."""
     _get_next(ctx, inputs, done, _as_optional)
 
 
-def _as_optional(ctx: OpContext, element: Element | None) -> Sequence[Any]:
+def _as_optional(ctx: OpContext, element: Element | None) -> Element:
     return (NOTHING if element is None else Optional(tuple(_checked(ctx, element))),)
 
 
 @runtime_kernel("IteratorToStringHandle")
-def to_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def to_string_handle(ctx: OpContext, inputs: Element) -> Element:
     """Return a string that names the iterator to later steps."""
     from tfjit.protos.tensor_pb2 import ResourceHandleProto
 
@@ -194,7 +246,7 @@ def to_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("IteratorFromStringHandle", "IteratorFromStringHandleV2")
-def from_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def from_string_handle(ctx: OpContext, inputs: Element) -> Element:
     """Return the iterator that a string names.
 
     Raises InvalidArgumentError for a string that is no handle or of an iterator on another device,
@@ -231,13 +283,13 @@ def from_string_handle(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("IteratorGetDevice", "ExperimentalIteratorGetDevice")
-def get_device(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def get_device(ctx: OpContext, inputs: Element) -> Element:
     """Return the name of the device that the iterator is on."""
     _iterator(inputs[0])
     return (np.array(ctx.device.name.encode(), object),)
 
 
-def _iterator(value: Any) -> IteratorResource:
+def _iterator(value: Value) -> IteratorResource:
     if not isinstance(value, IteratorResource):
         raise errors.InvalidArgumentError(
             None, None, f"the handle belongs to a {type(value).__name__}, not to an iterator"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from tfjit.framework import errors
@@ -13,12 +10,12 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     as_dataset,
     dataset_kernel,
 )
 from tfjit.runtime.datasets.dataset_function import DatasetFunction
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.interleaving import Interleaved
 from tfjit.runtime.host.thread_counts import cores
@@ -98,7 +95,7 @@ class _Filtered(Elements):
             run.check()
 
 
-def is_true(results: Sequence[Any]) -> bool:
+def is_true(results: Element) -> bool:
     """Return a predicate's result. Raises InvalidArgumentError where it is no bool scalar."""
     value = np.asarray(results[0])
     if len(results) != 1 or value.dtype != np.bool_ or value.ndim:
@@ -155,7 +152,7 @@ class _Scan(Elements):
         source: Elements,
         run: ElementContext,
         function: DatasetFunction,
-        state: Sequence[Any],
+        state: Element,
         keeps: bool,
     ) -> None:
         super().__init__(source)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from tfjit.framework import errors
 from tfjit.runtime.datasets.background import (
@@ -15,11 +15,11 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     dataset_kernel,
 )
 from tfjit.runtime.datasets.dataset_function import DatasetFunction
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.interleaving import Interleaved
 from tfjit.runtime.op_kernels.datasets.batch_ops import Batches, batch_count
@@ -54,7 +54,7 @@ def _in_order(op: DatasetOp) -> bool:
 
 
 def _call(function: DatasetFunction, keeps: bool) -> Callable[[ElementContext, Element], Element]:
-    def call(run: ElementContext, element: Element) -> Sequence[Any]:
+    def call(run: ElementContext, element: Element) -> Element:
         try:
             return function(run, element)
         except errors.OutOfRangeError as error:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,10 @@ from tfjit.framework.files.records import pack_record
 from tfjit.runtime.datasets.dataset import (
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     result_kernel,
 )
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.owned_values import given_out
 from tfjit.runtime.datasets.stacking import stacked
@@ -41,10 +40,10 @@ def _elements(op: DatasetOp, dataset: Dataset) -> Iterator[tuple[ElementContext,
 
 
 @result_kernel("ReduceDataset")
-def reduce(op: DatasetOp) -> Sequence[Any]:
+def reduce(op: DatasetOp) -> Element:
     """Return the state after a function of state and each element."""
     dataset, function = op.dataset("input_dataset"), op.function("f", "other_arguments")
-    state: Sequence[Any] = op.values("initial_state")
+    state: Element = op.values("initial_state")
     with _elements(op, dataset) as (run, elements):
         for element in elements:
             state = function(run, [*state, *element])
@@ -84,13 +83,13 @@ def element_at(op: DatasetOp) -> Element:
 
 
 @result_kernel("DatasetCardinality", "ExperimentalDatasetCardinality")
-def cardinality(op: DatasetOp) -> Sequence[Any]:
+def cardinality(op: DatasetOp) -> Element:
     """Return the number of elements: -1 without end, -2 unknown."""
     return (np.array(op.dataset("input_dataset").cardinality, np.int64),)
 
 
 @result_kernel("ComputeBatchSize")
-def batch_size(op: DatasetOp) -> Sequence[Any]:
+def batch_size(op: DatasetOp) -> Element:
     """Return the size of the elements' first axis, -1 if unknown."""
     sizes = {shape[0] if shape else None for shape in op.dataset("input_dataset").shapes}
     (found,) = sizes if len(sizes) == 1 else (None,)
@@ -98,7 +97,7 @@ def batch_size(op: DatasetOp) -> Sequence[Any]:
 
 
 @result_kernel("DatasetToTFRecord", "ExperimentalDatasetToTFRecord")
-def to_tf_record(op: DatasetOp) -> Sequence[Any]:
+def to_tf_record(op: DatasetOp) -> Element:
     """Write the elements, string scalars, as records of a file."""
     path, compression = op.text("filename").decode(), op.text("compression_type")
     if compression not in (b"", b"ZLIB", b"GZIP"):
@@ -120,7 +119,7 @@ def to_tf_record(op: DatasetOp) -> Sequence[Any]:
 
 
 @result_kernel("InitializeTableFromDataset")
-def initialize_table(op: DatasetOp) -> Sequence[Any]:
+def initialize_table(op: DatasetOp) -> Element:
     """Fill an uninitialized table with the dataset's keys and values."""
     table = op.value("table_handle")
     if not isinstance(table, HashTable):

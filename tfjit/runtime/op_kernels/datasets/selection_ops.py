@@ -1,9 +1,8 @@
-"""Datasets of the elements of another, all or those that pass a test."""
+"""Datasets of elements of another that pass a test."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,10 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.seed_generator import RandomNumbers, SeedGenerator
 
@@ -132,7 +131,7 @@ class _Unique(Elements):
 
     def __init__(self, source: Elements) -> None:
         super().__init__(source)
-        self._met: set[Any] = set()
+        self._met: set[Value] = set()
 
     def __next__(self) -> Element:
         while True:
@@ -143,7 +142,7 @@ class _Unique(Elements):
                 return element
 
 
-def _content(value: np.ndarray) -> Any:
+def _content(value: np.ndarray) -> Value:
     if value.dtype == object:
         return value.shape, tuple(value.reshape(-1))
     return value.shape, value.tobytes()

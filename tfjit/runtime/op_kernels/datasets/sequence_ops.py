@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfjit.framework import errors
 from tfjit.runtime.datasets.dataset import (
@@ -11,11 +10,12 @@ from tfjit.runtime.datasets.dataset import (
     UNKNOWN,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Known,
+    Start,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 
 
@@ -25,11 +25,11 @@ def take(op: DatasetOp) -> Dataset:
     source, count = op.dataset("input_dataset"), op.integer("count")
     known = source.cardinality
     if count < 0:
-        return op.made(source.start, known)
+        return op.rearranged(source, lambda start, run: start(run), known)
     found = count if known == INFINITE else known if known == UNKNOWN else min(known, count)
     if count == 0:
         return op.made(lambda run: Known(iter(())), 0)
-    return op.made(lambda run: _Take(source.start(run), count), found)
+    return op.rearranged(source, lambda start, run: _Take(start(run), count), found)
 
 
 class _Take(Elements):
@@ -55,9 +55,8 @@ def skip(op: DatasetOp) -> Dataset:
     if count < 0:
         return op.made(lambda run: Known(iter(())), 0)
     known = source.cardinality
-    return op.made(
-        lambda run: _Skip(source.start(run), count), known if known < 0 else max(known - count, 0)
-    )
+    found = known if known < 0 else max(known - count, 0)
+    return op.rearranged(source, lambda start, run: _Skip(start(run), count), found)
 
 
 class _Skip(Elements):
@@ -86,17 +85,17 @@ def repeat(op: DatasetOp) -> Dataset:
         return op.made(lambda run: Known(iter(())), 0)
     else:
         found = known if known < 0 else known * count
-    return op.made(lambda run: _Repeat(source, run, count), found)
+    return op.rearranged(source, lambda start, run: _Repeat(start, run, count), found)
 
 
 class _Repeat(Elements):
     """Passes in turn. One without end stops at a pass without elements."""
 
-    __slots__ = ("_count", "_has_element", "_passes", "_run", "_source")
+    __slots__ = ("_count", "_has_element", "_passes", "_run", "_start")
 
-    def __init__(self, source: Dataset, run: ElementContext, count: int) -> None:
-        super().__init__(source.start(run))
-        self._source, self._run, self._count = source, run, count
+    def __init__(self, start: Start, run: ElementContext, count: int) -> None:
+        super().__init__(start(run))
+        self._start, self._run, self._count = start, run, count
         self._passes = 1
         self._has_element = False
 
@@ -112,7 +111,7 @@ class _Repeat(Elements):
                 self._run.check()
                 self._passes += 1
                 self._has_element = False
-                self.sources = (self._source.start(self._run),)
+                self.sources = (self._start(self._run),)
                 continue
             self._has_element = True
             return element
@@ -138,8 +137,10 @@ def shard(op: DatasetOp) -> Dataset:
             f"(currently index = {index}, num_shards = {count}).",
         )
     known = source.cardinality
-    return op.made(
-        lambda run: _Shard(source.start(run), count, index, op.attrs["require_non_empty"]),
+    is_required = op.attrs["require_non_empty"]
+    return op.rearranged(
+        source,
+        lambda start, run: _Shard(start(run), count, index, is_required),
         known if known < 0 else known // count + (index < known % count),
     )
 
@@ -226,7 +227,7 @@ class _Zipped(Elements):
     def __next__(self) -> Element:
         if self._is_over:
             raise StopIteration
-        components: list[Any] = []
+        components: list[Value] = []
         failure: Exception | None = None
         for source in self.sources:
             try:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from tfjit.framework import errors
 from tfjit.runtime.datasets.dataset import (
     INFINITE,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
+    Start,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.seed_generator import RandomNumbers, SeedGenerator
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
@@ -24,20 +25,20 @@ _MAX_EPOCHS: Final = 3
 
 
 @runtime_kernel("AnonymousSeedGenerator", "AnonymousRandomSeedGenerator")
-def make_seed_generator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def make_seed_generator(ctx: OpContext, inputs: Element) -> Element:
     """Return a generator of seeds, and an empty deleter."""
     reshuffles = bool(inputs[2]) if len(inputs) > 2 else True
     return SeedGenerator(int(inputs[0]), int(inputs[1]), reshuffles), None
 
 
 @runtime_kernel("DummySeedGenerator")
-def no_seed_generator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def no_seed_generator(ctx: OpContext, inputs: Element) -> Element:
     """Return a handle of no generator: the dataset makes its own."""
     return (_NO_GENERATOR,)
 
 
 @runtime_kernel("DeleteSeedGenerator", "DeleteRandomSeedGenerator")
-def delete_seed_generator(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def delete_seed_generator(ctx: OpContext, inputs: Element) -> Element:
     """Do nothing: a generator goes with its last handle."""
     return ()
 
@@ -78,7 +79,9 @@ def _shuffled(op: DatasetOp, count: int) -> Dataset:
         found = known
     else:
         found = INFINITE if count < 0 else known if known < 0 else known * count
-    return op.made(lambda run: _Shuffled(source, run, size, generator(run), count), found)
+    return op.rearranged(
+        source, lambda start, run: _Shuffled(start, run, size, generator(run), count), found
+    )
 
 
 def _generator(op: DatasetOp) -> Callable[[ElementContext], SeedGenerator]:
@@ -111,24 +114,38 @@ class _Shuffled(Elements):
         "_ranges",
         "_run",
         "_size",
-        "_source",
+        "_start",
     )
 
     def __init__(
-        self, source: Dataset, run: ElementContext, size: int, generator: SeedGenerator, count: int
+        self, start: Start, run: ElementContext, size: int, generator: SeedGenerator, count: int
     ) -> None:
         super().__init__()
-        self._source, self._run, self._size, self._count = source, run, size, count
+        self._start, self._run, self._size, self._count = start, run, size, count
         self._generator = generator
         self._numbers = RandomNumbers(*generator.seeds())
-        self._buffer: list[Any] = []
+        self._buffer: list[Value] = []
         self._ranges: deque[list[int]] = deque()  # [first, end, begin] of each epoch
         self._epoch = 0
         self._is_dry = False  # an epoch without elements
 
     def __next__(self) -> Element:
         ranges, buffer, size = self._ranges, self._buffer, self._size
-        if not self._is_filled():
+        if (
+            self.sources
+            and len(ranges) == 1
+            and ranges[0][1] - ranges[0][0] == size - 1
+            and len(buffer) == size
+        ):
+            # one element is missing, as in most calls: the short way of `_fill`
+            try:
+                buffer[ranges[0][1] % size] = next(self.sources[0])
+                ranges[0][1] += 1
+            except StopIteration:
+                self.close()
+                self.sources = ()
+                self._fill()
+        elif not self._is_filled():
             self._fill()
         while ranges and ranges[0][0] == ranges[0][1]:
             if len(ranges) == 1 and not self.sources and self._is_last():
@@ -168,7 +185,7 @@ class _Shuffled(Elements):
         buffer, size = self._buffer, self._size
         while not self._is_filled():
             if not self.sources:
-                self.sources = (self._source.start(self._run),)
+                self.sources = (self._start(self._run),)
                 self._epoch += 1
                 end = self._ranges[-1][1] if self._ranges else 0
                 self._ranges.append([end, end, end])

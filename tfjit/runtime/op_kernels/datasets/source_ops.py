@@ -13,11 +13,12 @@ from tfjit.runtime.datasets.dataset import (
     INFINITE,
     Dataset,
     DatasetOp,
-    Element,
     Elements,
     Known,
+    RowsAt,
     dataset_kernel,
 )
+from tfjit.runtime.datasets.element import Element
 from tfjit.runtime.datasets.element_context import ElementContext
 from tfjit.runtime.datasets.seed_generator import RandomNumbers, SeedGenerator
 
@@ -53,25 +54,22 @@ def tensor_slices(op: DatasetOp) -> Dataset:
             )
     types = op.attrs["Toutput_types"]
     variants = [i for i, dtype in enumerate(types) if dtype == dtypes.variant]
+    if not variants:
+        return op.of_table(tuple(components), lambda run: Known(iter(range(count))), count)
     return op.made(lambda run: _Slices(components, variants), count)
 
 
-class _Slices(Elements):
-    __slots__ = ("_at", "_components", "_count", "_variants")
+class _Slices(RowsAt):
+    """Rows of which some components are variants."""
+
+    __slots__ = ("_variants",)
 
     def __init__(self, components: Sequence[np.ndarray], variants: Sequence[int]) -> None:
-        super().__init__()
+        super().__init__(tuple(components), Known(iter(range(len(components[0])))))
         self._variants = variants
-        self._components = components
-        self._at = 0
-        self._count = len(components[0])
 
     def __next__(self) -> Element:
-        at = self._at
-        if at >= self._count:
-            raise StopIteration
-        self._at = at + 1
-        row = [component[at, ...] for component in self._components]
+        row = list(super().__next__())
         for i in self._variants:
             row[i] = row[i].item() if row[i].ndim == 0 else row[i]  # a variant scalar is its object
         return row
