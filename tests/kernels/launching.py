@@ -40,9 +40,10 @@ def run_native(
     nchunks: int = 0,
     in_place: Sequence[tuple[int, int]] = (),
     state: np.ndarray | None = None,
+    details: list[int] | None = None,
 ) -> list[np.ndarray]:
     """The outputs of a call. nchunks: 0 = as the launch says, else at most that. in_place: pairs to
-    share buffers for. state: the node's, advanced in place.
+    share buffers for. state: the node's, advanced in place. details: gets those of the launches.
 
     Raises KernelError where a kernel reports a status.
     """
@@ -94,6 +95,8 @@ def run_native(
         if block[0]:
             name, message = launch.errors[int(block[0])]
             raise KernelError(name, message.format(detail=int(block[1])))
+        if details is not None:
+            details.append(int(block[1]))
     return outs
 
 

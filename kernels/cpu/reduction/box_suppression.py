@@ -28,8 +28,8 @@ from tfjit.kernels.source import KernelSource
 _BOX_NS: Final = 60.0
 _MOST_BOXES: Final = 1 << 24
 # The heap holds (key of the score, complement of the index), so that of equal scores the first
-# comes first. Keys are integers in the order of the scores, in which both zeros are the same. A
-# coordinate that is NaN gives an area of NaN, and such a box overlaps nothing.
+# comes first. Keys are integers in the order of the scores, in which both zeros are the same. Areas
+# that are NaN or infinite, whose overlaps may be NaN, are left to the reference.
 _TEXT: Final = """\
 # non-max suppression, threshold {threshold}, least score {least}
 from numba import float32, int32
@@ -84,6 +84,9 @@ def kernel(args, chunk, nchunks):
             left = select(x1 < x2, x1, x2)
             right = select(x1 < x2, x2, x1)
             area = (bottom - top) * (right - left)
+            if area - area != float32(0):
+                going = False
+                valid = False
             hits = int32(0)
             for c in range(chosen):
                 low = ld(bottoms, c)
@@ -131,7 +134,7 @@ def suppression_source(limits: int) -> KernelSource:
     Words: boxes, their corners and scores, the greatest number of chosen ones, overlap threshold
     and least score (the addresses of inputs, or the bits of float64 values), indices of chosen
     boxes, heap, and five arrays of corners and areas. The detail is the number of chosen boxes, -1
-    for limits that are an error.
+    where the reference has to choose: limits that are an error, areas that are not finite.
     """
     threshold, least = (
         f"ld(ptr_f32(word(args, {6 + k})), 0)"

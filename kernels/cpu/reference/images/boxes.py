@@ -5,6 +5,7 @@ Suppression drops boxes that overlap a better one.
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,19 @@ def _corners(boxes: Array) -> tuple[Array, Array, Array, Array, Array]:
 
     A box is given by any two opposite corners.
     """
-    top, bottom = np.minimum(boxes[:, 0], boxes[:, 2]), np.maximum(boxes[:, 0], boxes[:, 2])
-    left, right = np.minimum(boxes[:, 1], boxes[:, 3]), np.maximum(boxes[:, 1], boxes[:, 3])
+    y1, x1, y2, x2 = boxes.T
+    top, bottom, left, right = _least(y1, y2), _most(y1, y2), _least(x1, x2), _most(x1, x2)
     return top, left, bottom, right, (bottom - top) * (right - left)
+
+
+def _least(a: Any, b: Any) -> Array:
+    """Return the lesser values; `a` where one is NaN, as C++'s `std::min`."""
+    return np.where(b < a, b, a)
+
+
+def _most(a: Any, b: Any) -> Array:
+    """Return the greater values; `a` where one is NaN, as C++'s `std::max`."""
+    return np.where(a < b, b, a)
 
 
 class Overlaps:
@@ -33,21 +44,18 @@ class Overlaps:
     """
 
     def __init__(self, boxes: Array) -> None:
-        self._sides = _corners(boxes)
+        with np.errstate(all="ignore"):
+            self._sides = _corners(boxes)
 
     def of(self, one: int, others: Array) -> Array:
         """Return the overlaps of box `one` with the others, by index."""
         top, left, bottom, right, area = self._sides
         zero = area.dtype.type(0)
-        height = np.maximum(
-            np.minimum(bottom[one], bottom[others]) - np.maximum(top[one], top[others]), zero
-        )
-        width = np.maximum(
-            np.minimum(right[one], right[others]) - np.maximum(left[one], left[others]), zero
-        )
-        shared = height * width
-        found = shared / (area[one] + area[others] - shared)
-        return np.where((area[one] > 0) & (area[others] > 0), found, zero)
+        height = _least(bottom[others], bottom[one]) - _most(top[others], top[one])
+        width = _least(right[others], right[one]) - _most(left[others], left[one])
+        shared = _most(height, zero) * _most(width, zero)
+        found = shared / (area[others] + area[one] - shared)
+        return np.where((area[one] <= 0) | (area[others] <= 0), zero, found)
 
 
 class GivenOverlaps:
@@ -61,11 +69,14 @@ class GivenOverlaps:
         return self._overlaps[others, one]
 
 
-def select(overlaps: Any, scores: Array, count: int, threshold: Any, least: Any) -> Array:
-    """Return the indices of the best boxes, best first.
+def select(
+    overlaps: Any, scores: Array, count: int, threshold: Any, least: Any, weights: bool = True
+) -> tuple[Array, Array]:
+    """Return (indices, scores) of the best boxes, best first.
 
     None of these overlaps a better one by more than the threshold. scores [n]: only those above
-    `least` count; of equal ones the first comes first.
+    `least` count; of equal ones the first comes first. weights: an overlap of NaN takes a box its
+    score.
     """
     candidates = np.flatnonzero(scores > least)
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
@@ -74,8 +85,42 @@ def select(overlaps: Any, scores: Array, count: int, threshold: Any, least: Any)
         while len(candidates) and len(chosen) < count:
             best, rest = int(candidates[0]), candidates[1:]
             chosen.append(best)
-            candidates = rest[~(overlaps.of(best, rest) > threshold)]
-    return np.array(chosen, np.int32)
+            shared = overlaps.of(best, rest)
+            if weights and np.isnan(shared).any():
+                return _select_beside_nan(overlaps, scores, count, threshold, least)
+            candidates = rest[~(shared > threshold)]
+    found = np.array(chosen, np.int32)
+    return found, scores[found]
+
+
+def _select_beside_nan(
+    overlaps: Any, scores: Array, count: int, threshold: Any, least: Any
+) -> tuple[Array, Array]:
+    """Select where overlaps may be NaN: these take a box its score.
+
+    TensorFlow weights the score of a box by the overlaps that it does not suppress, with 0 for NaN.
+    A box whose score has changed waits again, and is compared with later choices only.
+    """
+    waiting = [(-scores[i], int(i), 0) for i in np.flatnonzero(scores > least)]
+    heapq.heapify(waiting)
+    chosen: list[int] = []
+    kept: list[Any] = []
+    with np.errstate(all="ignore"):
+        while waiting and len(chosen) < count:
+            negative, index, seen = heapq.heappop(waiting)
+            score = before = -negative
+            for other in reversed(chosen[seen:]):
+                shared = overlaps.of(other, np.array([index]))[0]
+                if shared > threshold:
+                    break
+                score = score * scores.dtype.type(not np.isnan(shared))
+            else:
+                if score == before:
+                    chosen.append(index)
+                    kept.append(score)
+                elif score > least:
+                    heapq.heappush(waiting, (-score, index, len(chosen)))
+    return np.array(chosen, np.int32), np.array(kept, scores.dtype)
 
 
 def select_softly(
@@ -171,7 +216,7 @@ def _non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
     _check_boxes(boxes)
     _check_scores(scores, len(boxes))
     count = _count(size)
-    found = select(Overlaps(boxes), scores, min(count, len(boxes)), threshold, least)
+    found = select(Overlaps(boxes), scores, min(count, len(boxes)), threshold, least)[0]
     if node.op != "NonMaxSuppressionV4":
         return (found,)
     return _filled(found, count) if node.attrs["pad_to_max_output_size"] else found, np.array(
@@ -214,8 +259,7 @@ def _soft_non_max_suppression(node: NodeSpec, inputs: Arrays) -> Arrays:
             Overlaps(boxes), scores, min(count, len(boxes)), least[()], sigma[()]
         )
     else:
-        found = select(Overlaps(boxes), scores, min(count, len(boxes)), threshold, least[()])
-        kept = scores[found]
+        found, kept = select(Overlaps(boxes), scores, min(count, len(boxes)), threshold, least[()])
     valid = np.array(len(found), np.int32)
     return (
         (_filled(found, count), _filled(kept, count), valid)
@@ -243,7 +287,7 @@ def _suppression_with_overlaps(node: NodeSpec, inputs: Arrays) -> Arrays:
         (least, "score_threshold"),
     ):
         _scalar(value, name)
-    return (select(GivenOverlaps(overlaps), scores, _count(size), limit[()], least[()]),)
+    return (select(GivenOverlaps(overlaps), scores, _count(size), limit[()], least[()])[0],)
 
 
 @reference("CombinedNonMaxSuppression")
@@ -289,7 +333,9 @@ def _combined(node: NodeSpec, inputs: Arrays) -> Arrays:
         measures = [Overlaps(boxes[b, :, k]) for k in range(boxes.shape[2])]
         shared = len(measures) == 1
         found = [
-            select(measures[0 if shared else k], scores[b, :, k], each, threshold, least[()])
+            select(
+                measures[0 if shared else k], scores[b, :, k], each, threshold, least[()], False
+            )[0]
             for k in range(classes)
         ]
         kinds = np.repeat(np.arange(classes), [len(f) for f in found])

@@ -107,6 +107,15 @@ def suppressions() -> Iterator[Case]:
     for scores in odd:
         yield Case("NonMaxSuppression", [b, scores, N(3)])
     yield Case("NonMaxSuppression", [b * np.nan, s, N(3)])
+    # an overlap of NaN takes a box its score
+    holes = boxes(9)
+    holes[[2, 5, 6], [0, 3, 1]] = np.nan, np.inf, -np.inf
+    for scores in (u(9), -u(9), np.array([np.inf, 3, 3, 2, 2, 2, 1, 0, -1], F)):
+        yield Case("NonMaxSuppression", [holes, scores, N(9)])
+        yield Case("NonMaxSuppressionV3", [holes, scores, N(9), F(0.3), F(-0.5)])
+        for most in (4, 9):
+            values = [holes, scores, N(most), F(0.3), F(-0.5), F(0)]
+            yield Case("NonMaxSuppressionV5", values, {"pad_to_max_output_size": False})
     one = np.zeros(1, F)
     for bad in (
         [b[0], s, N(3)],
