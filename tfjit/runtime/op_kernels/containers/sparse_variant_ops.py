@@ -54,8 +54,8 @@ def serialize_many_sparse(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Seque
 def deserialize_sparse(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     """Return the sparse tensor of three variants.
 
-    Several of them become one of higher rank. The dense shape has the largest size of each axis. Raises InvalidArgumentError for variants that
-    hold no such tensors.
+    Several of them become one of higher rank. The dense shape has the largest size of each axis.
+    Raises InvalidArgumentError for variants that hold no such tensors.
     """
     rows = variant_array(inputs[0])
     if rows.ndim < 1 or rows.shape[-1] != 3 or not rows.size:
