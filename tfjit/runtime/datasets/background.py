@@ -152,15 +152,23 @@ class Prefetched(Background):
             with changed:
                 buffer.append(found)
                 changed.notify_all()
-                attempt = self._attempts.popleft() if self._attempts else None
-            if attempt is not None:
-                attempt()
-                del attempt  # and the values of its step, while this thread waits
+            self._answer_attempts()
             with changed:
                 while len(buffer) >= size and not self._closed:
                     changed.wait()
                 if found is _END or self._closed:
                     return
+
+    def _answer_attempts(self) -> None:
+        """Call attempts while there are elements.
+
+        The attempt of a step that has given up takes none.
+        """
+        while self._attempts and self._buffer:
+            with self._changed:
+                attempt = self._attempts.popleft() if self._attempts else None
+            if attempt is not None:
+                attempt()
 
     def close(self) -> None:
         """End the thread, and the waits of steps for its elements."""

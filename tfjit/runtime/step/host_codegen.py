@@ -497,7 +497,7 @@ class StepText:
         if root.storage == "variable" or root.index in self._layout.buffers:
             return f"{text}.copy()"
         self._layout.scope["asarray"] = np.asarray
-        # a kernel may give a string scalar as bytes, which asarray alone would cut at trailing zeros
+        # a string scalar may be bytes, which asarray alone would cut at trailing zeros
         return (
             f"asarray({text})"
             if value.dtype.as_numpy_dtype is not object

@@ -102,5 +102,7 @@ def test_a_cancelled_wait() -> None:
         session.run(iterator.initializer)
         with pytest.raises(tfjit.errors.DeadlineExceededError):
             session.run(element, options=tfjit.RunOptions(timeout_in_ms=50))
-        gate.set()
+        opening = threading.Timer(0.1, gate.set)  # behind the beginning of the next step
+        opening.start()
         assert session.run(element) == 0
+        opening.join()

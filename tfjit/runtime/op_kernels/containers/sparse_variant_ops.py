@@ -1,4 +1,4 @@
-"""Sparse tensors as variants, which datasets pass on as three in a row."""
+"""Sparse tensors as three variants, for datasets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfjit.runtime.kernel_api.op_kernel import OpContext, variant_kernel
 
 
 def _three(indices: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return three variants, each a tensor of its own memory."""
+    """Return three variants, each a copy of a tensor."""
     row = np.empty(3, object)
     for i, part in enumerate((indices, values, sizes)):
         row[i] = np.array(part, order="C")
@@ -52,10 +52,10 @@ def serialize_many_sparse(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Seque
 
 @variant_kernel("DeserializeSparse")
 def deserialize_sparse(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Return the sparse tensor of three variants, or several of them as one of higher rank.
+    """Return the sparse tensor of three variants.
 
-    The dense shape has the largest size of each axis. Raises InvalidArgumentError for variants that
-    hold no such tensors.
+    Several of them become one of higher rank. The dense shape has the largest size of each axis.
+    Raises InvalidArgumentError for variants that hold no such tensors.
     """
     rows = variant_array(inputs[0])
     if rows.ndim < 1 or rows.shape[-1] != 3 or not rows.size:
