@@ -29,7 +29,7 @@ _BOX_NS: Final = 60.0
 _MOST_BOXES: Final = 1 << 24
 # The heap holds (key of the score, complement of the index), so that of equal scores the first
 # comes first. Keys are integers in the order of the scores, in which both zeros are the same. Areas
-# that are NaN or infinite, whose overlaps may be NaN, are left to the reference.
+# that are NaN or infinite are left to the reference: overlaps of such boxes may be NaN.
 _TEXT: Final = """\
 # non-max suppression, threshold {threshold}, least score {least}
 from numba import float32, int32

@@ -99,7 +99,7 @@ def _select_beside_nan(
     """Select where overlaps may be NaN: these take a box its score.
 
     TensorFlow weights the score of a box by the overlaps that it does not suppress, with 0 for NaN.
-    A box whose score has changed waits again, and is compared with later choices only.
+    A box with another score than before waits again, and is compared with later choices only.
     """
     waiting = [(-scores[i], int(i), 0) for i in np.flatnonzero(scores > least)]
     heapq.heapify(waiting)
