@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,8 @@ def test_a_one_shot_iterator_goes_through_a_generator() -> None:
     with tfjit.Graph().as_default() as graph:
         dataset = from_generator(lambda: iter([1, 2]), tfjit.int32, []).batch(2)
         element = tfjit.data.make_one_shot_iterator(dataset).get_next()
+    del dataset
+    gc.collect()  # the graph alone keeps the generator
     with tfjit.Session(graph=graph) as session:
         np.testing.assert_array_equal(session.run(element), [1, 2])
         with pytest.raises(tfjit.errors.OutOfRangeError):

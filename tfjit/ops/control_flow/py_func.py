@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs import py_functions
 from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.function_graph import outermost
 from tfjit.framework.op_defs.op_traits import CALLS_PYTHON
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import create
@@ -83,7 +84,8 @@ def py_func(
             Tin=[v.dtype.base_dtype for v in values],
             Tout=dtypes,
         )
-    operation.graph.kept_alive.append(keep)
+    # a body may be gone when its function runs
+    outermost(operation.graph).kept_alive.append(keep)
     outputs = list(operation.outputs)
     if several:
         return outputs
