@@ -51,7 +51,9 @@ def _kernel(row: Elementwise) -> Reference:
             else {}
         )
         with np.errstate(all="ignore"):
-            result = np.asarray(row.reference(*operands, **attrs))
+            value = row.reference(*operands, **attrs)
+        # text of a fixed size would lose zeros at its end
+        result = np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
         # an identity such as Round of integers must not hand out its input
         for x in inputs:
             if result is x or (result.base is not None and np.may_share_memory(result, x)):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tfjit.kernels.cpu.reference.arithmetic.elementwise  # noqa: F401 (registers the kernels)
+import tfjit.kernels.cpu.reference.arithmetic.elementwise
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.scalar.elementwise import TABLE
 from tfjit.framework.types import dtypes as d
@@ -79,3 +79,11 @@ def test_attrs_reach_the_function():
         -(2**31),
     ]
     assert run("AddN", np.float32(1), np.float32(2), np.float32(3)) == 6
+
+
+def test_strings_keep_zeros_at_their_end() -> None:
+    with tfjit.Graph().as_default() as graph:
+        text = tfjit.placeholder(tfjit.string, [])
+        both = text + b"x\0"
+    with tfjit.Session(graph=graph) as session:
+        assert session.run(both, {text: b"a\0"}) == b"a\0x\0"
