@@ -27,12 +27,12 @@ def _corners(boxes: Array) -> tuple[Array, Array, Array, Array, Array]:
     return top, left, bottom, right, (bottom - top) * (right - left)
 
 
-def _least(a: Any, b: Any) -> Array:
+def _least(a: Array, b: Array | np.generic) -> Array:
     """Return the lesser values; `a` where one is NaN, as C++'s `std::min`."""
     return np.where(b < a, b, a)
 
 
-def _most(a: Any, b: Any) -> Array:
+def _most(a: Array, b: Array | np.generic) -> Array:
     """Return the greater values; `a` where one is NaN, as C++'s `std::max`."""
     return np.where(a < b, b, a)
 
@@ -94,7 +94,11 @@ def select(
 
 
 def _select_beside_nan(
-    overlaps: Any, scores: Array, count: int, threshold: Any, least: Any
+    overlaps: Overlaps | GivenOverlaps,
+    scores: Array,
+    count: int,
+    threshold: np.generic,
+    least: np.generic,
 ) -> tuple[Array, Array]:
     """Select where overlaps may be NaN: these take a box its score.
 
