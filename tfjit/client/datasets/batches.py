@@ -12,6 +12,7 @@ from tfjit.client.datasets.elements import (
     DatasetSpec,
     Spec,
     check_first_sizes,
+    flat_shapes,
     flatten,
     map_structure,
     pack,
@@ -286,27 +287,7 @@ def _with_first(size: int | None, dims: Shape) -> Shape:
 
 def _given_shapes(specs: Structure, shapes: Structure) -> list[Structure]:
     """Return the padded shape of each component: sizes, or a vector."""
-    flat = flatten(shapes) if isinstance(shapes, dict) else None
-    if flat is not None and len(flat) == len(flatten(specs)):
-        return [_sizes(shape) for shape in flat]
-    if len(flatten(specs)) == 1 and not isinstance(specs, (tuple, dict)):
-        return [_sizes(shapes)]
-    leaves: list[Structure] = []
-    _collect(specs, shapes, leaves)
-    return [_sizes(shape) for shape in leaves]
-
-
-def _collect(specs: Structure, shapes: Structure, into: list[Structure]) -> None:
-    if isinstance(specs, dict):
-        for key in sorted(specs):
-            _collect(specs[key], shapes[key], into)
-    elif isinstance(specs, tuple):
-        if len(shapes) != len(specs):
-            raise ValueError(f"Expected {len(specs)} padded shapes, got {shapes}")
-        for spec, shape in zip(specs, shapes, strict=True):
-            _collect(spec, shape, into)
-    else:
-        into.append(shapes)
+    return [_sizes(shape) for shape in flat_shapes(specs, shapes)]
 
 
 def _sizes(shape: Structure) -> Structure:

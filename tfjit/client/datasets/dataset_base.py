@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfjit.client.datasets.elements import dtypes_of, map_structure, shapes_of
+from tfjit.client.datasets.elements import Elements, dtypes_of, shapes_of
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.random_seed import DEFAULT_GRAPH_SEED, get_seed
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 AUTOTUNE = -1  # for parallel calls and buffers: the runtime chooses
 
 
-class DatasetBase:
+class DatasetBase(Elements):
     """A node that makes a dataset.
 
     variant_tensor: its scalar output. element_spec: the structure of specs of an element.
@@ -32,26 +32,6 @@ class DatasetBase:
     def __init__(self, variant_tensor: Tensor, element_spec: Structure) -> None:
         self._variant_tensor = variant_tensor
         self._element_spec = element_spec
-
-    @property
-    def element_spec(self) -> Structure:
-        """The structure of an element, with a TensorSpec for each tensor."""
-        return self._element_spec
-
-    @property
-    def output_types(self) -> Structure:
-        """The dtypes of an element."""
-        return map_structure(lambda spec: spec.dtype, self._element_spec)
-
-    @property
-    def output_shapes(self) -> Structure:
-        """The shapes of an element, as far as they are known."""
-        return map_structure(lambda spec: spec.shape, self._element_spec)
-
-    @property
-    def output_classes(self) -> Structure:
-        """The classes of an element's values."""
-        return map_structure(lambda spec: Tensor, self._element_spec)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} element_spec={self._element_spec}>"

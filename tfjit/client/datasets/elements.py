@@ -69,6 +69,35 @@ def map_structure(function: Callable[..., Structure], *structures: Structure) ->
     return nest.pack_sequence_as(shielded[0], results)
 
 
+class Elements:
+    """Describe the elements of a dataset or an iterator.
+
+    element_spec: the structure of an element's specs.
+    """
+
+    _element_spec: Structure
+
+    @property
+    def element_spec(self) -> Structure:
+        """The structure of an element, with a TensorSpec for each tensor."""
+        return self._element_spec
+
+    @property
+    def output_types(self) -> Structure:
+        """The dtypes of an element."""
+        return map_structure(lambda spec: spec.dtype, self._element_spec)
+
+    @property
+    def output_shapes(self) -> Structure:
+        """The shapes of an element, as far as they are known."""
+        return map_structure(lambda spec: spec.shape, self._element_spec)
+
+    @property
+    def output_classes(self) -> Structure:
+        """The classes of an element's values."""
+        return map_structure(lambda spec: Tensor, self._element_spec)
+
+
 class DatasetSpec:
     """The spec of a dataset within an element.
 
@@ -201,20 +230,20 @@ def from_legacy(types: Structure, shapes: Structure = None, classes: Structure =
         types,
         [
             TensorSpec(as_shape(shape), dtype)
-            for dtype, shape in zip(flatten(types), _flat_shapes(types, shapes), strict=True)
+            for dtype, shape in zip(flatten(types), flat_shapes(types, shapes), strict=True)
         ],
     )
 
 
-def _flat_shapes(types: Structure, shapes: Structure) -> list[Structure]:
+def flat_shapes(types: Structure, shapes: Structure) -> list[Structure]:
     """Return a shape for each leaf: tuples of sizes are shapes."""
     if not nest.is_nested(types):
         return [shapes]
     if isinstance(types, Mapping):
-        return [s for key in sorted(types) for s in _flat_shapes(types[key], shapes[key])]
+        return [s for key in sorted(types) for s in flat_shapes(types[key], shapes[key])]
     if len(types) != len(shapes):
         raise ValueError(f"Expected {len(types)} shapes for {types}, got {shapes}")
-    return [s for t, shape in zip(types, shapes, strict=True) for s in _flat_shapes(t, shape)]
+    return [s for t, shape in zip(types, shapes, strict=True) for s in flat_shapes(t, shape)]
 
 
 def most_specific(first: Structure, second: Structure) -> Structure:

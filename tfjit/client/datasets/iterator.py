@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from tfjit.client.datasets.elements import (
+    Elements,
     dtypes_of,
     flatten,
     from_legacy,
@@ -35,7 +36,7 @@ _CALLED_OFTEN = (
 )
 
 
-class Iterator:
+class Iterator(Elements):
     """A position in a dataset, kept by the session.
 
     iterator_resource: its handle. initializer: the operation that puts it before the first element,
@@ -150,26 +151,6 @@ class Iterator:
     def string_handle(self, name: str | None = None) -> Tensor:
         """Return a scalar string tensor that names the iterator."""
         return tensor("IteratorToStringHandle", name, resource_handle=self._iterator_resource)
-
-    @property
-    def element_spec(self) -> Structure:
-        """The structure of an element, with a TensorSpec for each tensor."""
-        return self._element_spec
-
-    @property
-    def output_types(self) -> Structure:
-        """The dtypes of an element."""
-        return map_structure(lambda spec: spec.dtype, self._element_spec)
-
-    @property
-    def output_shapes(self) -> Structure:
-        """The shapes of an element, as far as they are known."""
-        return map_structure(lambda spec: spec.shape, self._element_spec)
-
-    @property
-    def output_classes(self) -> Structure:
-        """The classes of an element's values."""
-        return map_structure(lambda spec: Tensor, self._element_spec)
 
     def _node(self, op_type: str, name: str | None) -> Operation:
         with get_default_graph().colocate_with(self._iterator_resource):

@@ -12,7 +12,7 @@ from tfjit.client.datasets.elements import (
     dtypes_of,
     flatten,
     from_tensors,
-    map_structure,
+    most_specific,
     shapes_of,
     spec_of,
     to_tensors,
@@ -139,8 +139,8 @@ def traced_state(
                 )
             found = found[0]
         try:
-            relaxed = map_structure(_relaxed, specs, found)
-        except (TypeError, ValueError) as error:
+            relaxed = most_specific(specs, found)
+        except TypeError as error:
             raise TypeError(
                 f"The state of Dataset.{transformation}() was {specs} and the function returns "
                 f"{found}. {error}"
@@ -148,13 +148,6 @@ def traced_state(
         if relaxed == specs:
             return traced, specs
         specs = relaxed
-
-
-def _relaxed(before: Structure, after: Structure) -> Structure:
-    """Return the spec of a component that both specs fit."""
-    from tfjit.client.datasets.elements import most_specific
-
-    return most_specific(before, after)
 
 
 __all__ = ["TracedFunction", "traced_state"]
