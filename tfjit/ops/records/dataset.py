@@ -25,6 +25,17 @@ CSV: Final = (
     "record_defaults: output_types",
 )
 
+
+def functions(*names: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the inputs and attrs of a dataset with functions."""
+    captures = (f"{name}_other_arguments: T{name}_other_arguments" for name in names)
+    types = (f"T{name}_other_arguments: list(type) >= 0" for name in names)
+    return ("input_dataset: variant", *captures), (*(f"{name}: func" for name in names), *types)
+
+
+REDUCER: Final = functions("key_func", "init_func", "reduce_func", "finalize_func")
+WINDOW: Final = functions("key_func", "reduce_func", "window_size_func")
+
 # Advice for an op of this family without a kernel.
 INSTEAD: Final = (
     "Make the data by other datasets, with placeholders or with queues (tf.train.batch)"
@@ -197,45 +208,16 @@ register_op(
 )
 register_op(
     "GroupByReducerDataset",
-    inputs=(
-        "input_dataset: variant",
-        "key_func_other_arguments: Tkey_func_other_arguments",
-        "init_func_other_arguments: Tinit_func_other_arguments",
-        "reduce_func_other_arguments: Treduce_func_other_arguments",
-        "finalize_func_other_arguments: Tfinalize_func_other_arguments",
-    ),
+    inputs=REDUCER[0],
     outputs=("handle: variant",),
-    attrs=(
-        "key_func: func",
-        "init_func: func",
-        "reduce_func: func",
-        "finalize_func: func",
-        "Tkey_func_other_arguments: list(type) >= 0",
-        "Tinit_func_other_arguments: list(type) >= 0",
-        "Treduce_func_other_arguments: list(type) >= 0",
-        "Tfinalize_func_other_arguments: list(type) >= 0",
-        *OUTPUT,
-    ),
+    attrs=(*REDUCER[1], *OUTPUT),
     stateful=True,
 )
 register_op(
     "GroupByWindowDataset",
-    inputs=(
-        "input_dataset: variant",
-        "key_func_other_arguments: Tkey_func_other_arguments",
-        "reduce_func_other_arguments: Treduce_func_other_arguments",
-        "window_size_func_other_arguments: Twindow_size_func_other_arguments",
-    ),
+    inputs=WINDOW[0],
     outputs=("handle: variant",),
-    attrs=(
-        "key_func: func",
-        "reduce_func: func",
-        "window_size_func: func",
-        "Tkey_func_other_arguments: list(type) >= 0",
-        "Treduce_func_other_arguments: list(type) >= 0",
-        "Twindow_size_func_other_arguments: list(type) >= 0",
-        *DATASET,
-    ),
+    attrs=(*WINDOW[1], *DATASET),
 )
 register_op(
     "IgnoreErrorsDataset",

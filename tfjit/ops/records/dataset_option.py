@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.records.dataset import DATASET, INSTEAD, OUTPUT
+from tfjit.ops.records.dataset import DATASET, INSTEAD, OUTPUT, REDUCER, WINDOW
 
 __all__: Final = ["INSTEAD"]
 
@@ -242,44 +242,15 @@ register_op(
 )
 register_op(
     "ExperimentalGroupByWindowDataset",
-    inputs=(
-        "input_dataset: variant",
-        "key_func_other_arguments: Tkey_func_other_arguments",
-        "reduce_func_other_arguments: Treduce_func_other_arguments",
-        "window_size_func_other_arguments: Twindow_size_func_other_arguments",
-    ),
+    inputs=WINDOW[0],
     outputs=("handle: variant",),
-    attrs=(
-        "key_func: func",
-        "reduce_func: func",
-        "window_size_func: func",
-        "Tkey_func_other_arguments: list(type) >= 0",
-        "Treduce_func_other_arguments: list(type) >= 0",
-        "Twindow_size_func_other_arguments: list(type) >= 0",
-        *OUTPUT,
-    ),
+    attrs=(*WINDOW[1], *OUTPUT),
 )
 register_op(
     "ExperimentalGroupByReducerDataset",
-    inputs=(
-        "input_dataset: variant",
-        "key_func_other_arguments: Tkey_func_other_arguments",
-        "init_func_other_arguments: Tinit_func_other_arguments",
-        "reduce_func_other_arguments: Treduce_func_other_arguments",
-        "finalize_func_other_arguments: Tfinalize_func_other_arguments",
-    ),
+    inputs=REDUCER[0],
     outputs=("handle: variant",),
-    attrs=(
-        "key_func: func",
-        "init_func: func",
-        "reduce_func: func",
-        "finalize_func: func",
-        "Tkey_func_other_arguments: list(type) >= 0",
-        "Tinit_func_other_arguments: list(type) >= 0",
-        "Treduce_func_other_arguments: list(type) >= 0",
-        "Tfinalize_func_other_arguments: list(type) >= 0",
-        *OUTPUT,
-    ),
+    attrs=(*REDUCER[1], *OUTPUT),
     stateful=True,
 )
 register_op(
