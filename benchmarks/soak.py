@@ -142,6 +142,21 @@ class Footprint:
             memory = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
         return cls(memory, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")))
 
+    @classmethod
+    def settled(cls, before: Footprint, timeout_s: float = 10.0) -> Footprint:
+        """Read the footprint once background work has let go of its files and threads.
+
+        The store of kernels writes a file, and a thread ends, a moment after the run that asked.
+        before: the footprint to return to. Returns the last reading when `timeout_s` have passed.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            found = cls.now()
+            at_rest = found.threads <= before.threads and found.handles <= before.handles
+            if at_rest or time.monotonic() > deadline:
+                return found
+            time.sleep(0.02)
+
 
 def sessions(
     count: int,
@@ -151,7 +166,7 @@ def sessions(
     """Make, run and end `count` sessions over one graph.
 
     The garbage collector is off. Returns the process's resources before the first of them, after
-    each `every`, and at the end.
+    each `every`, and at the end, settled.
     """
     shop = Shop()
     config = tfjit.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2)
@@ -187,7 +202,7 @@ def sessions(
     finally:
         if was:
             gc.enable()
-    found.append(Footprint.now())
+    found.append(Footprint.settled(found[0]))
     return found
 
 
