@@ -307,7 +307,7 @@ def test_closed_channels_leave_no_descriptors_and_threads(served: Task) -> None:
         channel.close()
         del channel
     gc.collect()
-    wait_until(lambda: footprint() <= (descriptors, threads))
+    wait_until(lambda: footprint()[0] <= descriptors and footprint()[1] <= threads)
 
 
 def test_steps_and_callers_of_both_kinds(served: Task) -> None:
