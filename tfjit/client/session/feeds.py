@@ -211,7 +211,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
     other objects.
     """
     elements = array.ravel().tolist()
-    if all(type(e) is bytes for e in elements):
+    if set(map(type, elements)) <= {bytes}:
         return array
     result = np.empty(array.shape, object)
     result.reshape(-1)[:] = [_element_as_bytes(e) for e in elements]

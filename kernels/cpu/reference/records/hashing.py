@@ -13,9 +13,13 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.murmur_hash import murmur64
+from tfjit.kernels.cpu.reference.records.packed_hashing import fingerprints, siphashes
+from tfjit.kernels.cpu.reference.records.packed_strings import PackedStrings
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
+_MANY: Final = 64
+"""Least number of strings that are hashed together."""
 _MASK: Final = (1 << 64) - 1
 _K0: Final = 0xC3A5C85C97CB3127
 _K1: Final = 0xB492B66FBE98F273
@@ -134,7 +138,7 @@ def fingerprint64(data: bytes) -> int:
 
 def siphash(data: bytes, key: tuple[int, int]) -> int:
     """Return SipHash-2-4 with a key of two 64-bit words."""
-    k0, k1 = (k & _MASK for k in key)
+    k0, k1 = key
     v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
     v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
 
@@ -158,23 +162,29 @@ def siphash(data: bytes, key: tuple[int, int]) -> int:
     return v0 ^ v1 ^ v2 ^ v3
 
 
-def _buckets(node: NodeSpec, strings: Any, hashed: Callable[[bytes], int]) -> Arrays:
+def _buckets(
+    node: NodeSpec,
+    strings: Any,
+    hashed: Callable[[bytes], int],
+    hashed_together: Callable[[PackedStrings], np.ndarray] | None = None,
+) -> Arrays:
+    """Return each string's hash modulo the number of buckets.
+
+    hashed_together: the same hash of many strings at once.
+    """
     count = int(node.attrs["num_buckets"])
     array = np.asarray(strings, object)
-    known: dict[bytes, int] = {}
-    out = np.empty(array.shape, np.int64)
-    flat = out.reshape(-1)
-    for k, item in enumerate(array.reshape(-1)):
-        bucket = known.get(item)
-        if bucket is None:
-            bucket = known[item] = hashed(item) % count
-        flat[k] = bucket
-    return (out,)
+    items = array.reshape(-1).tolist()
+    if hashed_together is not None and len(items) >= _MANY:
+        hashes = hashed_together(PackedStrings.of(items))
+    else:
+        hashes = np.array([hashed(item) for item in items], np.uint64)
+    return ((hashes % np.uint64(count)).astype(np.int64).reshape(array.shape),)
 
 
 @reference("StringToHashBucketFast")
 def _fast(node: NodeSpec, inputs: Arrays) -> Arrays:
-    return _buckets(node, inputs[0], fingerprint64)
+    return _buckets(node, inputs[0], fingerprint64, fingerprints)
 
 
 @reference("StringToHashBucket")
@@ -187,4 +197,10 @@ def _strong(node: NodeSpec, inputs: Arrays) -> Arrays:
     key = node.attrs["key"]
     if len(key) != 2:
         raise InvalidArgumentError(None, None, f"Key must have 2 elements, but it has {len(key)}")
-    return _buckets(node, inputs[0], lambda item: siphash(item, (int(key[0]), int(key[1]))))
+    words = int(key[0]) & _MASK, int(key[1]) & _MASK
+    return _buckets(
+        node,
+        inputs[0],
+        lambda item: siphash(item, words),
+        lambda strings: siphashes(strings, words),
+    )

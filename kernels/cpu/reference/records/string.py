@@ -24,13 +24,10 @@ def each_element(call: Callable[..., Any], *values: Any, dtype: Any = object) ->
     """Apply `call` to the broadcast elements of string tensors."""
     arrays = [np.asarray(v, object) for v in values]
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    out = np.empty(shape, dtype)
-    flat = out.reshape(-1)
-    for i, items in enumerate(
-        zip(*(np.broadcast_to(a, shape).reshape(-1) for a in arrays), strict=True)
-    ):
-        flat[i] = call(*items)
-    return out
+    items = [np.broadcast_to(a, shape).reshape(-1).tolist() for a in arrays]
+    out = np.empty(len(items[0]), dtype)
+    out[:] = list(map(call, *items))
+    return out.reshape(shape)
 
 
 @functools.lru_cache(maxsize=256)
@@ -95,7 +92,8 @@ def _replace(node: NodeSpec, text: Any, pattern: bytes, rewrite: bytes) -> Array
         raise InvalidArgumentError(
             None, None, f"Invalid rewrite pattern: {rewrite.decode(errors='replace')}"
         )
-    return (each_element(lambda item: compiled.sub(expand, item, count=count), text),)
+    replacement = expand if b"\\" in rewrite else rewrite
+    return (each_element(lambda item: compiled.sub(replacement, item, count=count), text),)
 
 
 @reference("StaticRegexReplace")
@@ -196,6 +194,11 @@ def _substr(node: NodeSpec, inputs: Arrays) -> Arrays:
         ) from None
     if not plain and len(shape) > 2:
         raise invalid_strings(f"Substr broadcast not implemented for {len(shape)} dimensions")
+    if cut is _byte_slice and start.shape == ():
+        texts, first, count = text.reshape(-1).tolist(), int(start), int(size)
+        if 0 <= first <= min(map(len, texts), default=0):
+            end = first + count if count >= 0 else None
+            return (as_strings([item[first:end] for item in texts], shape),)
     broadcast = [np.broadcast_to(value, shape).reshape(-1) for value in (text, start, size)]
     items = []
     for k, (item, first, count) in enumerate(zip(*broadcast, strict=True)):
@@ -204,13 +207,18 @@ def _substr(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (as_strings(items, shape),)
 
 
-def _split_at_any(text: bytes, delimiters: bytes, skip_empty: bool) -> list[bytes]:
-    if not text:
-        return []
+def _splitter(delimiters: bytes, skip_empty: bool) -> Callable[[bytes], list[bytes]]:
+    """Return the function that splits a string at each byte of the delimiters."""
+    split: Callable[[bytes], list[bytes]]
     if not delimiters:
-        return [text[k : k + 1] for k in range(len(text))]
-    pieces = re.split(b"[" + re.escape(delimiters) + b"]", text)
-    return [piece for piece in pieces if piece] if skip_empty else pieces
+        return lambda text: [text[k : k + 1] for k in range(len(text))]
+    if len(delimiters) == 1:
+        split = lambda text: text.split(delimiters)  # noqa: E731
+    else:
+        split = re.compile(b"[" + re.escape(delimiters) + b"]").split
+    if skip_empty:
+        return lambda text: [piece for piece in split(text) if piece]
+    return lambda text: split(text) if text else []
 
 
 def _split_words(text: bytes, most: int) -> list[bytes]:
@@ -218,6 +226,8 @@ def _split_words(text: bytes, most: int) -> list[bytes]:
 
     The rest may be empty.
     """
+    if most < 0:
+        return text.split()
     pieces: list[bytes] = []
     for match in _WORD.finditer(text):
         pieces.append(match.group())
@@ -229,15 +239,14 @@ def _split_words(text: bytes, most: int) -> list[bytes]:
 
 def _rows(pieces: Sequence[list[bytes]]) -> Arrays:
     """Return lists of strings as a sparse matrix."""
-    counts = [len(row) for row in pieces]
-    indices = np.array(
-        [(i, j) for i, count in enumerate(counts) for j in range(count)], np.int64
-    ).reshape(-1, 2)
-    return (
-        indices,
-        as_strings([piece for row in pieces for piece in row]),
-        np.array([len(pieces), max(counts, default=0)], np.int64),
-    )
+    counts = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if ends.size else 0
+    indices = np.empty((total, 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(pieces)), counts)
+    indices[:, 1] = np.arange(total) - np.repeat(ends - counts, counts)
+    values = as_strings(list(itertools.chain.from_iterable(pieces)))
+    return indices, values, np.array([len(pieces), counts.max(initial=0)], np.int64)
 
 
 def _split_arguments(inputs: Arrays, what: str) -> tuple[np.ndarray, bytes]:
@@ -255,7 +264,8 @@ def _split_arguments(inputs: Arrays, what: str) -> tuple[np.ndarray, bytes]:
 def _string_split(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Split at each byte of the delimiter."""
     text, delimiters = _split_arguments(inputs, "delimiter")
-    return _rows([_split_at_any(item, delimiters, node.attrs["skip_empty"]) for item in text])
+    split = _splitter(delimiters, node.attrs["skip_empty"])
+    return _rows([split(item) for item in text.tolist()])
 
 
 @reference("StringSplitV2")
@@ -264,9 +274,12 @@ def _string_split_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
     text, separator = _split_arguments(inputs, "sep")
     most = int(node.attrs["maxsplit"])
     if most == 0:
-        return _rows([[item] for item in text])
+        return _rows([[item] for item in text.tolist()])
     return _rows(
-        [item.split(separator, most) if separator else _split_words(item, most) for item in text]
+        [
+            item.split(separator, most) if separator else _split_words(item, most)
+            for item in text.tolist()
+        ]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -36,7 +37,14 @@ def _string_to_number(node: NodeSpec, inputs: Arrays) -> Arrays:
         return number
 
     with np.errstate(over="ignore"):
+        if limits is None and not _has_underscore(inputs[0]):
+            with contextlib.suppress(ValueError):  # `parse` finds the string and reports it
+                return (each_element(float, inputs[0], dtype=dtype.as_numpy_dtype),)
         return (each_element(parse, inputs[0], dtype=dtype.as_numpy_dtype),)
+
+
+def _has_underscore(strings: Any) -> bool:
+    return b"_" in b"".join(np.asarray(strings, object).reshape(-1).tolist())
 
 
 _ESCAPES: Final = {
@@ -79,11 +87,11 @@ def _as_string(node: NodeSpec, inputs: Arrays) -> Arrays:
     kind: str = np.asarray(inputs[0]).dtype.kind
     values = np.asarray(inputs[0])
     letter = "e" if node.attrs["scientific"] else "g" if node.attrs["shortest"] else "f"
-    finite = f"%{flag}{width}{precision}{letter}"
+    finite = f"%{flag}{width}{precision}{letter}".encode()
     # zeros do not go before nan and inf
-    other = f"%{flag.replace('0', '')}{width}{precision}{letter}"
+    other = f"%{flag.replace('0', '')}{width}{precision}{letter}".encode()
 
-    def number(value: float) -> str:
+    def number(value: float) -> bytes:
         return (finite if abs(value) < float("inf") else other) % value
 
     if kind == "b":
@@ -102,13 +110,14 @@ def _as_string(node: NodeSpec, inputs: Arrays) -> Arrays:
             ),
         )
     if kind in "iu":
-        form = f"%{flag if kind == 'i' else flag.strip(' +')}{width}d"
+        form = f"%{flag if kind == 'i' else flag.strip(' +')}{width}d".encode()
         texts = [form % v for v in values.reshape(-1).tolist()]
     elif kind == "c":
-        texts = [f"({number(v.real)},{number(v.imag)})" for v in values.reshape(-1).tolist()]
+        parts = values.reshape(-1).tolist()
+        texts = [b"(%b,%b)" % (number(v.real), number(v.imag)) for v in parts]
     else:
         texts = [number(v) for v in values.reshape(-1).astype(np.float64).tolist()]
-    return (as_strings([t.encode() for t in texts], values.shape),)
+    return (as_strings(texts, values.shape),)
 
 
 def _quoted(item: bytes) -> bytes:

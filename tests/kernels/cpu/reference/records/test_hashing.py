@@ -30,7 +30,11 @@ def test_buckets_are_tensorflows(name: str) -> None:
         y = MAKERS[name](x)
     values = np.array(STRINGS, object).reshape(-1, 1)
     with tf1.Session(graph=graph) as theirs, tfjit.Session(graph=graph) as ours:
-        np.testing.assert_array_equal(ours.run(y, {x: values}), theirs.run(y, {x: values}))
+        expected = theirs.run(y, {x: values})
+        np.testing.assert_array_equal(ours.run(y, {x: values}), expected)
+        for first in range(0, len(values), 50):  # few strings are hashed one by one
+            part = slice(first, first + 50)
+            np.testing.assert_array_equal(ours.run(y, {x: values[part]}), expected[part])
 
 
 def test_a_vocabulary_with_buckets_for_unknown_words() -> None:
