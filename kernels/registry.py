@@ -90,11 +90,12 @@ class Pointer:
     node), "temp" (index into NativeCall.temp_bytes), "const" (index into NativeCall.constants),
     "code" (source + entry: address of another compiled function), "state" (the node's persistent
     bytes in the session, made by its `initial_state`), "cancel" (an int64 that is not 0 once the
-    run is to stop). entries, number: where the entry depends on a size (symbolic_size.py), all
-    entries, and the formula of the one to call.
+    run is to stop), "rows" (the rows of a `BoundedCall`'s outputs, which is a number and no
+    address). entries, number: where the entry depends on a size (symbolic_size.py), all entries,
+    and the formula of the one to call.
     """
 
-    kind: Literal["in", "out", "temp", "const", "code", "state", "cancel"]
+    kind: Literal["in", "out", "temp", "const", "code", "state", "cancel", "rows"]
     index: int = 0
     offset: int = 0
     source: KernelSource | None = None
@@ -207,16 +208,18 @@ class NativeCall:
 class BoundedCall:
     """The compiled form of a node sized by values.
 
-    launch: runs as one chunk, and leaves the number of rows in use as its detail; a negative one
-    for input values that are an error, which the reference reports. outputs: dtypes and largest
-    shapes. counted: the outputs of which only the rows in use count, by number.
-    temp_bytes: sizes of scratch buffers.
+    launch: runs as one chunk, and leaves the number of rows in use as its detail; a negative one,
+    or a status, for input values that are an error, which the reference reports. outputs: dtypes
+    and largest shapes. counted: the outputs of which only the rows in use count, by number.
+    temp_bytes: sizes of scratch buffers. rows: reads the number of the outputs' rows from the
+    inputs, where no largest one is known; negative for an error.
     """
 
     launch: Launch
     outputs: tuple[TensorSpec, ...]
     counted: tuple[int, ...]
     temp_bytes: tuple[int, ...] = ()
+    rows: Callable[[Sequence[np.ndarray]], int] | None = None
 
 
 Builder = Callable[[NodeSpec], NativeCall]

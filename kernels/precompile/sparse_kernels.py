@@ -1,4 +1,4 @@
-"""List sources for sparse matrices, sampled classes, and unknown sizes."""
+"""List sources for sparse matrices, segments, sampled classes, and unknown sizes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tfjit.kernels.cpu.elementwise.sparse_math import values_with_dense_source
 from tfjit.kernels.cpu.gemm.sparse_math import product_source
 from tfjit.kernels.cpu.random.candidate_sampling import SAMPLERS, sampler_source
 from tfjit.kernels.cpu.reduction.box_suppression import suppression_source
+from tfjit.kernels.cpu.reduction.segment import segment_source
 from tfjit.kernels.source import KernelSource
 
 _MASKS: Final = ((d.bool, 1), (d.bool, 2), (d.bool, 3), (d.int32, 1), (d.int64, 1), (d.float32, 1))
@@ -28,6 +29,12 @@ def sparse_sources() -> Iterator[KernelSource]:
     for dtype, rank in _MASKS:
         yield where_source(dtype, rank)
     yield suppression_source(2)
+    for kind, ids in itertools.product(("Sum", "Mean"), ("i32", "i64")):
+        yield segment_source(kind, d.float32, ids)
+    for kind, ids, index in itertools.product(
+        ("Sum", "Mean", "SqrtN"), ("i32", "i64"), ("i32", "i64")
+    ):
+        yield segment_source(kind, d.float32, ids, index)
     for adjoint in (False, True):
         yield product_source(d.float32, "i64", adjoint)
     yield values_with_dense_source("Mul", d.float32, 2)

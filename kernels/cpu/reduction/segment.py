@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final
+
+import numpy as np
 
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
@@ -17,7 +20,9 @@ from tfjit.kernels.codegen import expressions
 from tfjit.kernels.cpu.data_movement.scatter import combined
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.indexed_rows import index_kind, write_imports
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import (
+    BoundedCall,
     Launch,
     NativeCall,
     NodeSpec,
@@ -25,6 +30,7 @@ from tfjit.kernels.registry import (
     TensorSpec,
     Unsupported,
     Word,
+    bounded,
     native,
 )
 from tfjit.kernels.source import KernelSource, Source
@@ -233,6 +239,38 @@ def _sparse_segment(spec: NodeSpec) -> NativeCall:
     data, indices, ids = spec.inputs[:3]
     kind = spec.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")
     return _reduction(kind, data, ids, spec.outputs[0], indices)
+
+
+def _sized_by_values(
+    kind: str, data: TensorSpec, ids: TensorSpec, indices: TensorSpec | None = None
+) -> BoundedCall:
+    """Return the call for outputs that end at the last id."""
+    out = TensorSpec(data.dtype, (0, *data.shape[1:]))
+    call = _reduction(kind, data, ids, out, indices)
+    (launch,) = call.launches
+    words = (*launch.words[:2], Pointer("rows"), *launch.words[3:])
+    place = 2 if indices else 1
+    numpy_dtype = data.dtype.as_numpy_dtype
+
+    def rows(arrays: Sequence[np.ndarray]) -> int:
+        found = arrays[place]
+        count = int(found[-1]) + 1 if found.size else 0
+        check_fits_in_memory((max(count, 0), *out.shape[1:]), numpy_dtype)
+        return count
+
+    return BoundedCall(replace(launch, words=words), (out,), (), call.temp_bytes, rows)
+
+
+@bounded("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
+def _segments_of_values(spec: NodeSpec) -> BoundedCall:
+    data, ids = spec.inputs
+    return _sized_by_values(spec.op.removeprefix("Segment"), data, ids)
+
+
+@bounded("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+def _sparse_segments_of_values(spec: NodeSpec) -> BoundedCall:
+    data, indices, ids = spec.inputs
+    return _sized_by_values(spec.op.removeprefix("SparseSegment"), data, ids, indices)
 
 
 def segment_grad_source(kind: str, dtype: DType, ids: str, index: str) -> KernelSource:

@@ -77,6 +77,50 @@ def test_masks(runs: list[int]) -> None:
     assert runs
 
 
+def segments(lib: Any) -> tuple[Any, list[Any], list[Any]]:
+    """Return a session, placeholders and segment reductions of them."""
+    with lib.Graph().as_default() as graph:
+        data = lib.placeholder(lib.float32, [None, 3])
+        indices = lib.placeholder(lib.int32, [None])
+        ids = lib.placeholder(lib.int64, [None])
+        kinds = ("segment_sum", "segment_mean", "segment_prod", "segment_max", "segment_min")
+        found = [getattr(lib, kind)(data, ids) for kind in kinds]
+        for kind in ("sum", "mean", "sqrt_n"):
+            found.append(getattr(lib, f"sparse_segment_{kind}")(data, indices, ids))
+    return lib.Session(graph=graph), [data, indices, ids], found
+
+
+def test_segments(runs: list[int]) -> None:
+    """The last id gives the number of rows, which changes from run to run."""
+    (theirs, x, wanted), (ours, y, found) = segments(tf1), segments(tfjit)
+
+    def compare(ids: list[int], indices: list[int], rows: int = 5) -> None:
+        values = [RNG.standard_normal((rows, 3)).astype(np.float32), indices, ids]
+        for want, have in zip(wanted, found, strict=True):
+            sides = [(theirs, want, x), (ours, have, y)]
+            answers: list[Any] = []
+            for session, fetch, places in sides:
+                try:
+                    answers.append(session.run(fetch, dict(zip(places, values, strict=True))))
+                except tensorflow.errors.InvalidArgumentError as error:
+                    answers.append(error.message.partition("\n")[0])
+            if isinstance(answers[0], str):
+                assert answers[0] == answers[1]
+            else:
+                np.testing.assert_allclose(*answers, rtol=1e-6, strict=True)
+
+    compare([0, 0, 1, 3, 3], [4, 0, 0, 2, 1])
+    assert ours.wait_until_compiled(300)
+    runs.clear()
+    for ids in ([0, 0, 1, 3, 3], [2, 2, 2, 2, 9], [0, 0, 0, 0, 0]):
+        compare(ids, [1, 1, 4, 0, 2])
+    assert len(runs) == 3 * len(found)
+    for ids in ([0, 2, 1, 3, 3], [-1, 0, 0, 1, 1], [5, 4, 3, 2, -2]):
+        compare(ids, [1, 1, 4, 0, 2])
+    compare([0, 0, 1, 1, 1], [0, 0, 5, 0, 0])
+    compare([], [], 0)
+
+
 @pytest.mark.refuses_kernel
 def test_a_refused_kernel_is_compiled_in_another_way(runs: list[int]) -> None:
     with refusing(lambda source: source.attempt == 0) as refused:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.kernels.float_control import flushed
-from tfjit.kernels.registry import BoundedCall, Pointer, Reference, Unsupported
+from tfjit.kernels.registry import BoundedCall, Pointer, Reference, Unsupported, Word
 from tfjit.kernels.source import KernelSource
 from tfjit.passes.ir.dataflow_graph import Node
 from tfjit.runtime.executor.computed_node import ReferencedNode
@@ -124,19 +124,31 @@ def _run(call: BoundedCall, address: int, arrays: Sequence[np.ndarray]) -> list[
 
     None: the input values are an error.
     """
+    shapes, rows = [t.shape for t in call.outputs], 0
+    if call.rows is not None:
+        rows = call.rows(arrays)
+        if rows < 0:
+            return None
+        shapes = [(rows, *shape[1:]) for shape in shapes]
     buffers = {
         "in": [np.asarray(array, order="C") for array in arrays],
-        "out": [np.empty(t.shape, t.dtype.as_numpy_dtype) for t in call.outputs],
+        "out": [
+            np.empty(shape, t.dtype.as_numpy_dtype)
+            for shape, t in zip(shapes, call.outputs, strict=True)
+        ],
         "temp": [np.empty(size, np.uint8) for size in call.temp_bytes],
     }
-    words = [
-        _address(buffers[word.kind][word.index]) if isinstance(word, Pointer) else word
-        for word in call.launch.words
-    ]
+
+    def value(word: Word) -> int:
+        if not isinstance(word, Pointer):
+            return word
+        return rows if word.kind == "rows" else _address(buffers[word.kind][word.index])
+
+    words = [value(word) for word in call.launch.words]
     block = (ctypes.c_int64 * (2 + len(words)))(0, 0, *words)
     flushed(_Kernel(address))(ctypes.addressof(block), 0, 1)
-    rows = block[1]
-    if rows < 0:
+    status, rows = block[:2]
+    if status or rows < 0:
         return None
     return [_cut(out, rows) if k in call.counted else out for k, out in enumerate(buffers["out"])]
 
