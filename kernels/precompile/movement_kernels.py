@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from tfjit.framework.types import dtypes as d
-from tfjit.kernels.cpu.data_movement.crop import crop_source
 from tfjit.kernels.cpu.data_movement.gather import gather_source, one_hot_source
 from tfjit.kernels.cpu.data_movement.range_and_band import band_source, range_source
 from tfjit.kernels.cpu.data_movement.scatter import (
@@ -18,6 +17,8 @@ from tfjit.kernels.cpu.data_movement.scatter import (
 from tfjit.kernels.cpu.data_movement.strided_copy import View, copy_launch
 from tfjit.kernels.cpu.data_movement.variable_scatter import variable_scatter_source
 from tfjit.kernels.cpu.elementwise.assign import add_source, move_source
+from tfjit.kernels.cpu.images.crop import crop_source
+from tfjit.kernels.cpu.images.resize import bilinear_source, resampling_source
 from tfjit.kernels.cpu.template.epilogue import repeat_source
 from tfjit.kernels.precompile.nodes import Input, integers, node, tensor
 from tfjit.kernels.registry import NodeSpec, Pointer
@@ -47,6 +48,10 @@ def movement_sources() -> Iterator[KernelSource]:
         yield band_source(size)
     for name in ("float32", "uint8"):
         yield crop_source(name)
+    for channels in (0, 1, 3):
+        yield resampling_source(d.float32, channels)
+        for dtype in (d.float32, d.uint8):
+            yield bilinear_source(dtype, channels)
     yield repeat_source()
     yield move_source()
     for (kind, size), sign in itertools.product(

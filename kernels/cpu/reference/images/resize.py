@@ -188,6 +188,13 @@ def linear_places(node: NodeSpec, size: int, out: int) -> LinearPlaces:
     return LinearPlaces(np.minimum(lower, size - 1), np.maximum(upper, 0), place - floor)
 
 
+def linear_taps(node: NodeSpec, size: int, out: int) -> Taps:
+    """Return the inputs of bilinear resizing along one axis with their weights."""
+    lower, upper, fraction = linear_places(node, size, out)
+    all_used = np.ones((2, len(lower)), bool)
+    return Taps(np.stack([lower, upper]), np.stack([1 - fraction, fraction]), all_used)
+
+
 def bilinear(node: NodeSpec, images: Array, height: int, width: int) -> Array:
     """Resize images [batch, h, w, c] to float32 [batch, height, width, c]."""
     if images.shape[1:3] == (height, width):
@@ -221,11 +228,10 @@ def _resize_bilinear_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     grads [batch, height, width, c], original_image [batch, h, w, c] -> gradient of the images.
     """
     grads, original = inputs
-    taps = []
-    for axis, size in zip((1, 2), _original(node, grads, original)):
-        lower, upper, fraction = linear_places(node, size, grads.shape[axis])
-        all_used = np.ones((2, len(lower)), bool)
-        taps.append(Taps(np.stack([lower, upper]), np.stack([1 - fraction, fraction]), all_used))
+    taps = [
+        linear_taps(node, size, grads.shape[axis])
+        for axis, size in zip((1, 2), _original(node, grads, original))
+    ]
     return (_spread_both(grads, original, taps),)
 
 
@@ -303,7 +309,8 @@ def _kernel(sharpness: float) -> tuple[Array, Array]:
     )
 
 
-def _cubic(node: NodeSpec, size: int, out: int) -> Taps:
+def cubic_taps(node: NodeSpec, size: int, out: int) -> Taps:
+    """Return the inputs of bicubic resizing along one axis with their weights."""
     keys = bool(node.attrs["half_pixel_centers"])
     near, far = _kernel(-0.5 if keys else -0.75)
     place = _positions(node, size, out)
@@ -330,8 +337,8 @@ def _resize_bicubic(node: NodeSpec, inputs: Arrays) -> Arrays:
     """
     images, size = inputs
     height, width = sized(node, images, size)
-    down = resample(images.astype(f32), 1, _cubic(node, images.shape[1], height))
-    return (resample(down, 2, _cubic(node, images.shape[2], width)),)
+    down = resample(images.astype(f32), 1, cubic_taps(node, images.shape[1], height))
+    return (resample(down, 2, cubic_taps(node, images.shape[2], width)),)
 
 
 @reference("ResizeBicubicGrad")
@@ -344,7 +351,7 @@ def _resize_bicubic_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     grads, original = inputs
     total = _wide(grads, original.dtype)
     for axis, size in zip((1, 2), _original(node, grads, original)):
-        total = spread(total, axis, _cubic(node, size, grads.shape[axis]), size)
+        total = spread(total, axis, cubic_taps(node, size, grads.shape[axis]), size)
     return (total.astype(original.dtype, copy=False),)
 
 
