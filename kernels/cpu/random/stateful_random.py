@@ -33,19 +33,20 @@ def remainder(draw, span):
 """
 """Functions of the draws; `position` is the address of three words."""
 
-_ENTRIES: Final = """\
-from tfjit.kernels.codegen.intrinsics import load_word, ptr_{kind}, st, store_word, word
-
-
+ADVANCE: Final = f"""\
 def advance(args, chunk, nchunks):
     position = word(args, 3)
     first = uint64(load_word(position))
-    low = first + uint64(word(args, 2)) * uint64({reserve})
+    low = first + uint64(word(args, 2)) * uint64({BLOCKS_PER_OUTPUT})
     store_word(position, low)
     if low < first:
         store_word(position + 8, uint64(load_word(position + 8)) + uint64(1))
 
 
+"""
+"""The entry that moves a stream on: words 2 and 3 are the outputs and the position's address."""
+
+_ENTRY: Final = """\
 def kernel(args, chunk, nchunks):
     n = word(args, 2)
     position = word(args, 3)
@@ -80,14 +81,21 @@ def kernel_text(draw: Draw, bounded: bool) -> str:
     def indent(text: str, depth: int) -> str:
         return "".join(" " * depth + line + "\n" for line in text.splitlines())
 
-    return FUNCTIONS + _ENTRIES.format(
-        kind=draw.kind,
-        per=draw.per,
-        body=indent(draw.body, 8),
-        stores=stores,
-        tail=tail,
-        setup=indent(_BOUNDS, 4) if bounded else "",
-        reserve=BLOCKS_PER_OUTPUT,
+    imports = (
+        f"from tfjit.kernels.codegen.intrinsics import ptr_{draw.kind}, st, store_word, word\n\n\n"
+    )
+    return (
+        FUNCTIONS
+        + imports
+        + ADVANCE
+        + _ENTRY.format(
+            kind=draw.kind,
+            per=draw.per,
+            body=indent(draw.body, 8),
+            stores=stores,
+            tail=tail,
+            setup=indent(_BOUNDS, 4) if bounded else "",
+        )
     )
 
 
