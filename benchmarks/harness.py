@@ -152,9 +152,13 @@ def check(workload: Workload, outputs: dict[str, list[list[Any]]], when: str) ->
         try:
             for step, (values, expected) in enumerate(zip(runs, outputs[judge], strict=True)):
                 for fetch, got, want in zip(workload.fetches, values, expected, strict=True):
-                    np.testing.assert_allclose(
-                        got, want, workload.rtol, workload.atol, err_msg=f"{fetch}, run {step}"
-                    )
+                    where = f"{fetch}, run {step}"
+                    if np.asarray(want).dtype == object:
+                        np.testing.assert_array_equal(got, want, err_msg=where)
+                    else:
+                        np.testing.assert_allclose(
+                            got, want, workload.rtol, workload.atol, err_msg=where
+                        )
         except AssertionError as error:
             wrong[name] = f"WRONG against {judge} {when}: {' '.join(str(error).split())[:300]}"
     return wrong

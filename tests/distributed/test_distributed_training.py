@@ -125,7 +125,8 @@ def test_recovery_after_the_parameter_server_was_killed(cluster: Cluster, tmp_pa
     assert resumed >= 50
     after, late = lines(chief, 30), lines(other, 30)
     assert after[-1][1] > restored and late[-1][1] > resumed
-    assert after[0][0] < 0.1 * before[0][0]  # the model is the trained one
+    # the model is the trained one, which may have been so before the first line, too
+    assert after[0][0] < max(0.1 * before[0][0], 1e-6)
 
 
 def test_a_queue_shared_by_processes(cluster: Cluster) -> None:
