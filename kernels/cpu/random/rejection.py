@@ -13,7 +13,7 @@ import numpy as np
 
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.cpu.random.stateful_random import ADVANCE, FUNCTIONS
+from tfjit.kernels.cpu.random.stateful_random import FUNCTIONS, advance_text
 from tfjit.kernels.cpu.template.cost_model import FIXED_NS, chunks_for
 from tfjit.kernels.ir.symbolic_size import predicted
 from tfjit.kernels.random_stream import BLOCKS_PER_OUTPUT
@@ -156,7 +156,7 @@ def sampler_source(method: str, parameter: DType, out: DType) -> KernelSource:
     entry = _ENTRY.format(
         out=_KINDS[out], kind=_KINDS[parameter], apart=BLOCKS_PER_OUTPUT, stored=stored
     )
-    text = "from numba import int64\n" + FUNCTIONS + _STREAMS + body + ADVANCE + entry
+    text = "from numba import int64\n" + FUNCTIONS + _STREAMS + body + entry + advance_text()
     title = f"{method} values of {out.name} by {parameter.name}"
     return KernelSource(text, ("kernel", "advance"), title=title, module=__name__)
 

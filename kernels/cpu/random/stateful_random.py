@@ -33,18 +33,28 @@ def remainder(draw, span):
 """
 """Functions of the draws; `position` is the address of three words."""
 
-ADVANCE: Final = f"""\
+_ADVANCE: Final = """\
+
+
 def advance(args, chunk, nchunks):
+    rows = word(args, 2)
     position = word(args, 3)
     first = uint64(load_word(position))
-    low = first + uint64(word(args, 2)) * uint64({BLOCKS_PER_OUTPUT})
+    low = first + uint64({count})
     store_word(position, low)
     if low < first:
         store_word(position + 8, uint64(load_word(position + 8)) + uint64(1))
-
-
 """
-"""The entry that moves a stream on: words 2 and 3 are the outputs and the position's address."""
+
+
+def advance_text(count: str = f"rows * {BLOCKS_PER_OUTPUT}") -> str:
+    """Return the entry that moves a stream on.
+
+    count: an expression of the number of blocks, in which `rows` is argument word 2. Word 3 is the
+    address of the stream's position.
+    """
+    return _ADVANCE.format(count=count)
+
 
 _ENTRY: Final = """\
 def kernel(args, chunk, nchunks):
@@ -87,7 +97,6 @@ def kernel_text(draw: Draw, bounded: bool) -> str:
     return (
         FUNCTIONS
         + imports
-        + ADVANCE
         + _ENTRY.format(
             kind=draw.kind,
             per=draw.per,
@@ -96,6 +105,7 @@ def kernel_text(draw: Draw, bounded: bool) -> str:
             tail=tail,
             setup=indent(_BOUNDS, 4) if bounded else "",
         )
+        + advance_text()
     )
 
 

@@ -312,6 +312,8 @@ def _histogram(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"nbins should be a positive number, but got '{bins}'")
     step = (np.float64(high) - np.float64(low)) / bins
     flat = values.reshape(-1).astype(np.float64)
+    if np.isnan(flat).any():
+        invalid("Histogram values must not contain NaN")
     place = np.clip(np.floor((flat - np.float64(low)) / step), 0, bins - 1).astype(np.int64)
     return (np.bincount(place, minlength=bins).astype(node.attrs["dtype"].as_numpy_dtype),)
 

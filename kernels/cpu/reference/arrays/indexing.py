@@ -421,6 +421,8 @@ def _bound(node: NodeSpec, inputs: Arrays) -> Arrays:
     out = np.empty(values.shape, node.attrs["out_type"].as_numpy_dtype)
     for i in range(rows.shape[0]):
         out[i] = np.searchsorted(rows[i], values[i], side)
+    if side == "left":
+        out[values != values] = 0  # no element is less than NaN
     return (out,)
 
 
