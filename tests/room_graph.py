@@ -31,7 +31,8 @@ ROOMS = {
         *("cpu.conv", "cpu.loop_program", "cpu.reference", "cpu.reference.records"),
         *("cpu.reference.arrays", "cpu.reference.arithmetic", "cpu.reference.random_values"),
         *("cpu.reference.images", "cpu.reference.sparse", "cpu.reference.layers"),
-        *("cpu.reference.state", "cpu", "cuda.libraries", "cuda.device", "cuda.template"),
+        *("cpu.reference.state", "cpu.images", "cpu", "cuda.libraries", "cuda.device"),
+        "cuda.template",
         "cuda.data_movement",
         *(
             "cuda.elementwise",

@@ -49,6 +49,11 @@ TEMPLATES: Final = {
     ),
     "kernels.cpu.gemm.matmul": ({"matrix_product"}, "one GEMM for products of any number of axes"),
     "kernels.cpu.reduction.argmax": ({"reduction"}, "a reduction that carries a position"),
+    "kernels.cpu.random.rejection": ({"stateful_random"}, "each output draws until it accepts"),
+    "kernels.cpu.random.shuffle": ({"stateful_random"}, "rows and classes by draws in order"),
+    "kernels.cpu.reduction.histogram": ({"segment"}, "counts of each chunk, then their sum"),
+    "kernels.cpu.reduction.local_response": ({"normalization"}, "sums of windows of channels"),
+    "kernels.cpu.reduction.sorted_search": ({"indexing"}, "rows halved until a place is left"),
     "kernels.cpu.reduction.reduction": (
         {"losses", "normalization", "reduction"},
         "sums over any axes",

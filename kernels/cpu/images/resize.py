@@ -15,7 +15,13 @@ import numpy as np
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
 from tfjit.kernels.codegen import expressions
-from tfjit.kernels.cpu.reference.images.resize import Taps, cubic_taps, linear_places, linear_taps
+from tfjit.kernels.cpu.reference.images.resize import (
+    Taps,
+    cubic_taps,
+    linear_places,
+    linear_taps,
+    nearest_places,
+)
 from tfjit.kernels.cpu.template import cost_model, typed_pointers
 from tfjit.kernels.cpu.template.indexed_rows import write_imports
 from tfjit.kernels.ir.symbolic_size import predicted
@@ -62,7 +68,7 @@ def _begin(s: Source, title: str, more: Sequence[str]) -> None:
 
 @contextmanager
 def _each_row(s: Source) -> Iterator[None]:
-    """Open the loop over a chunk's rows, with the number of image and row."""
+    """Open the loop over a chunk's rows of images."""
     s.line("begin = units * chunk // nchunks")
     s.line("last = units * (chunk + 1) // nchunks")
     with s.block("for step in range(last - begin):"):
@@ -77,7 +83,7 @@ def _each_row(s: Source) -> Iterator[None]:
 def _each_channel(s: Source, channels: int) -> Iterator[list[str]]:
     """Give the numbers of the channels to write a line for.
 
-    Few channels are named one by one; 0 stands for a loop.
+    Few channels are named one by one; 0 means a loop.
     """
     if channels:
         yield [str(c) for c in range(channels)]
@@ -229,7 +235,10 @@ def _call(
     taps: float,
     scratch: int = 0,
 ) -> NativeCall:
-    """Return the call of one launch; taps: elements that one of the output is made of."""
+    """Return the call of one launch.
+
+    taps: elements of which one of the output is made.
+    """
     moved = predicted(images.nbytes + out.nbytes)
     cost = cost_model.FIXED_NS + taps * _TAP_NS * predicted(out.size) + cost_model.traffic_ns(moved)
     chunks = cost_model.chunks_for(cost, predicted(out.shape[0]) * out.shape[1])
@@ -241,20 +250,20 @@ def _call(
 
 
 Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Starts, places and weights of the elements that make up each output, one behind the other."""
+"""Starts, places and weights of the elements of each output."""
 
 
 def read_lists(taps: Taps) -> Lists:
-    """Return what each output reads."""
+    """Return the inputs that each output reads."""
     used = taps.used.T
     starts = np.concatenate([[0], np.cumsum(used.sum(1))])
     return starts, taps.place.T[used].astype(np.int64), taps.weight.T[used].astype(np.float32)
 
 
 def added_lists(taps: Taps, size: int) -> Lists:
-    """Return what the gradient of each of `size` inputs adds up: all outputs that read it.
+    """Return the outputs that each input's gradient adds up.
 
-    They are in the order of the taps.
+    These outputs read the input. They are in the order of the taps. size: the number of inputs.
     """
     count = taps.place.shape[1]
     outputs = np.broadcast_to(np.arange(count), taps.place.shape)[taps.used]
@@ -289,15 +298,27 @@ def _bicubic(spec: NodeSpec) -> NativeCall:
     return _resampled(images, out, rows, columns)
 
 
-@native("ResizeBilinearGrad", "ResizeBicubicGrad")
+def _nearest_taps(spec: NodeSpec, size: int, out: int) -> Taps:
+    """Return the one input of each output."""
+    places = nearest_places(spec, size, out)[None]
+    return Taps(places, np.ones(places.shape, np.float32), np.ones(places.shape, np.bool_))
+
+
+_TAPS: Final = {
+    "ResizeBilinearGrad": linear_taps,
+    "ResizeBicubicGrad": cubic_taps,
+    "ResizeNearestNeighborGrad": _nearest_taps,
+}
+
+
+@native(*_TAPS)
 def _gradient(spec: NodeSpec) -> NativeCall:
     grads, dx = spec.inputs[0], spec.outputs[0]
     _require_images(spec, grads, dx)
     if grads.dtype is not d.float32 or dx.dtype is not d.float32:
         raise Unsupported(f"the gradient of images of {dx.dtype.name}")
-    make_taps = linear_taps if spec.op == "ResizeBilinearGrad" else cubic_taps
     rows, columns = (
-        added_lists(make_taps(spec, dx.shape[axis], grads.shape[axis]), dx.shape[axis])
+        added_lists(_TAPS[spec.op](spec, dx.shape[axis], grads.shape[axis]), dx.shape[axis])
         for axis in (1, 2)
     )
     return _resampled(grads, dx, rows, columns)

@@ -1,6 +1,6 @@
 """Build samplers of gamma and Poisson values, which reject draws.
 
-Each output has a stream of its own. The streams of all samples of one parameter follow one another.
+Each output has its own stream. The streams of all samples of one parameter follow one another.
 Methods and their sources: `reference/random_values/distributions.py`.
 """
 
@@ -23,8 +23,8 @@ from tfjit.kernels.source import KernelSource
 _KINDS: Final = {d.float32: "f32", d.float64: "f64", d.int32: "i32", d.int64: "i64"}
 _VALUE_NS: Final = 90.0
 
-# A stream's state is (next block, second uniform, whether it is left, ...): of the two values of a
-# block the second comes first.
+# A stream's state is its next block and the kept value of the last one.
+# Of the two values of a block the second comes first.
 _STREAMS: Final = """\
 from tfjit.kernels import vmath as vm
 from tfjit.kernels.codegen.intrinsics import ld, ptr_f32, ptr_f64, ptr_i32, ptr_i64, st
@@ -149,7 +149,7 @@ def sampler_source(method: str, parameter: DType, out: DType) -> KernelSource:
     whole = not out.is_floating
     most = float(np.iinfo(out.as_numpy_dtype).max if whole else np.finfo(out.as_numpy_dtype).max)
     stored = f"{'int64' if whole else out.name}(value)"
-    if whole:  # what has no distribution becomes the lowest integer, as a conversion makes it
+    if whole:  # a value without a distribution becomes the lowest integer, as a conversion makes it
         lowest = int(np.iinfo(out.as_numpy_dtype).min)
         stored = f"int64(value) if value >= 0.0 else int64({lowest})"
     body = _GAMMA if method == "gamma" else _POISSON.format(most=repr(most))

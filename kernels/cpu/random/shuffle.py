@@ -1,6 +1,6 @@
-"""Build shuffles of rows and draws of classes from a session's Philox streams.
+"""Build shuffles of rows and draws of classes.
 
-They give TensorFlow's values exactly (see `philox`).
+The draws are from a session's Philox streams: the values are TensorFlow's exactly (see `philox`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Build histograms with bins of one width.
 
-Each chunk counts into memory of its own; a second launch adds these counts up.
+Each chunk counts into its own memory; a second launch adds these counts up.
 """
 
 from __future__ import annotations

@@ -30,7 +30,10 @@ _POWERS: Final = {
 
 
 def _begin(s: Source, title: str, pointers: tuple[str, ...], lines: tuple[str, ...]) -> None:
-    """Write the head of a kernel, with pointers to the chunk's lines of scratch memory."""
+    """Write the head of a kernel.
+
+    pointers: names of the tensors. lines: names of the chunk's lines of scratch memory.
+    """
     write_imports(s, title)
     s.begin("def kernel(args, chunk, nchunks):")
     names = (*pointers, "scratch", "scratch_size", "rows", "depth")
@@ -63,7 +66,10 @@ def _power(beta: float) -> str:
 
 
 def response_source(radius: int, beta: float) -> KernelSource:
-    """Write the normalization of pixels [rows, depth]; beta: 0.5, 0.75, 1, or 0 for any."""
+    """Write the normalization of pixels [rows, depth].
+
+    beta: 0.5, 0.75, 1, or 0 for any.
+    """
     s = Source()
     _begin(s, f"local response, radius {radius}, beta {beta}", ("x", "y"), ("square",))
     _write_zeros(s, 1, "square", radius)

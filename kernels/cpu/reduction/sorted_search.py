@@ -1,4 +1,4 @@
-"""Build searches in sorted rows: the first place at which a value keeps the order."""
+"""Build searches for the places of values in sorted rows."""
 
 from __future__ import annotations
 

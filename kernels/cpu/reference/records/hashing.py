@@ -19,7 +19,7 @@ from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
 _MANY: Final = 64
-"""Least number of strings that are hashed together."""
+"""Least number of strings that are packed and hashed at once."""
 _MASK: Final = (1 << 64) - 1
 _K0: Final = 0xC3A5C85C97CB3127
 _K1: Final = 0xB492B66FBE98F273
@@ -166,17 +166,17 @@ def _buckets(
     node: NodeSpec,
     strings: Any,
     hashed: Callable[[bytes], int],
-    hashed_together: Callable[[PackedStrings], np.ndarray] | None = None,
+    many_hashed: Callable[[PackedStrings], np.ndarray] | None = None,
 ) -> Arrays:
     """Return each string's hash modulo the number of buckets.
 
-    hashed_together: the same hash of many strings at once.
+    many_hashed: the same hash of packed strings.
     """
     count = int(node.attrs["num_buckets"])
     array = np.asarray(strings, object)
     items = array.reshape(-1).tolist()
-    if hashed_together is not None and len(items) >= _MANY:
-        hashes = hashed_together(PackedStrings.of(items))
+    if many_hashed is not None and len(items) >= _MANY:
+        hashes = many_hashed(PackedStrings.of(items))
     else:
         hashes = np.array([hashed(item) for item in items], np.uint64)
     return ((hashes % np.uint64(count)).astype(np.int64).reshape(array.shape),)

@@ -1,6 +1,7 @@
-"""Hash many strings at once in NumPy: the hashes of `hashing.py`, string by string.
+"""Hash many strings at once in NumPy.
 
-Strings of one class of sizes are computed together. Sources: see there.
+The hashes are those of `hashing.py`, which names their sources. Strings of one class of sizes share
+the operations.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class _LongStrings:
             mine[chosen] = theirs
 
     def mix_block(
-        self, strings: PackedStrings, at: np.ndarray | int, mul: Words, times: int
+        self, strings: PackedStrings, at: np.ndarray | int, mul: Words | np.uint64, times: int
     ) -> None:
         """Mix 64 bytes of each string into its state."""
         word, v, w = strings.words, self.v, self.w

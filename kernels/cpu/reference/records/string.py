@@ -208,7 +208,7 @@ def _substr(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _splitter(delimiters: bytes, skip_empty: bool) -> Callable[[bytes], list[bytes]]:
-    """Return the function that splits a string at each byte of the delimiters."""
+    """Return a function that splits a string at each delimiter byte."""
     split: Callable[[bytes], list[bytes]]
     if not delimiters:
         return lambda text: [text[k : k + 1] for k in range(len(text))]

@@ -49,6 +49,16 @@ def test_sizes(op: str, channels: int, corners: bool, centres: bool) -> None:
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(("corners", "centres"), CENTRES)
+def test_gradients_of_nearest_pixels(corners: bool, centres: bool) -> None:
+    attrs = {"align_corners": corners, "half_pixel_centers": centres}
+    for size, channels in (((9, 4), 3), ((2, 3), 6), ((5, 6), 1)):
+        grads = RNG.standard_normal((2, *size, channels)).astype(np.float32)
+        inputs = [grads, np.int32([5, 6])]
+        found, expected = both("ResizeNearestNeighborGrad", inputs, (2, 5, 6, channels), 2, **attrs)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float64", "float16"])
 @pytest.mark.parametrize("op", ["ResizeBilinear", "ResizeBicubic"])
 def test_dtypes(op: str, dtype: str) -> None:
