@@ -129,7 +129,7 @@ class WholePlan(Plan):
     def lower(self, partition: Any, feed_shapes: Any) -> Lowered:
         raise NotStatic("it exchanges tensors with other tasks while it runs")
 
-    def _may_be_split(self) -> bool:
+    def may_be_split(self) -> bool:
         """Return False: only the run as a whole has a rendezvous."""
         return False
 
