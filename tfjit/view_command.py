@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from tfjit.client.session.base_session import BaseSession
     from tfjit.client.session.model_file import ModelFile
-    from tfjit.client.session.session import BaseSession
 
     AddSeveral = Callable[[argparse.ArgumentParser, str, str, str], None]
 
