@@ -11,7 +11,7 @@ from tfjit.client.network.moving_average import assign_moving_average
 from tfjit.client.network.renormalization import Renormalization
 from tfjit.client.network.static_choice import choose, static_condition
 from tfjit.client.variables.initializers import Ones, Zeros
-from tfjit.client.variables.variables import VariableAggregation, VariableSynchronization
+from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType

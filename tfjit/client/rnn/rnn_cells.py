@@ -10,8 +10,9 @@ from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.initializers import Constant, Zeros
-from tfjit.client.variables.variable_scope import get_variable, variable_scope
+from tfjit.client.variables.variable_scope import variable_scope
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.static_value import constant_value

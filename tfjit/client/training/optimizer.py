@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tfjit.client.variables.assignments import assign_add
+from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.client.variables.variable_collections import trainable_variables
-from tfjit.client.variables.variable_scope import VariableScope, get_variable, variable_scope
+from tfjit.client.variables.variable_scope import VariableScope, variable_scope
 from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import (
     colocate_with,

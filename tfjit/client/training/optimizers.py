@@ -74,8 +74,7 @@ class _Fused(Optimizer):
             assert found is not None
             variables[key] = found
         arguments: dict[str, Any] = {
-            key: v.handle if is_resource else v._ref()  # type: ignore[attr-defined]
-            for key, v in variables.items()
+            key: v.handle if is_resource else v._ref() for key, v in variables.items()
         }
         for key, tensor in self._tensors.items():
             arguments[key] = (
@@ -125,7 +124,7 @@ class GradientDescentOptimizer(_Fused):
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor | Operation:
         step = grad.values * raw.Cast(x=self._tensors["alpha"], DstT=grad.values.dtype.base_dtype)
         return raw.ScatterSub(
-            ref=var._ref(),  # type: ignore[attr-defined]
+            ref=var._ref(),
             indices=grad.indices,
             updates=step,
             use_locking=self._use_locking,
