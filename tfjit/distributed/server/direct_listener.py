@@ -10,8 +10,8 @@ import secrets
 import socket
 from typing import Any, Final
 
-from tfjit.distributed.protocol.direct_channel import Invitation, greet_client, prepare
-from tfjit.distributed.protocol.frames import Connection
+from tfjit.distributed.channels.direct_channel import Invitation, greet_client, prepare
+from tfjit.distributed.parcels.frames import Connection
 from tfjit.distributed.server.local_listener import LocalListener, listening
 from tfjit.distributed.server.thread_pool import ThreadPool
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import wait_until
-from tfjit.distributed.protocol.frames import ANSWER, REQUEST, BrokenConnection, Connection, Frame
-from tfjit.distributed.protocol.local_channel import shake_hands
+from tfjit.distributed.channels.local_channel import shake_hands
+from tfjit.distributed.parcels.frames import ANSWER, REQUEST, BrokenConnection, Connection, Frame
 from tfjit.distributed.shared_memory import block_pool
 from tfjit.distributed.shared_memory.block_pool import MIN_BYTES, POOL
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from tfjit.distributed.protocol.frame_writer import BrokenConnection, Buffers, FrameWriter
+from tfjit.distributed.parcels.frame_writer import BrokenConnection, Buffers, FrameWriter
 from tfjit.distributed.shared_memory.block_map import BlockName, is_supported
 from tfjit.distributed.shared_memory.block_pool import MIN_BYTES
 from tfjit.distributed.shared_memory.exporter import Exporter, Loan

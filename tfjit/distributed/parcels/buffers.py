@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.wire import varint
 from tfjit.framework import errors
 

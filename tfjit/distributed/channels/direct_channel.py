@@ -18,14 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tfjit.distributed.protocol.frames import HELLO, BrokenConnection, Connection
-from tfjit.distributed.protocol.local_channel import (
+from tfjit.distributed.channels.local_channel import (
     HELLO_S,
     VERSION,
     LocalChannel,
     NotLocal,
     read_greeting,
 )
+from tfjit.distributed.parcels.frames import HELLO, BrokenConnection, Connection
 from tfjit.framework import errors
 
 log: Final = logging.getLogger("tfjit.distributed")

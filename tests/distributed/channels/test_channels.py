@@ -12,8 +12,8 @@ import pytest
 
 from tests.waiting import PATIENCE_S
 from tfjit import protos
+from tfjit.distributed.channels.channels import Channel, address_of
 from tfjit.distributed.protocol import status
-from tfjit.distributed.protocol.channels import Channel, address_of
 from tfjit.distributed.protocol.methods import WORKER
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager

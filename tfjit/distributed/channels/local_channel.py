@@ -17,18 +17,18 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from tfjit.distributed.protocol import methods
-from tfjit.distributed.protocol.answer_frames import answer
-from tfjit.distributed.protocol.deadlines import Deadlines
-from tfjit.distributed.protocol.frames import (
+from tfjit.distributed.channels.shared_connection import Answered, Once, SharedConnection
+from tfjit.distributed.parcels.answer_frames import answer
+from tfjit.distributed.parcels.frames import (
     HELLO,
     REQUEST,
     BrokenConnection,
     Connection,
 )
+from tfjit.distributed.parcels.parcels import Parcel
+from tfjit.distributed.protocol import methods
+from tfjit.distributed.protocol.deadlines import Deadlines
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.shared_connection import Answered, Once, SharedConnection
 from tfjit.distributed.shared_memory.block_map import BlockName
 from tfjit.distributed.shared_memory.block_pool import POOL
 from tfjit.framework import errors

@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tfjit.distributed.protocol.answer_frames import answer
-from tfjit.distributed.protocol.deadlines import Deadlines
-from tfjit.distributed.protocol.frames import (
+from tfjit.distributed.parcels.answer_frames import answer
+from tfjit.distributed.parcels.frames import (
     CANCEL,
     PART,
     REQUEST,
@@ -16,8 +15,9 @@ from tfjit.distributed.protocol.frames import (
     Connection,
     Frame,
 )
+from tfjit.distributed.parcels.parcels import Parcel
+from tfjit.distributed.protocol.deadlines import Deadlines
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.framework import errors
 
 Answered = Callable[[errors.OpError | None, Any], None]

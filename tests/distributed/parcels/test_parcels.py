@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfjit import protos
-from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.framework import errors
 
 VALUES = {

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, RpcCalls
+from tfjit.distributed.channels.rpc_calls import GIVEN_UP, RpcCalls
 
 log: Final = logging.getLogger("tfjit.distributed")
 

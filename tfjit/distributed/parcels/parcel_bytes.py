@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tfjit.distributed.protocol.parcels import Parcel, has_elements_of_bytes
+from tfjit.distributed.parcels.parcels import Parcel, has_elements_of_bytes
 from tfjit.distributed.protocol.wire import fields, varint
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.waiting import wait_until
-from tfjit.distributed.protocol.frame_writer import BrokenConnection, FrameWriter
+from tfjit.distributed.parcels.frame_writer import BrokenConnection, FrameWriter
 
 
 @pytest.fixture

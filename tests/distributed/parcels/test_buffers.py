@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tfjit import protos
-from tfjit.distributed.protocol.buffers import decode_buffer, elements, encode_buffer
-from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.parcels.buffers import decode_buffer, elements, encode_buffer
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.framework import errors
 
 

@@ -7,9 +7,11 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tfjit.distributed.channels.channels import STREAMED, Channel
+from tfjit.distributed.parcels.buffers import decode_buffer
+from tfjit.distributed.parcels.parcel_bytes import decode, encode
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.answer_sizes import AnswerSizes, bytes_of
-from tfjit.distributed.protocol.buffers import decode_buffer
-from tfjit.distributed.protocol.channels import STREAMED, Channel
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
@@ -21,8 +23,6 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerSessionCall,
 )
 from tfjit.distributed.protocol.methods import PARCELS, WORKER
-from tfjit.distributed.protocol.parcel_bytes import decode, encode
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.tensors import decode_received
 from tfjit.framework import errors
 from tfjit.runtime.collectives.buffer_table import Taken

@@ -9,8 +9,8 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from tfjit import protos
-from tfjit.distributed.protocol.parcel_stream import Assembler, knows_parcels, split
-from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.parcels.parcel_stream import Assembler, knows_parcels, split
+from tfjit.distributed.parcels.parcels import Parcel
 
 VALUES = [
     np.arange(600_000, dtype=np.float64).reshape(600, 1000),

@@ -9,17 +9,18 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from tfjit.distributed.protocol import methods, part_calls, status
+from tfjit.distributed.channels import part_calls
+from tfjit.distributed.channels.direct_channel import LARGE, DirectChannel, DirectSearch
+from tfjit.distributed.channels.local_channel import HELLO_S, LocalChannel, NotLocal
+from tfjit.distributed.channels.parcel_calls import ParcelCalls, another_kind
+from tfjit.distributed.channels.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
+from tfjit.distributed.parcels.parcel_bytes import decode
+from tfjit.distributed.parcels.parcel_stream import knows_parcels
+from tfjit.distributed.parcels.parcels import Parcel
+from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.credentials import find as find_credentials
-from tfjit.distributed.protocol.direct_channel import LARGE, DirectChannel, DirectSearch
 from tfjit.distributed.protocol.grpc_library import import_grpc
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.local_channel import HELLO_S, LocalChannel, NotLocal
-from tfjit.distributed.protocol.parcel_bytes import decode
-from tfjit.distributed.protocol.parcel_calls import ParcelCalls, another_kind
-from tfjit.distributed.protocol.parcel_stream import knows_parcels
-from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors, settings
 from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
+from tfjit.distributed.channels.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
+from tfjit.distributed.parcels.parcel_stream import Assembler, knows_parcels, split
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol import methods, status
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.parcel_stream import Assembler, knows_parcels, split
-from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.rpc_calls import GIVEN_UP, ChannelClosedError, RpcCalls
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellableWait, CancellationManager
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.parcels.parcels import Parcel
 
 METADATA: Final = (("tfjit-parcels", "2"),)
 """The initial metadata of a server that has the service."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tfjit.distributed.parcels.frames import ANSWER, FAILURE, PART, Frame
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol import methods
-from tfjit.distributed.protocol.frames import ANSWER, FAILURE, PART, Frame
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.framework import errors
 
 
