@@ -174,10 +174,7 @@ def graph_to_graph_def(graph: Graph, from_version: int = 0, add_shapes: bool = F
                 shapes = node.attr["_output_shapes"].list.shape
                 for output in op.outputs:
                     fill_shape_proto(shapes.add(), output._shape)
-        if graph._has_library or graph._functions:
-            message.library.SetInParent()
-            message.library.function.extend(graph._functions.values())
-            message.library.gradient.extend(graph._library_gradients)
+        graph._library.fill(message)
     if message.ByteSize() >= MAX_GRAPH_BYTES:
         raise ValueError(_TOO_LARGE)
     return message
