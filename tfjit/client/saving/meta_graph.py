@@ -269,7 +269,8 @@ def _restore_collection(
         for data in values:
             graph.add_to_collection(key, Saver.from_proto(SaverDef.FromString(data), scope or None))
     elif key in (GraphKeys.COND_CONTEXT, GraphKeys.WHILE_CONTEXT):
-        from tfjit.ops.control_flow.control_flow_contexts import CondContext, WhileContext
+        from tfjit.ops.control_flow.cond_context import CondContext
+        from tfjit.ops.control_flow.while_context import WhileContext
 
         with graph.as_default():
             for data in values:

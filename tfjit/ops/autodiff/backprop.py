@@ -32,7 +32,8 @@ from tfjit.ops.autodiff.loop_gradients import (
     zeros,
 )
 from tfjit.ops.control_flow.bodies import handle_data
-from tfjit.ops.control_flow.control_flow_contexts import CondContext, is_loop_exit
+from tfjit.ops.control_flow.cond_context import CondContext
+from tfjit.ops.control_flow.control_flow_context import is_loop_exit
 from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
 
 if TYPE_CHECKING:
