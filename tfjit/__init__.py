@@ -114,7 +114,8 @@ _HOMES = {
     "tfjit.framework.types.shape": "TensorShape dimension_at_index",
     "tfjit.framework.graphs.static_value": "get_static_value",
     "tfjit.framework.graphs.tensor_spec": "TensorSpec",
-    "tfjit.framework.types.tensors": "make_ndarray make_tensor_proto",
+    "tfjit.framework.types.constants": "make_tensor_proto",
+    "tfjit.framework.types.tensors": "make_ndarray",
     "tfjit.protos": (
         "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList "
         "NodeDef OptimizerOptions RunMetadata "

@@ -13,8 +13,8 @@ from tfjit.framework.graphs.graph import MAX_GRAPH_BYTES, Graph, get_default_gra
 from tfjit.framework.graphs.graph_import import Importer, TensorKey, split_input
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes
+from tfjit.framework.types.constants import make_tensor_array
 from tfjit.framework.types.shape import fill_proto as fill_shape_proto
-from tfjit.framework.types.tensors import make_tensor_array
 
 _TOO_LARGE: Final = "GraphDef cannot be larger than 2GB."
 
