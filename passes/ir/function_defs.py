@@ -86,7 +86,7 @@ class _Instantiation:
         for arg in self.signature.outputs:
             self.add_results(arg)
         twin = framework_graph.Graph()
-        twin._functions = dict(self.library.definitions)
+        twin._library.functions = dict(self.library.definitions)
         try:
             import_graph_def(self.graph_def, name="", graph=twin, scopes_take_names=False)
         except OpError as error:
