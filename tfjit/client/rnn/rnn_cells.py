@@ -27,7 +27,7 @@ from tfjit.ops.arrays.movement_functions import concat, split, stack
 from tfjit.ops.arrays.slicing import slice as slice_of
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.activation import sigmoid, tanh
-from tfjit.ops.layers.normalization import bias_add
+from tfjit.ops.layers.normalization_functions import bias_add
 
 if TYPE_CHECKING:
     from tfjit.client.variables.variable_scope import VariableScope
