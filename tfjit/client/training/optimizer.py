@@ -22,7 +22,8 @@ from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes, nest
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.backprop import all_ready, gradients
+from tfjit.ops.autodiff.backprop import gradients
+from tfjit.ops.autodiff.gradient_values import all_ready
 from tfjit.ops.control_flow.control_flow import group
 from tfjit.ops.core.convert import convert_to_tensor
 
