@@ -1,4 +1,4 @@
-"""Run `tfjit run`: run a graph once, and print or write the fetched values."""
+"""Run `tfjit run`: run a graph once, print or write the values."""
 
 from __future__ import annotations
 

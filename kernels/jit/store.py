@@ -26,9 +26,9 @@ from tfjit.kernels.jit.archive import Archive
 from tfjit.kernels.jit.assembly import AssemblyLoader
 from tfjit.kernels.jit.compilations import Compilations
 from tfjit.kernels.jit.counters import Counters
+from tfjit.kernels.jit.kernel_callbacks import KernelCallbacks
 from tfjit.kernels.jit.precompiled import archive_level
 from tfjit.kernels.jit.progress import CompileCounts
-from tfjit.kernels.jit.settled_callbacks import SettledCallbacks
 from tfjit.kernels.jit.stored_code import StoredCode
 from tfjit.kernels.jit.targets import find_target
 from tfjit.kernels.source import KernelSource
@@ -77,7 +77,7 @@ class KernelStore:
             lambda: self.directory, self.stored.packs, self.stored.precompiled
         )
         self._reset()
-        self._callbacks = SettledCallbacks(self._lock, self.are_final)
+        self._callbacks = KernelCallbacks(self._lock, self.are_final)
         self.compilations = Compilations(self, self._lock, self.stored, self.counters)
 
     def _reset(self) -> None:
@@ -343,9 +343,9 @@ class KernelStore:
                 self.refuse(source, f"{type(error).__name__}: {error}")
 
     def _load_from_disk(self, source: KernelSource, key: str) -> bool:
-        """Load a kernel that is stored; return whether it is, or its target interprets it.
+        """Load a stored kernel, or have its target interpret it.
 
-        key: its name in the disk cache, or "".
+        key: its name in the disk cache, or "". Returns whether it is loaded.
         """
         addresses = _interpreted(source)
         if addresses is None:
@@ -360,7 +360,10 @@ class KernelStore:
     def settle(
         self, source: KernelSource, addresses: dict[str, int] | None = None, reason: str = ""
     ) -> None:
-        """Settle a kernel: with addresses, with the reason of a refusal, or withheld."""
+        """Settle a kernel.
+
+        It has addresses, or the reason of its refusal, or is withheld without either.
+        """
         with self._lock:
             if addresses is not None:
                 self._loaded[source] = addresses
@@ -370,7 +373,7 @@ class KernelStore:
                 self._withheld.add(source)
             self.compilations.forget(self._pending.pop(source, ""))
             self._changed.notify_all()
-        self._callbacks.call_settled()
+        self._callbacks.call_ready()
 
     def refuse(
         self, source: KernelSource, reason: str, path: str = "", quiet: bool = False
@@ -422,7 +425,7 @@ class KernelStore:
         """Continue the parent's requests and callbacks in a forked child."""
         time.sleep(_EXEC_S)
         self.request(pending)
-        self._callbacks.call_settled()
+        self._callbacks.call_ready()
 
     def __repr__(self) -> str:
         return (

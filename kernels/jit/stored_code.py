@@ -1,4 +1,4 @@
-"""Find the object code of kernels in packs, in the disk cache and in archives.
+"""Find the object code of kernels in packs, disk cache and archives.
 
 On disk a kernel is two files named by a key (cache_key.py): KEY.py, the text, for people and
 tracebacks, and KEY.o, the object code (object_file.py).
@@ -89,7 +89,7 @@ class StoredCode:
         return self._generic.get(source) or cache_key(source)
 
     def holds_name(self, name: str) -> bool:
-        """Return whether the disk cache or an archive has a kernel of that name."""
+        """Return whether disk cache or archives have a kernel of that name."""
         return (
             self.packs.holds(name)
             or self._is_cached(os.path.basename(name))
@@ -97,7 +97,10 @@ class StoredCode:
         )
 
     def holds(self, source: KernelSource, key: str) -> bool:
-        """Return whether the disk cache has the key, or an archive the kernel."""
+        """Return whether disk cache or archives have a kernel.
+
+        key: its name in the disk cache, or "".
+        """
         return self._is_cached(key) or bool(self.precompiled.key(source))
 
     def has_kernels(self) -> bool:

@@ -1,4 +1,7 @@
-"""Write SavedModels: a graph with its variables, assets and signatures in a folder."""
+"""Write SavedModels.
+
+Such a folder holds a graph with its variables, assets and signatures.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the session: `run` and its fast path, callables, partial runs, its life."""
+"""Define the session: `run` and its fast path, callables, partial runs."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tfjit.runtime.session_interface import SessionInterface
 
-_TOGETHER: Final = 10
+_BATCH: Final = 10
 """Number of tensors that are deleted together, as in TensorFlow."""
 
 
@@ -26,7 +26,7 @@ class DeadHandles:
         Called by finalizers, anywhere and at any time.
         """
         self._handles.append(handle)
-        if len(self._handles) < _TOGETHER or not self._lock.acquire(blocking=False):
+        if len(self._handles) < _BATCH or not self._lock.acquire(blocking=False):
             return
         try:
             dead, self._handles = self._handles, []

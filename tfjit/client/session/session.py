@@ -1,4 +1,4 @@
-"""Session and InteractiveSession: sessions that are the default of a block, or of all that follows."""
+"""Define Session and InteractiveSession, which are default sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name the ways in which copies of a distributed variable are kept together."""
+"""Name the ways of combining the copies of a distributed variable."""
 
 from __future__ import annotations
 

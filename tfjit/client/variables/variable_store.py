@@ -103,9 +103,9 @@ def variable_of_name(
 def _initial_value(
     initializer: Any, shape: TensorShape | None, dtype: DType
 ) -> tuple[Any, DType | None]:
-    """Return the initial value, or a function that makes it, and the dtype to convert it to.
+    """Return the initial value, and the dtype to convert it to.
 
-    Raises ValueError for a function that needs a shape, if none is known.
+    The value may be a function that makes it. Raises ValueError for a function that needs a shape, if none is known.
     """
     if not callable(initializer):
         return initializer, None
@@ -123,8 +123,8 @@ def _initial_value(
     return initializer, None
 
 
-def _regularize(variable: Variable, name: str, regularizer: Any) -> None:
-    """Add the loss of a regularizer to the graph, if it gives one."""
+def _regularize(variable: Variable, name: str, regularizer: Callable[[Variable], object]) -> None:
+    """Add the loss that a regularizer gives to the graph."""
     graph = variable.graph
     with (
         graph.colocate_with(variable.op),

@@ -375,7 +375,7 @@ class Graph(GraphScopes):
         """Names of the collections."""
         return self._collections.names()
 
-    def add_to_collection(self, name: Any, value: Any) -> None:
+    def add_to_collection(self, name: object, value: object) -> None:
         """Append `value` to a collection. Raises RuntimeError when the graph is finalized."""
         self._check_not_finalized()
         self._collections.add(name, value)
@@ -385,11 +385,11 @@ class Graph(GraphScopes):
         for name in {names: None} if isinstance(names, str) else dict.fromkeys(names):
             self.add_to_collection(name, value)
 
-    def get_collection_ref(self, name: Any) -> list[Any]:
+    def get_collection_ref(self, name: object) -> list[Any]:
         """Return the collection itself, made when missing; changes to it last."""
         return self._collections.list_of(name)
 
-    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+    def get_collection(self, name: object, scope: str | None = None) -> list[Any]:
         """Return the members of a collection.
 
         scope: a regular expression; only members whose name matches it from the start are given.
@@ -400,7 +400,7 @@ class Graph(GraphScopes):
         """Return the names of the collections that are strings."""
         return [name for name in self._collections.names() if isinstance(name, str)]
 
-    def clear_collection(self, name: Any) -> None:
+    def clear_collection(self, name: object) -> None:
         """Drop a collection."""
         self._check_not_finalized()
         self._collections.clear(name)
@@ -444,5 +444,5 @@ class Graph(GraphScopes):
     def __exit__(self, *exc_info: object) -> None:
         pop(self)
 
-    def __deepcopy__(self, memo: Any) -> Graph:
+    def __deepcopy__(self, memo: object) -> Graph:
         raise TypeError("A Graph can't be copied; import its as_graph_def() into another")

@@ -16,30 +16,30 @@ class GraphCollections:
 
     def __init__(self, lock: threading.RLock) -> None:
         self._lock = lock
-        self._members: dict[Any, list[Any]] = {}
+        self._members: dict[object, list[Any]] = {}
 
-    def names(self) -> list[Any]:
+    def names(self) -> list[object]:
         """Return the names of all collections."""
         with self._lock:
             return list(self._members)
 
-    def add(self, name: Any, value: object) -> None:
+    def add(self, name: object, value: object) -> None:
         """Append `value` to a collection."""
         with self._lock:
             self._members.setdefault(name, []).append(value)
 
-    def take_copies(self, other: GraphCollections, wanted: Callable[[Any], bool]) -> None:
+    def take_copies(self, other: GraphCollections, wanted: Callable[[object], bool]) -> None:
         """Replace all by copies of another graph's collections whose names are wanted."""
         self._members = {
             name: list(members) for name, members in other._members.items() if wanted(name)
         }
 
-    def list_of(self, name: Any) -> list[Any]:
+    def list_of(self, name: object) -> list[Any]:
         """Return the list of a collection itself, made when missing."""
         with self._lock:
             return self._members.setdefault(name, [])
 
-    def members(self, name: Any, scope: str | None) -> list[Any]:
+    def members(self, name: object, scope: str | None) -> list[Any]:
         """Return the members of a collection.
 
         scope: a regular expression; only members whose name matches it from the start are given.
@@ -51,7 +51,7 @@ class GraphCollections:
             pattern = re.compile(scope)
             return [item for item in members if hasattr(item, "name") and pattern.match(item.name)]
 
-    def clear(self, name: Any) -> None:
+    def clear(self, name: object) -> None:
         """Drop a collection."""
         with self._lock:
             self._members.pop(name, None)

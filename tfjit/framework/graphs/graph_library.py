@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.op_defs.op_def import OpDef
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
 
 
 class GraphLibrary:
@@ -15,12 +18,12 @@ class GraphLibrary:
     """
 
     def __init__(self) -> None:
-        self.functions: dict[str, Any] = {}
-        self.gradients: list[Any] = []
+        self.functions: dict[str, Message] = {}
+        self.gradients: list[Message] = []
         self.was_imported = False
         self._op_defs: dict[str, OpDef] = {}
 
-    def add(self, function_def: Any) -> None:
+    def add(self, function_def: Message) -> None:
         """Add a FunctionDef. Raises ValueError when another one has its name."""
         name = function_def.signature.name
         known = self.functions.get(name)
@@ -47,7 +50,7 @@ class GraphLibrary:
             found = self._op_defs[name] = OpDef.from_proto(self.functions[name].signature)
         return found
 
-    def fill(self, graph_def: Any) -> None:
+    def fill(self, graph_def: Message) -> None:
         """Add the library to a GraphDef message, if there is one."""
         if self.was_imported or self.functions:
             graph_def.library.SetInParent()

@@ -1,4 +1,4 @@
-"""Infer the attrs and output shapes of a new operation, and check its inputs."""
+"""Infer attrs and output shapes of new operations; check their inputs."""
 
 from __future__ import annotations
 

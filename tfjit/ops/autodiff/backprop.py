@@ -111,7 +111,10 @@ def _graph_of(values: Sequence[Tensor]) -> Structure:
 
 
 def differentiated(values: Structure) -> list[Tensor]:
-    """Return values as the tensors to differentiate by: of a variable its handle or reference."""
+    """Return the tensors to differentiate by.
+
+    That of a variable is its handle or reference.
+    """
     found = []
     for value in as_list(values):
         handle = getattr(value, "handle", None)

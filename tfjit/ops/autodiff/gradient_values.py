@@ -32,7 +32,7 @@ TRAINABLE: Final = frozenset(
 
 
 def as_list(values: Structure) -> list[Any]:
-    """Return a list or tuple as a list, any other value as a list of one."""
+    """Return values as a list; a single value is a list of one."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 

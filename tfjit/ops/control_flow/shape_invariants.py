@@ -50,7 +50,7 @@ def fits(shape: Shape, invariant: Shape) -> bool:
 
 
 def check_back_edge(merge: Tensor, following: Tensor) -> None:
-    """Raise ValueError unless a value of the next iteration has the shape of its Merge."""
+    """Raise ValueError unless a value for the next iteration fits its Merge."""
     if not fits(following.shape_tuple, merge.shape_tuple):
         source = merge.op.inputs[0].op.inputs[0]
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Keep the context of a loop, and build the nodes of its frame."""
+"""Keep the context of a loop; build the nodes of its frame."""
 
 from __future__ import annotations
 

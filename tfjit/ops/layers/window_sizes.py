@@ -6,7 +6,7 @@ from typing import Any
 
 
 def sizes_per_axis(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
-    """Return the sizes of a window, its strides or dilations as n + 2 numbers.
+    """Return sizes, strides or dilations as n + 2 numbers.
 
     They are given as 1, n or n + 2 numbers, for n spatial axes. name: of the argument. Raises
     ValueError for another count.

@@ -1,4 +1,4 @@
-"""Count the feed shapes of a plan, and start its generic variant once they are enough."""
+"""Count the feed shapes of a plan; start its generic variant."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _Shapes = tuple[tuple[int, ...], ...]
 
 
 class MetShapes:
-    """Different feed shapes of a plan's runs, until its generic variant is built for them.
+    """Different feed shapes of a plan's runs.
 
-    seen: None once no more are counted. starts_generic: the variant was started; it is started
+    The generic variant is built for them. seen: None once no more are counted. starts_generic: the variant was started; it is started
     once, unless sizes leave its range. The plan is an argument, not a field: a reference cycle
     would outlive it.
     """
@@ -39,14 +39,18 @@ class MetShapes:
         self.starts_generic = False
 
     def count(self, plan: Plan, shapes: _Shapes) -> None:
-        """Count feed shapes; build the generic variant in the background where they are enough."""
+        """Count feed shapes.
+
+        Where they are enough, the generic variant is built in the background.
+        """
         if self._are_enough(plan, shapes):
             self._start(plan, at_once=False)
 
     def meet(self, plan: Plan, shapes: _Shapes) -> None:
-        """Count the feed shapes of a run, which waits for a variant that is made quickly.
+        """Count the feed shapes of a run.
 
-        That is a stored one, or one of a small graph.
+        The run waits for a generic variant that is made quickly: a stored one, or one of a small
+        graph.
         """
         if not self.seen and self._restore(plan, shapes):
             return

@@ -1,4 +1,7 @@
-"""Look for the splits of a plan into stages: before its first run, and when sizes are unknown."""
+"""Look for the splits of a plan into stages.
+
+They are found before its first run, or when sizes turn out to be unknown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remember the variants and jobs that wait for the compiler; wait for them."""
+"""Remember variants and jobs that wait for the compiler; wait for them."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def unfinished(session: PlanHost) -> list[Variant | Job]:
 
 
 def wait_until_compiled(session: PlanHost, timeout: float | None) -> bool:
-    """Wait until every plan of a session that has run has its fastest form.
+    """Wait until a session's plans have their fastest forms.
 
-    timeout: seconds, None for no limit. Returns False when the time is over first. Raises
+    Plans that have run count. timeout: seconds, None for no limit. Returns False when the time is over first. Raises
     CancelledError when the session is closed.
     """
     end = None if timeout is None else time.monotonic() + timeout

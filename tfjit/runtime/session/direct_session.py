@@ -170,7 +170,10 @@ class DirectSession(SessionInterface):
 
     @property
     def graph(self) -> DataflowGraph | None:
-        """The whole placed graph; None before the first extension and after the end."""
+        """The whole placed graph, or None.
+
+        There is none before the first extension and after `destroy`.
+        """
         return self.placed.graph
 
     @property

@@ -35,9 +35,9 @@ class PartialRuns:
     def step(
         self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]
     ) -> list[Any]:
-        """Feed and fetch a part; forget a run that is over or has failed.
+        """Feed and fetch a part of a run.
 
-        Raises InvalidArgumentError for an unknown handle, or names that are not the run's.
+        One that is over or has failed is forgotten. Raises InvalidArgumentError for an unknown handle, or names that are not the run's.
         """
         run = self._runs.get(handle)
         if run is None:

@@ -1,4 +1,4 @@
-"""Hold the graph of a session, place it as it grows, and run the passes over parts of it."""
+"""Hold the graph of a session, place it, and run passes over parts."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class PlacedGraph:
             self.graph = graph
 
     def extend_from(self, graph: Any, version: int) -> bool:
-        """Add and place the operations of a tfjit Graph that are newer than `version`.
+        """Add and place operations of a tfjit Graph.
 
-        Returns False where only a message of them can be added.
+        They are newer than `version`. Returns False where only a message of them can be added.
         """
         from tfjit.passes.ir.dataflow_graph import DataflowGraph
         from tfjit.passes.ir.graph_def import add_and_change
@@ -101,7 +101,10 @@ class PlacedGraph:
             graph.node(node.name).assigned_device = node.assigned_device
 
     def existing(self) -> DataflowGraph:
-        """Return the graph. Raises an error where there is none yet or any more."""
+        """Return the graph.
+
+        Raises InvalidArgumentError before the first extension, CancelledError after the end.
+        """
         if self.graph is None:
             if self._closed:  # closing takes the graph away
                 raise errors.CancelledError(None, None, "Session has been closed.")

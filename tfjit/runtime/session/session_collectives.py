@@ -22,7 +22,10 @@ class SessionCollectives:
     """
 
     def __init__(self, devices: DeviceManager, shared: CollectiveManager | None = None) -> None:
-        """Make none yet. shared: the manager of several sessions, None for the session's own."""
+        """Make none yet.
+
+        shared: the manager of several sessions, None for the session's own.
+        """
         self.made: CollectiveManager | None = None
         self.resolved: dict[NodeKey, Resolved] = {}
         self._devices = devices

@@ -11,32 +11,32 @@ from tfjit.kernels.source import KernelSource
 log = logging.getLogger("tfjit.cache")
 
 
-class SettledCallbacks:
+class KernelCallbacks:
     """Callbacks that wait until their kernels are settled.
 
-    lock: the owner's, which guards them as well. are_settled: asked for the kernels of a callback.
+    lock: the owner's, which guards them as well. are_final: asked for the kernels of a callback.
     """
 
     def __init__(
-        self, lock: threading.Lock, are_settled: Callable[[Sequence[KernelSource]], bool]
+        self, lock: threading.Lock, are_final: Callable[[Sequence[KernelSource]], bool]
     ) -> None:
         self._lock = lock
-        self._are_settled = are_settled
+        self._are_final = are_final
         self._waiting: list[tuple[Sequence[KernelSource], Callable[[], None]]] = []
         self._calling: list[tuple[Sequence[KernelSource], Callable[[], None]]] = []
 
     def add(self, sources: Sequence[KernelSource], callback: Callable[[], None]) -> bool:
         """Let a callback wait; return False if its kernels are settled already."""
         with self._lock:
-            if self._are_settled(sources):
+            if self._are_final(sources):
                 return False
             self._waiting.append((sources, callback))
             return True
 
-    def call_settled(self) -> None:
+    def call_ready(self) -> None:
         """Call the callbacks whose kernels are settled, on this thread."""
         with self._lock:
-            ready = [entry for entry in self._waiting if self._are_settled(entry[0])]
+            ready = [entry for entry in self._waiting if self._are_final(entry[0])]
             self._waiting = [entry for entry in self._waiting if entry not in ready]
             self._calling += ready  # a child that is forked now has to call them
         for entry in ready:
@@ -49,9 +49,9 @@ class SettledCallbacks:
                     self._calling.remove(entry)
 
     def after_fork(self, lock: threading.Lock) -> bool:
-        """Wait again for all of the parent, in progress included; return whether any are left.
+        """Wait again for the parent's callbacks, those in progress included.
 
-        lock: the child's.
+        lock: the child's. Returns whether there are any.
         """
         self._lock = lock
         self._waiting, self._calling = [*self._waiting, *self._calling], []
