@@ -427,13 +427,14 @@ class BaseSession(SessionBase):
         )
 
     def lower(self, fetches: Fetches, feeds: Mapping[object, object] | None = None) -> Lowered:
-        """Lower a run for feeds of known shapes, without running or compiling anything.
+        """Lower a run for feeds of known shapes.
 
-        fetches: as `run` takes them. feeds: tensor (or its name) -> a value, whose shape counts, or
-        a TensorSpec or TensorShape whose sizes are all known; a placeholder not named takes its own
-        shape. Returns a Lowered: its `as_text` shows the graph, instructions, step and kernels, its
-        `cost_analysis` what they should take, and its `compile` gives a function of a feed_dict.
-        Raises ValueError for shapes that are not known, else what `run` raises before a step.
+        Nothing is run or compiled. fetches: as `run` takes them. feeds: tensor (or its name) -> a
+        value, whose shape counts, or a TensorSpec or TensorShape whose sizes are all known; a
+        placeholder not named takes its own shape. Returns a Lowered: its `as_text` shows the graph,
+        instructions, step and kernels, its `cost_analysis` what they should take, and its `compile`
+        gives a function of a feed_dict. Raises ValueError for shapes that are not known, else what
+        `run` raises before a step.
         """
         self._check_usable()
         from tfjit.client.session.stages import lower

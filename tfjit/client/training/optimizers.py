@@ -74,7 +74,8 @@ class _Fused(Optimizer):
             assert found is not None
             variables[key] = found
         arguments: dict[str, Any] = {
-            key: v.handle if is_resource else v._ref() for key, v in variables.items()
+            key: v.handle if is_resource else v._ref()  # type: ignore[attr-defined]
+            for key, v in variables.items()
         }
         for key, tensor in self._tensors.items():
             arguments[key] = (

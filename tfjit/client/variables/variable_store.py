@@ -105,7 +105,8 @@ def _initial_value(
 ) -> tuple[Any, DType | None]:
     """Return the initial value, and the dtype to convert it to.
 
-    The value may be a function that makes it. Raises ValueError for a function that needs a shape, if none is known.
+    The value may be a function that makes it. Raises ValueError for a function that needs a shape,
+    if none is known.
     """
     if not callable(initializer):
         return initializer, None

@@ -29,7 +29,10 @@ class GraphCollections:
             self._members.setdefault(name, []).append(value)
 
     def take_copies(self, other: GraphCollections, wanted: Callable[[object], bool]) -> None:
-        """Replace all by copies of another graph's collections whose names are wanted."""
+        """Replace all by copies of another graph's collections.
+
+        wanted: says for a name whether that collection is copied.
+        """
         self._members = {
             name: list(members) for name, members in other._members.items() if wanted(name)
         }

@@ -32,7 +32,7 @@ TRAINABLE: Final = frozenset(
 
 
 def as_list(values: Structure) -> list[Any]:
-    """Return values as a list; a single value is a list of one."""
+    """Return values as a list, which one value is put into."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 

@@ -29,9 +29,9 @@ _Shapes = tuple[tuple[int, ...], ...]
 class MetShapes:
     """Different feed shapes of a plan's runs.
 
-    The generic variant is built for them. seen: None once no more are counted. starts_generic: the variant was started; it is started
-    once, unless sizes leave its range. The plan is an argument, not a field: a reference cycle
-    would outlive it.
+    The generic variant is built for them. seen: None once no more are counted. starts_generic: the
+    variant was started; it is started once, unless sizes leave its range. The plan is an argument,
+    not a field: a reference cycle would outlive it.
     """
 
     def __init__(self) -> None:

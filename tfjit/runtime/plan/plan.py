@@ -255,7 +255,7 @@ class Plan:
         return False
 
     def may_be_split(self) -> bool:
-        """Return whether runs may go through stages that are found at unknown sizes."""
+        """Return whether the plan may be split at unknown sizes."""
         session = self.session
         return (
             self.stages is None

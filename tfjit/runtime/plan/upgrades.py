@@ -55,8 +55,8 @@ def unfinished(session: PlanHost) -> list[Variant | Job]:
 def wait_until_compiled(session: PlanHost, timeout: float | None) -> bool:
     """Wait until a session's plans have their fastest forms.
 
-    Plans that have run count. timeout: seconds, None for no limit. Returns False when the time is over first. Raises
-    CancelledError when the session is closed.
+    Plans that have run count. timeout: seconds, None for no limit. Returns False when the time is
+    over first. Raises CancelledError when the session is closed.
     """
     end = None if timeout is None else time.monotonic() + timeout
 

@@ -37,7 +37,8 @@ class PartialRuns:
     ) -> list[Any]:
         """Feed and fetch a part of a run.
 
-        One that is over or has failed is forgotten. Raises InvalidArgumentError for an unknown handle, or names that are not the run's.
+        One that is over or has failed is forgotten. Raises InvalidArgumentError for an unknown
+        handle, or names that are not the run's.
         """
         run = self._runs.get(handle)
         if run is None:

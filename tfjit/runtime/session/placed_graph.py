@@ -1,4 +1,4 @@
-"""Hold the graph of a session, place it, and run passes over parts."""
+"""Hold and place the graph of a session; run passes over it."""
 
 from __future__ import annotations
 
