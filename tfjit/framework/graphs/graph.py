@@ -32,12 +32,9 @@ from tfjit.framework.graphs.operation import (
 from tfjit.framework.graphs.operation import (
     set_default_session_getter as set_default_session_getter,
 )
-from tfjit.framework.op_defs.op_def import (
-    OpDef,
-    input_dtypes,
-    output_dtypes,
-    registry,
-)
+from tfjit.framework.op_defs.node_types import input_dtypes, output_dtypes
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types.dtypes import DType
 
 # The producer version that TensorFlow 2.21 writes into graphs: the version of the op contracts that

@@ -18,7 +18,8 @@ from tfjit.framework.graphs.node_inference import (
 )
 from tfjit.framework.graphs.operation import Operation, Tensor, user_frame
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import NO_DEFAULT, AttrDef, OpDef, input_dtypes, output_dtypes
+from tfjit.framework.op_defs.node_types import input_dtypes, output_dtypes
+from tfjit.framework.op_defs.op_def import NO_DEFAULT, AttrDef, OpDef
 from tfjit.framework.types.device_spec import canonical_name, merge_names
 from tfjit.framework.types.shape import TensorShape, format_shape, merge
 from tfjit.framework.types.tensors import CONTENT_TYPES

@@ -14,7 +14,9 @@ from tfjit.framework.errors import (
 from tfjit.framework.graphs import static_value
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import OpDef, complete_attrs, infer_shapes, registry
+from tfjit.framework.op_defs.node_types import complete_attrs
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import infer_shapes, registry
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
