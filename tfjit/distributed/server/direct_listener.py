@@ -1,6 +1,6 @@
 """Answer frames of tfjit's tasks on other hosts through TCP.
 
-The client's end is `protocol/direct_channel.py`. A client shows a token that gRPC has told it. So
+The client's end is `channels/direct_channel.py`. A client shows a token that gRPC has told it. So
 whoever is admitted reaches the port of gRPC as well, and could run any graph there.
 """
 

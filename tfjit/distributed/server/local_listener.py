@@ -1,6 +1,6 @@
 """Answer calls of this host's processes through a Unix socket.
 
-The client's end is `protocol/local_channel.py`.
+The client's end is `channels/local_channel.py`.
 """
 
 from __future__ import annotations
