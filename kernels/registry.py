@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from tfjit.framework.op_defs.op_def import registry as op_registry
+from tfjit.framework.op_defs.op_registry import registry as op_registry
 from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
 from tfjit.kernels.float_control import flushed
 from tfjit.kernels.source import KernelSource

@@ -22,7 +22,7 @@ from typing import Any
 # the imports of graphs and runs
 LIBRARY = (
     "tfjit.client.session.session",
-    "tfjit.runtime.session.direct_session",
+    "tfjit.runtime.session.direct_session_factory",
     "tfjit.passes.pipeline",
 )
 

@@ -30,7 +30,7 @@ def refusing(is_bad: Callable[[KernelSource], bool]) -> Iterator[list[KernelSour
         with lock:  # a thread of the background may come here at the end
             for source in () if over.is_set() else filter(is_bad, sources):
                 refused.append(source)
-                store._refuse(source, "planted")
+                store.refuse(source, "planted")
         load_or_queue([source for source in sources if over.is_set() or not is_bad(source)])
 
     def planted_load_named(

@@ -91,7 +91,10 @@ ROOMS = {
         "autodiff.random_values",
         *("autodiff.state", "autodiff.containers", "autodiff.control_flow"),
     ),
-    "distributed": ("shared_memory", "protocol", "worker", "master", "server", "session", ""),
+    "distributed": (
+        *("shared_memory", "protocol", "parcels", "channels", "worker", "master", "server"),
+        *("session", ""),
+    ),
     "client": (
         "session",
         "variables",

@@ -73,6 +73,6 @@ def _forget() -> None:
     find_target.cache_clear()
     backends._LOADED.pop("GPU", None)
     # background work of a session may ask for a kernel behind the block: nothing compiles it there
-    if store._without_compiler.pop("cuda", None) is not None:
+    if store.stored.without_compiler.pop("cuda", None) is not None:
         for source in [source for source in store.refusals() if source.target == "cuda"]:
             store._refused.pop(source, None)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tfjit.framework.op_defs import gradient_registry
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.scalar.elementwise import TABLE
 from tfjit.kernels import registry as kernels
 from tfjit.ops.autodiff import backprop, not_differentiable

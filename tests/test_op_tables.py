@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("passes", "tfjit/runtime", "kernels", "tfjit/framework")

@@ -16,7 +16,7 @@ import pytest
 
 from tfjit import protos
 from tfjit.cli import main
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.channels.channels import Channel
 from tfjit.distributed.protocol.grpc_library import import_grpc
 from tfjit.distributed.protocol.methods import WORKER
 from tfjit.distributed.server.health import METHOD, SERVICE

@@ -13,13 +13,15 @@ newaxis = None  # in an index: a new axis of size 1
 
 # module -> its public names
 _HOMES = {
-    "tfjit.client.session.session": "Session BaseSession InteractiveSession get_default_session",
+    "tfjit.client.session.base_session": "BaseSession",
+    "tfjit.client.session.default_session": "get_default_session",
+    "tfjit.client.session.session": "Session InteractiveSession",
     "tfjit.client.session.patch_tensorflow": "patch_tensorflow",
     "tfjit.client.session.fetches": "register_session_run_conversion_functions",
-    "tfjit.client.variables.variables": (
-        "Variable VariableAggregation VariableSynchronization disable_resource_variables "
-        "enable_resource_variables "
-        "resource_variables_enabled"
+    "tfjit.client.variables.variables": "Variable",
+    "tfjit.client.variables.synchronization": "VariableAggregation VariableSynchronization",
+    "tfjit.client.variables.resource_default": (
+        "disable_resource_variables enable_resource_variables resource_variables_enabled"
     ),
     "tfjit.client.variables.assignments": (
         "assign assign_add assign_sub count_up_to scatter_add scatter_div scatter_max scatter_min "
@@ -27,9 +29,9 @@ _HOMES = {
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update"
     ),
     "tfjit.client.variables.variable_scope": (
-        "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope "
-        "no_regularizer variable_scope"
+        "AUTO_REUSE VariableScope get_variable_scope no_regularizer variable_scope"
     ),
+    "tfjit.client.variables.get_variable": "get_local_variable get_variable",
     "tfjit.client.variables.variable_collections": (
         "all_variables assert_variables_initialized global_variables global_variables_initializer "
         "initialize_all_tables "
@@ -112,7 +114,8 @@ _HOMES = {
     "tfjit.framework.types.shape": "TensorShape dimension_at_index",
     "tfjit.framework.graphs.static_value": "get_static_value",
     "tfjit.framework.graphs.tensor_spec": "TensorSpec",
-    "tfjit.framework.types.tensors": "make_ndarray make_tensor_proto",
+    "tfjit.framework.types.constants": "make_tensor_proto",
+    "tfjit.framework.types.tensors": "make_ndarray",
     "tfjit.protos": (
         "AttrValue ConfigProto Event GPUOptions GraphDef GraphOptions MetaGraphDef NameAttrList "
         "NodeDef OptimizerOptions RunMetadata "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     import numpy as np
@@ -13,8 +14,25 @@ if TYPE_CHECKING:
     from tfjit.client.session.model_file import ModelFile
 
 
+SOURCE: Final = (
+    "a GraphDef or MetaGraphDef file (.pb, .meta, .pbtxt), or the folder of a SavedModel"
+)
+"""The help of a model that is no pack."""
+MODEL: Final = f"{SOURCE}, or a pack"
+"""The help of a model."""
+FEED: Final = "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY"
+"""The help of `--feed` with values."""
+SHAPE: Final = "shape of a feed instead of a value, as in images:0=1,8,8,1"
+"""The help of `--shape`."""
+
+
 class UsageError(Exception):
     """The command line asks for something that cannot be meant."""
+
+
+def add_several(parser: argparse.ArgumentParser, option: str, metavar: str, text: str) -> None:
+    """Add an option that takes several values and may be repeated."""
+    parser.add_argument(option, metavar=metavar, action="extend", nargs="+", default=[], help=text)
 
 
 def read_model_of(name: str) -> ModelFile:

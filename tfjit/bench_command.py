@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tfjit.arguments import UsageError, tensor_name
 from tfjit.compare_command import (
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 # Arguments that only a model has; a script's own have to stand behind "--".
 _OF_A_MODEL = ("fetch", "feed", "shape", "setup", "sweep", "threads", "save", "compare", "plot")
+
+
+TEXT: Final = (
+    "Time a model or a script.py fused, unfused and under TensorFlow, and against a saved "
+    "measurement."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,15 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from tfjit.arguments import UsageError, feeds_of, fetches_of, read_model_of, tensor_name
+from tfjit.arguments import (
+    FEED,
+    UsageError,
+    add_several,
+    feeds_of,
+    fetches_of,
+    read_model_of,
+    tensor_name,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -28,15 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a GraphDef or MetaGraphDef file, or the folder of a SavedModel; or a script, with "
         "its arguments behind a --",
     )
-
-    def several(option: str, metavar: str, text: str) -> None:
-        parser.add_argument(
-            option, metavar=metavar, action="extend", nargs="+", default=[], help=text
-        )
-
-    several("--feed", "NAME=FILE", "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY")
-    several("--fetch", "NAME", "tensor whose value is judged; at least one")
-    several("--first", "NAME", "operation to run before, such as an initializer")
+    add_several(parser, "--feed", "NAME=FILE", FEED)
+    add_several(parser, "--fetch", "NAME", "tensor whose value is judged; at least one")
+    add_several(parser, "--first", "NAME", "operation to run before, such as an initializer")
     parser.add_argument(
         "--against",
         choices=("unoptimised", "tensorflow"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.arguments import (
+    FEED,
     UsageError,
+    add_several,
     feeds_of,
     fetches_of,
     read_model_of,
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
     from tfjit.passes.manager.pipeline_spec import Pipeline
 
 PEERS = "tensorflow, xla, onnxruntime"
+
+
+TEXT: Final = (
+    "Compare pipelines of passes, and other runtimes, on one graph: outputs first, then times in "
+    "random order, with their noise, then the parts of the graph that differ."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,13 +64,11 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name the run, and those of the measurement."""
     for option, metavar, text in (
         ("--fetch", "NAME", "tensor to compute, or operation to run (default: the signature's)"),
-        ("--feed", "NAME=FILE", "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY"),
+        ("--feed", "NAME=FILE", FEED),
         ("--shape", "NAME=SIZES", "shape of a made-up value: uniform numbers, integers 0 and 1"),
         ("--setup", "NAME", "operation to run first, such as the initializer of variables"),
     ):
-        parser.add_argument(
-            option, metavar=metavar, action="extend", nargs="+", default=[], help=text
-        )
+        add_several(parser, option, metavar, text)
     parser.add_argument(
         "--rounds",
         metavar="N",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from tfjit.arguments import (
+    SOURCE,
     UsageError,
+    add_several,
     array_in,
     read_model_of,
     signature_of,
@@ -26,6 +29,48 @@ if TYPE_CHECKING:
     from tfjit.client.session.model_file import ModelFile
 
 _FORM = "NAME=SIZES, as in images:0=1,8,8,1, or NAME=FILE.npy"
+
+
+TEXT: Final = (
+    "Write a model with its plans and compiled kernels into one file, from which "
+    "tfjit.Session(graph=FILE) starts at compiled speed, without Numba and a cache."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("model", metavar="MODEL", help=SOURCE)
+    add_several(
+        parser,
+        "--feed",
+        "NAME=SIZES",
+        "a shape of the tensor NAME, as in images:0=1,8,8,1, or FILE.npy, a value; several for one "
+        "NAME make several plans",
+    )
+    add_several(
+        parser,
+        "--fetch",
+        "NAME",
+        "tensor to compute, or operation to run (default: the outputs of the signature)",
+    )
+    parser.add_argument(
+        "--signature",
+        metavar="NAME",
+        default="",
+        help="of a SavedModel: its names are those of feeds and fetches (default: the only one, or "
+        "serving_default)",
+    )
+    add_several(
+        parser,
+        "--cpu",
+        "LEVEL",
+        "level of x86-64 that runs it: x86-64-v2, -v3 (AVX2) or -v4 (AVX-512); several for several "
+        "machines (default: the highest of this CPU)",
+    )
+    parser.add_argument("-o", "--out", metavar="FILE", type=Path, required=True, help="the pack")
+    parser.add_argument(
+        "--processes", metavar="N", type=int, default=0, help="compilers at a time (default: cores)"
+    )
 
 
 def pack(args: argparse.Namespace) -> int:

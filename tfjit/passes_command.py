@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tfjit.arguments import UsageError
 from tfjit.framework.errors import OpError
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     import argparse
 
     from tfjit.passes.manager.pipeline_spec import Pipeline
+
+
+TEXT: Final = (
+    "Print the passes in order, each with its group and the reason for its place, in a form that "
+    "--passes reads."
+)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,55 @@ _LOOK_S: Final = 0.2
 """The seconds between looks for a signal."""
 
 
+TEXT: Final = (
+    "Serve a task of a cluster to sessions and to the other tasks, until SIGTERM or SIGINT. "
+    "Whoever reaches a server runs any graph on it."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "--cluster",
+        metavar="CLUSTER",
+        help="'ps=host:2222;worker=host:2223,host:2224', or JSON {\"job\": [addresses]}, or a file "
+        "of either (default: that of TF_CONFIG)",
+    )
+    parser.add_argument(
+        "--job", metavar="NAME", help="job of this task (default: that of TF_CONFIG, or the only)"
+    )
+    parser.add_argument(
+        "--task",
+        metavar="INDEX",
+        type=int,
+        help="index of this task (default: that of TF_CONFIG, or the only)",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="CONFIG",
+        help="ConfigProto, the default of sessions, as text or JSON, or a file of either",
+    )
+    parser.add_argument(
+        "--bind",
+        metavar="ADDRESS",
+        help="address of the interface to listen at, 0.0.0.0 for all (default: TFJIT_BIND, or "
+        "loopback)",
+    )
+    for option, text in (
+        ("key", "PEM file of the private key"),
+        ("cert", "PEM file of the certificate"),
+        ("ca", "PEM file of the authority that signs the certificates of all tasks and clients"),
+    ):
+        parser.add_argument(f"--tls-{option}", metavar="FILE", type=Path, help=text)
+    parser.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="time for running steps after a signal, before they are cancelled (default 10)",
+    )
+
+
 def serve(args: argparse.Namespace) -> int:
     """Run the command with its parsed arguments; return the exit code."""
     from tfjit.distributed.server.cluster_config import (

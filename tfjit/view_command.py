@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tfjit.arguments import UsageError, feeds_of, fetches_of, shapes_of, tensor_name
+from tfjit.arguments import (
+    FEED,
+    MODEL,
+    SHAPE,
+    UsageError,
+    add_several,
+    feeds_of,
+    fetches_of,
+    read_model_of,
+    shapes_of,
+    tensor_name,
+)
+from tfjit.model_session import open_session, progress
+from tfjit.passes_command import add_option as add_passes_option
+from tfjit.passes_command import pipeline_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
+    from tfjit.client.session.base_session import BaseSession
     from tfjit.client.session.model_file import ModelFile
-    from tfjit.client.session.session import BaseSession
-
-    AddSeveral = Callable[[argparse.ArgumentParser, str, str, str], None]
 
 
-def add_arguments(parser: argparse.ArgumentParser, several: AddSeveral, model: str) -> None:
-    """Add the arguments of the command.
+TEXT: Final = (
+    "Write one HTML file that shows the graph, what each pass changed, fused groups, kernels with "
+    "their source and times."
+)
 
-    several: adds an option of several values. model: the help of MODEL.
-    """
-    parser.add_argument("model", metavar="MODEL", help=model)
-    several(parser, "--fetch", "NAME", "tensor to compute; at least one")
-    several(parser, "--feed", "NAME=FILE", "value of the tensor NAME: FILE.npy, or FILE.npz:ARRAY")
-    several(
-        parser,
-        "--shape",
-        "NAME=SIZES",
-        "shape of a feed instead of a value, as in images:0=1,8,8,1",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    add_several(parser, "--fetch", "NAME", "tensor to compute; at least one")
+    add_several(parser, "--feed", "NAME=FILE", FEED)
+    add_several(parser, "--shape", "NAME=SIZES", SHAPE)
     parser.add_argument(
         "--measure",
         action="store_true",
@@ -40,9 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser, several: AddSeveral, model: s
     parser.add_argument(
         "-o", "--out", metavar="FILE", type=Path, required=True, help="the page, as in page.html"
     )
+    add_passes_option(parser)
 
 
-def check(args: argparse.Namespace) -> None:
+def view(args: argparse.Namespace) -> int:
+    """Run the command with its parsed arguments; return the exit code."""
+    _check(args)
+    passes = pipeline_of(args.passes)
+    model = read_model_of(args.model)
+    with (
+        progress(f"explaining {model.path.name}"),
+        open_session(model, passes=passes) as session,
+    ):
+        return _write_page(args, model, session)
+
+
+def _check(args: argparse.Namespace) -> None:
     """Raise UsageError for arguments that are wrong whatever the model is."""
     fetches_of(args.fetch)
     shapes_of(args.shape)
@@ -50,18 +72,18 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(f"--out {args.out}: expected the name of a file in a folder that exists")
 
 
-def write_page(args: argparse.Namespace, model: ModelFile, session: BaseSession) -> int:
+def _write_page(args: argparse.Namespace, model: ModelFile, session: BaseSession) -> int:
     """Write the page of a run; return the exit code.
 
     session: over the model.
     """
-    from tfjit.lab import view
+    from tfjit.lab import view as lab_view
 
     sizes: dict[object, object] = {
         tensor_name(model, name): shape for name, shape in shapes_of(args.shape).items()
     }
     values = {tensor_name(model, name): value for name, value in feeds_of(args.feed).items()}
-    shown = view(
+    shown = lab_view(
         session,
         [tensor_name(model, name) for name in fetches_of(args.fetch)],
         sizes or None,
@@ -74,4 +96,4 @@ def write_page(args: argparse.Namespace, model: ModelFile, session: BaseSession)
     return 0
 
 
-__all__ = ["add_arguments", "check", "write_page"]
+__all__ = ["TEXT", "add_arguments", "view"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework import errors
-from tfjit.framework.op_defs.op_def import registry as op_defs
+from tfjit.framework.op_defs.op_registry import registry as op_defs
 from tfjit.framework.op_defs.op_traits import ASSIGN, READS_STATE, VARIABLE
 from tfjit.framework.types.dtypes import string
 from tfjit.kernels.cpu.random.draws import DRAWN, has_draw

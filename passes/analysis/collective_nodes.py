@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Final, SupportsIndex
 
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import COLLECTIVE
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tfjit.framework.op_defs.op_def import arg_ranges
+from tfjit.framework.op_defs.node_types import arg_ranges
 from tfjit.passes.ir.dataflow_graph import Node
 
 # op type -> args. Source: the kernels that TensorFlow 2.21 registers for its CPU, where they differ

@@ -14,8 +14,8 @@ import numpy as np
 from tfjit.framework.cooperative_yield import yielding
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.op_defs.attrs import FuncRef
-from tfjit.framework.op_defs.op_def import infer_shapes as shapes_by_op
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import infer_shapes as shapes_by_op
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import CALL, CASE, IF, MERGE, NEXT_ITERATION, RESHAPE, WHILE
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import shape as shape_rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.errors import InvalidGraphError
-from tfjit.framework.op_defs.op_def import infer_shapes, registry
+from tfjit.framework.op_defs.op_registry import infer_shapes, registry
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.passes.ir.dataflow_graph import CONTROL
 

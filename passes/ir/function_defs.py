@@ -13,9 +13,10 @@ from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.graphs import graph as framework_graph
 from tfjit.framework.graphs.graph_def import import_graph_def
 from tfjit.framework.op_defs import attrs as attr_forms
-from tfjit.framework.op_defs import op_def as op_defs
+from tfjit.framework.op_defs import node_types
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_def import ArgDef, OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import (
@@ -86,7 +87,7 @@ class _Instantiation:
         for arg in self.signature.outputs:
             self.add_results(arg)
         twin = framework_graph.Graph()
-        twin._functions = dict(self.library.definitions)
+        twin._library.functions = dict(self.library.definitions)
         try:
             import_graph_def(self.graph_def, name="", graph=twin, scopes_take_names=False)
         except OpError as error:
@@ -130,7 +131,7 @@ class _Instantiation:
 
     def dtypes(self, arg: ArgDef, attrs: Mapping[str, Any], what: str) -> tuple[Any, ...]:
         try:
-            return op_defs.arg_dtypes(arg, attrs)
+            return node_types.arg_dtypes(arg, attrs)
         except KeyError as missing:
             raise InvalidArgumentError(
                 None,
@@ -165,8 +166,8 @@ class _Instantiation:
 
     def add_outputs(self, node: Any) -> None:
         """Name the outputs of a node, by its attrs."""
-        op_def = self.library.op_def(node.op) if node.op not in op_defs.registry else None
-        op_def = op_def or op_defs.registry.require(node.op, node.name)
+        op_def = self.library.op_def(node.op) if node.op not in registry else None
+        op_def = op_def or registry.require(node.op, node.name)
         attrs = {attr.name: attr.default for attr in op_def.attrs if attr.has_default}
         needed = {
             name
@@ -316,7 +317,7 @@ def function_def(function: Function) -> Any:
         node = graph.node(src)
         if src not in ranges:
             found = (
-                op_defs.arg_ranges(node.op_def.outputs, node.attrs)
+                node_types.arg_ranges(node.op_def.outputs, node.attrs)
                 if node.op_def is not None
                 else {}
             )

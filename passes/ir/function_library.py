@@ -17,7 +17,8 @@ import numpy as np
 
 from tfjit.framework.errors import InternalError, InvalidArgumentError, NotFoundError, OpError
 from tfjit.framework.op_defs.attrs import FuncRef
-from tfjit.framework.op_defs.op_def import OpDef, registry
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import CALL
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape, TensorShape

@@ -11,8 +11,9 @@ from tfjit.framework.graphs import graph as framework_graph
 from tfjit.framework.graphs import graph_def as import_rules
 from tfjit.framework.graphs.graph_import import split_input
 from tfjit.framework.op_defs import attrs as attr_forms
-from tfjit.framework.op_defs import op_def as op_defs
-from tfjit.framework.op_defs.op_def import OpDef, registry
+from tfjit.framework.op_defs import node_types
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.ir.dataflow_graph import (
@@ -54,7 +55,7 @@ def complete_attrs(
     if op in COMPOSED:
         return given, None
     op_def = find_op_def(op)
-    return op_defs.complete_attrs(op_def, given, input_dtypes), op_def
+    return node_types.complete_attrs(op_def, given, input_dtypes), op_def
 
 
 def with_defaults(op_def: OpDef, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def signature(
             group.tensor(ref).dtype for ref in group.outputs
         )
     try:
-        return op_defs.input_dtypes(op_def, attrs), op_defs.output_dtypes(op_def, attrs)
+        return node_types.input_dtypes(op_def, attrs), node_types.output_dtypes(op_def, attrs)
     except KeyError as missing:
         raise InvalidArgumentError(
             None,
@@ -291,7 +292,7 @@ def add_operations(graph: DataflowGraph, operations: Sequence[Operation]) -> lis
                 op._type,
                 attrs.copy(),
                 op.op_def,
-                op_defs.input_dtypes(op.op_def, attrs),
+                node_types.input_dtypes(op.op_def, attrs),
                 tuple([tensor._dtype for tensor in outputs]),
                 op._device,
                 "",
@@ -333,7 +334,7 @@ def add_and_change(
         node = graph.node(op.name)
         known[op.name] = len(node.input_dtypes)
         node.attrs = dict(op.attrs)
-        node.input_dtypes = tuple(op_defs.input_dtypes(op.op_def, node.attrs))
+        node.input_dtypes = tuple(node_types.input_dtypes(op.op_def, node.attrs))
         node.output_dtypes = tuple(tensor.dtype for tensor in op.outputs)
         node.output_shapes = tuple(tensor.shape_tuple for tensor in op.outputs)
     names = add_operations(graph, operations)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.errors import InternalError
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import MERGE, NEXT_ITERATION
 from tfjit.passes.ir.networkx_base import NetworkxGraph
 from tfjit.passes.ir.node import CONTROL, SINK, SOURCE, Edge, Node

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import NoReturn
 
 from tfjit.framework.errors import InternalError
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Edge, Node
 from tfjit.passes.ir.graph_def import COMPOSED, CUSTOM, signature
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.op_defs import attrs as attr_forms
-from tfjit.framework.op_defs.op_def import AttrDef, OpDef, registry
+from tfjit.framework.op_defs.op_def import AttrDef, OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW
 from tfjit.framework.types.dtypes import DType
 from tfjit.passes.manager.pass_registry import near_names

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.patterns.expressions import (

@@ -10,8 +10,9 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError, OpError
 from tfjit.framework.op_defs import attrs as attr_forms
-from tfjit.framework.op_defs import op_def as op_defs
-from tfjit.framework.op_defs.op_def import OpDef, registry
+from tfjit.framework.op_defs import node_types, op_registry
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape
@@ -123,17 +124,17 @@ class _Planner:
                 dtype = wanted_dtype(op_def, index, known, attrs, self.state.node.output_dtypes[0])
                 inputs[index], known[index] = _literal(source.value, dtype), dtype
         dtypes_in = [dtype for dtype in known if dtype is not None]
-        attrs = op_defs.complete_attrs(op_def, attrs, dtypes_in)
+        attrs = node_types.complete_attrs(op_def, attrs, dtypes_in)
         for attr in op_def.attrs:
             attr_forms.check(attrs[attr.name], attr)
-        wanted = op_defs.input_dtypes(op_def, attrs)
+        wanted = node_types.input_dtypes(op_def, attrs)
         if [dtype.base_dtype for dtype in wanted] != [dtype.base_dtype for dtype in dtypes_in]:
             raise InvalidArgumentError(
                 None,
                 None,
                 f"{op_type} takes {_names(wanted)}, the replacement gives {_names(dtypes_in)}",
             )
-        dtypes = op_defs.output_dtypes(op_def, attrs)
+        dtypes = node_types.output_dtypes(op_def, attrs)
         context = ShapeContext(
             op_type,
             self.state.node.name,
@@ -144,7 +145,7 @@ class _Planner:
             num_outputs=len(dtypes),
         )
         try:
-            shapes = op_defs.infer_shapes(context, op_def)
+            shapes = op_registry.infer_shapes(context, op_def)
         except OpError as error:
             raise InvalidArgumentError(None, None, f"{op_type}: {error.message}") from error
         return PlannedNode(op_def, inputs, attrs, dtypes, tuple(shapes))

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework.op_defs import attrs as attr_forms
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types.dtypes import string
 from tfjit.framework.types.shape import format_shape
 from tfjit.passes.ir.dataflow_graph import SINK, DataflowGraph, Node

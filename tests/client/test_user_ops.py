@@ -16,7 +16,7 @@ from numba import njit
 import tfjit
 from tests import hardware
 from tfjit.framework.op_defs import gradient_registry
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.scalar.scalar_expression import parse
 
 FLOATS = "T: {half, bfloat16, float, double}"

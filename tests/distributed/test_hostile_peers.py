@@ -12,7 +12,7 @@ from google.protobuf import text_format
 from tests.distributed.task_processes import TaskProcess, tasks
 from tests.waiting import wait_until
 from tfjit import protos
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.channels.channels import Channel
 from tfjit.distributed.protocol.methods import MASTER, WORKER
 from tfjit.framework import errors
 

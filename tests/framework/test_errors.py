@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfjit.framework import errors
 from tfjit.framework.graphs.graph import Graph
-from tfjit.framework.op_defs.op_def import register_op, registry
+from tfjit.framework.op_defs.op_registry import register_op, registry
 from tfjit.framework.types import dtypes
 
 NAMES = sorted(

@@ -11,7 +11,8 @@ import tfjit.kernels.cpu  # noqa: F401
 from tests import oracle
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import complete_attrs, output_dtypes, registry
+from tfjit.framework.op_defs.node_types import complete_attrs, output_dtypes
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, TensorSpec, find_initial_state, find_reference
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.kernels.cpu.reference.state.optimizer_updates import UPDATES
 
 RNG = np.random.default_rng(5)

@@ -14,7 +14,8 @@ import pytest
 import tfjit.ops.core.families  # noqa: F401
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import complete_attrs, infer_shapes, output_dtypes, registry
+from tfjit.framework.op_defs.node_types import complete_attrs, output_dtypes
+from tfjit.framework.op_defs.op_registry import infer_shapes, registry
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 

@@ -19,7 +19,8 @@ from tfjit.runtime.factory import (
     reset,
     try_new_session,
 )
-from tfjit.runtime.session.direct_session import DirectSession, DirectSessionFactory
+from tfjit.runtime.session.direct_session import DirectSession
+from tfjit.runtime.session.direct_session_factory import DirectSessionFactory
 from tfjit.runtime.session_interface import SessionInterface
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfjit.client.variables.variables import Variable, disable_resource_variables
+from tfjit.client.variables.resource_default import disable_resource_variables
+from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types.dimension import set_v2_tensorshape
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.op_defs import gradient_registry, op_def
-from tfjit.framework.op_defs.op_def import OpDef, ShapeFn, registry
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import ShapeFn, registry
 from tfjit.framework.op_defs.op_traits import CANNOT_FAIL, ELEMENTWISE, FAILS_ON_INTEGERS
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.scalar import elementwise, scalar_expression

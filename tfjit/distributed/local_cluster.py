@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tfjit.distributed.channels.channels import SCHEME
 from tfjit.distributed.local_task import READY
-from tfjit.distributed.protocol.channels import SCHEME
 from tfjit.distributed.protocol.task_names import task_name
 from tfjit.framework import errors
 from tfjit.framework.types.cluster_spec import ClusterSpec

@@ -59,9 +59,9 @@ _FAMILIES: Final = {
         "truncatediv truncatemod "
         "zeta"
     ),
-    "autodiff.backprop": (
-        "AggregationMethod UnconnectedGradients custom_gradient gradients hessians"
-    ),
+    "autodiff.backprop": ("AggregationMethod UnconnectedGradients gradients"),
+    "autodiff.custom_gradient": ("custom_gradient"),
+    "autodiff.hessians": ("hessians"),
     "control_flow.folds": ("foldl foldr map_fn scan"),
     "control_flow.py_func": ("numpy_function py_func"),
     "control_flow.functions": ("function"),

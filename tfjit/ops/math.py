@@ -155,7 +155,8 @@ from tfjit.ops.arrays.indexing_functions import bucketize
 from tfjit.ops.checks.confusion import confusion_matrix
 from tfjit.ops.checks.orders import is_non_decreasing, is_strictly_increasing
 from tfjit.ops.layers.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
-from tfjit.ops.layers.normalization import l2_normalize, log_softmax, softmax, zero_fraction
+from tfjit.ops.layers.layer_functions import zero_fraction
+from tfjit.ops.layers.normalization_functions import l2_normalize, log_softmax, softmax
 from tfjit.ops.layers.top_k import in_top_k, top_k
 
 __all__ = [

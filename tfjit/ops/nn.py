@@ -36,6 +36,13 @@ from tfjit.ops.layers.convolution_functions import (
     dilation2d,
     separable_conv2d,
 )
+from tfjit.ops.layers.layer_functions import (
+    dropout,
+    embedding_lookup,
+    relu_layer,
+    xw_plus_b,
+    zero_fraction,
+)
 from tfjit.ops.layers.losses import (
     l2_loss,
     sigmoid_cross_entropy_with_logits,
@@ -44,23 +51,18 @@ from tfjit.ops.layers.losses import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
-from tfjit.ops.layers.normalization import (
+from tfjit.ops.layers.normalization_functions import (
     batch_normalization,
     bias_add,
-    dropout,
-    embedding_lookup,
     fused_batch_norm,
     l2_normalize,
     local_response_normalization,
     log_softmax,
     lrn,
     moments,
-    relu_layer,
     softmax,
-    xw_plus_b,
-    zero_fraction,
 )
-from tfjit.ops.layers.pooling import (
+from tfjit.ops.layers.pooling_functions import (
     avg_pool,
     avg_pool1d,
     avg_pool2d,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfjit.framework.op_defs.op_def import OpDef, registry
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.ops.core.apply import call
 
 

@@ -92,7 +92,7 @@ class SessionFactory(ABC):
         Raises NotFoundError when none does, InternalError when several do.
         """
         # the import registers the factory; not before a session is wanted
-        importlib.import_module("tfjit.runtime.session.direct_session")
+        importlib.import_module("tfjit.runtime.session.direct_session_factory")
         with cls._lock:
             factories = dict(cls._factories)
         accepted = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from tfjit.framework.op_defs.op_traits import IDENTITY, RESHAPE
 from tfjit.framework.types import dtypes as d
@@ -21,7 +21,9 @@ from tfjit.kernels.cpu.reduction.reducers import Reduction, reduced_axes
 from tfjit.kernels.cpu.template.iteration_space import (
     IterationSpace,
     IterationSpaceBuilder,
+    Operand,
     c_strides,
+    collapse,
     identity_map,
 )
 from tfjit.kernels.ir.fused_group import FusedGroup, Ref
@@ -272,3 +274,36 @@ def _forwarded(group: FusedGroup, ref: Ref, traits: int = IDENTITY) -> Ref:
     while ref.member >= 0 and group.members[ref.member].spec.has_trait(traits):
         ref = group.members[ref.member].inputs[0]
     return ref
+
+
+class ReduceSpace(NamedTuple):
+    """The collapsed dimensions of a reduce group.
+
+    operands: those of the loops before it, then its unreduced outputs. strides: of each operand, in
+    bytes. kept: for each dimension, whether the result has it.
+    """
+
+    operands: list[Operand]
+    dims: tuple[int, ...]
+    strides: list[tuple[int, ...]]
+    kept: tuple[bool, ...]
+
+
+def reduce_space(group: FusedGroup, plan: ReducePlan) -> ReduceSpace:
+    """Return the dimensions of a reduce group, one at least."""
+    space = plan.before.shape
+    sides = [
+        Operand(
+            group.outputs[k],
+            group.tensor(group.outputs[k]).dtype,
+            unreduced_strides(group, k, space),
+        )
+        for k in plan.sides
+    ]
+    operands = [*plan.before.operands, *sides]
+    kept_strides = reduced_strides(space, plan.axes)
+    dims, strides = collapse(space, [*(o.strides for o in operands), kept_strides])
+    if not dims:
+        dims, strides = (1,), [(0,)] * (len(operands) + 1)
+    kept = tuple(stride != 0 for stride in strides[-1])
+    return ReduceSpace(operands, dims, strides[:-1], kept)

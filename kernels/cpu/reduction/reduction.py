@@ -18,7 +18,7 @@ from typing import Final
 
 from tfjit.kernels.cpu.elementwise.loop_text import CONTIGUOUS, HOISTED, STRIDED, inner_pattern
 from tfjit.kernels.cpu.reduction import reducers
-from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan, reduced_strides, unreduced_strides
+from tfjit.kernels.cpu.reduction.reduce_plan import reduce_plan, reduce_space
 from tfjit.kernels.cpu.reduction.reduce_text import (
     COMBINED,
     SCRATCH,
@@ -29,7 +29,7 @@ from tfjit.kernels.cpu.reduction.reduce_text import (
 from tfjit.kernels.cpu.reduction.reducers import is_row_reduction, reduced_axes
 from tfjit.kernels.cpu.reduction.row_reduction import rows_call
 from tfjit.kernels.cpu.template import cost_model
-from tfjit.kernels.cpu.template.iteration_space import Operand, collapse, single
+from tfjit.kernels.cpu.template.iteration_space import single
 from tfjit.kernels.ir.fused_group import FusedGroup
 from tfjit.kernels.ir.symbolic_size import is_symbolic
 from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
@@ -56,20 +56,7 @@ def reduce_call(group: FusedGroup) -> NativeCall:
         raise Unsupported("the norm of integers")
     central = any(head.central for head in heads)
     space = plan.before.shape
-    kept_strides = reduced_strides(space, plan.axes)
-    sides = [
-        Operand(
-            group.outputs[k],
-            group.tensor(group.outputs[k]).dtype,
-            unreduced_strides(group, k, space),
-        )
-        for k in plan.sides
-    ]
-    operands = [*plan.before.operands, *sides]
-    dims, strides = collapse(space, [*(o.strides for o in operands), kept_strides])
-    if not dims:
-        dims, strides = (1,), [(0,)] * (len(operands) + 1)
-    kept = tuple(stride != 0 for stride in strides[-1])
+    operands, dims, strides, kept = reduce_space(group, plan)
     patterns = tuple(
         CONTIGUOUS
         if k >= len(plan.before.operands) and step[-1] == 0
@@ -77,7 +64,7 @@ def reduce_call(group: FusedGroup) -> NativeCall:
         for k, (o, step) in enumerate(zip(operands, strides))
     )
     layout = Layout(kept, patterns)
-    dims, strides, folded = _folded(layout, dims, strides[:-1])
+    dims, strides, folded = _folded(layout, dims, strides)
     rows = prod(dims[k] for k in layout.outer_reduced)
     outer = prod(dims[k] for k in layout.outer_kept)
     width = dims[-1] // folded if layout.inner_kept else 1

@@ -18,11 +18,10 @@ from tfjit.kernels.cpu.reduction.reduce_plan import (
     Head,
     ReducePlan,
     reduce_plan,
-    reduced_strides,
-    unreduced_strides,
+    reduce_space,
 )
 from tfjit.kernels.cpu.reduction.reducers import reduced_axes
-from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, collapse, single
+from tfjit.kernels.cpu.template.iteration_space import Operand, c_strides, single
 from tfjit.kernels.cuda.elementwise.loop import require_device_forms
 from tfjit.kernels.cuda.elementwise.loop_text import (
     COLUMN,
@@ -70,20 +69,7 @@ def reduce_call(group: FusedGroup) -> NativeCall:
     plan = reduce_plan(group)
     check_plan(plan)
     space = plan.before.shape
-    kept_strides = reduced_strides(space, plan.axes)
-    sides = [
-        Operand(
-            group.outputs[k],
-            group.tensor(group.outputs[k]).dtype,
-            unreduced_strides(group, k, space),
-        )
-        for k in plan.sides
-    ]
-    operands = [*plan.before.operands, *sides]
-    dims, strides = collapse(space, [*(o.strides for o in operands), kept_strides])
-    if not dims:
-        dims, strides = (1,), [(0,)] * (len(operands) + 1)
-    kept = tuple(stride != 0 for stride in strides[-1])
+    operands, dims, strides, kept = reduce_space(group, plan)
     steps = [tuple(b // o.dtype.size for b in own) for o, own in zip(operands, strides)]
     results = prod(n for n, k in zip(dims, kept) if k)
     reduced = prod(n for n, k in zip(dims, kept) if not k)

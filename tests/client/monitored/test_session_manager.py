@@ -11,7 +11,7 @@ import tensorflow
 
 import tfjit
 from tests.client.monitored.programs import model, on_both
-from tfjit.runtime.session.direct_session import open_sessions
+from tfjit.runtime.session.open_sessions import open_sessions
 
 tf1 = tensorflow.compat.v1
 

@@ -112,7 +112,7 @@ import json, sys
 import numpy as np
 import tfjit
 from tfjit.kernels.jit.store import store
-from tfjit.runtime.session.direct_session import open_sessions
+from tfjit.runtime.session.open_sessions import open_sessions
 
 x = np.linspace(-2.0, 2.0, 24).astype(np.float32)
 with tfjit.Session(graph=sys.argv[1]) as session:

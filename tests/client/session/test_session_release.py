@@ -38,6 +38,7 @@ def held() -> Counter[str]:
     layers = (
         "tfjit.runtime.",
         "tfjit.passes.",
+        "tfjit.client.session.base_session",
         "tfjit.client.session.session",
         "tfjit.client.session.callables",
     )

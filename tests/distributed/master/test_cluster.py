@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.distributed.master.fake_workers import FakeWorker
+from tfjit.distributed.channels.remote_worker import RemoteWorker
 from tfjit.distributed.master.cluster import Cluster, matches
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.distributed.protocol.task_names import task_name
 from tfjit.framework import errors
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from tests.waiting import wait_until
 from tfjit import protos
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.channels.channels import Channel
+from tfjit.distributed.channels.local_channel import LocalChannel
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.interfaces import (
     Cancel,
     GraphCall,
@@ -21,9 +23,7 @@ from tfjit.distributed.protocol.interfaces import (
     WorkerInterface,
     WorkerSessionCall,
 )
-from tfjit.distributed.protocol.local_channel import LocalChannel
 from tfjit.distributed.protocol.methods import WORKER, response_class
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.protocol.tensors import fill
 from tfjit.distributed.server.services import Services
 from tfjit.framework import errors

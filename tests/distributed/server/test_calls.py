@@ -12,10 +12,10 @@ import pytest
 from tests.distributed.server.fakes import WAIT_S, Outcome, Task, asked, echo_request
 from tests.waiting import growing, wait_until
 from tfjit import protos
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.channels.channels import Channel
+from tfjit.distributed.channels.remote_worker import RemoteWorker
 from tfjit.distributed.protocol.interfaces import GraphResult, StepCall
 from tfjit.distributed.protocol.methods import MASTER, WORKER
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.framework import errors
 
 

@@ -21,19 +21,19 @@ from hypothesis import strategies as st
 from tests.distributed.server.fakes import DISABLED, Outcome, Task, asked, echo_request
 from tests.waiting import wait_until
 from tfjit import protos
-from tfjit.distributed.protocol import direct_channel
-from tfjit.distributed.protocol.channels import Channel
-from tfjit.distributed.protocol.direct_channel import DirectChannel, Invitation
-from tfjit.distributed.protocol.frames import HELLO, RELEASE, REQUEST, BrokenConnection, Connection
-from tfjit.distributed.protocol.local_channel import (
+from tfjit.distributed.channels import direct_channel
+from tfjit.distributed.channels.channels import Channel
+from tfjit.distributed.channels.direct_channel import DirectChannel, Invitation
+from tfjit.distributed.channels.local_channel import (
     VERSION,
     NotLocal,
     method_numbers,
     read_greeting,
 )
+from tfjit.distributed.channels.remote_worker import RemoteWorker
+from tfjit.distributed.parcels.frames import HELLO, RELEASE, REQUEST, BrokenConnection, Connection
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.methods import PARCELS, WORKER
-from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.distributed.server.local_listener import _MOST_STRANGERS
 from tfjit.framework import errors
 

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 from tests.distributed.server.fakes import DISABLED, Task, echo_request
 from tests.waiting import growing, wait_until
 from tfjit import protos
-from tfjit.distributed.protocol.channels import Channel
-from tfjit.distributed.protocol.frames import ANSWER, REQUEST, BrokenConnection, Connection
-from tfjit.distributed.protocol.local_channel import (
+from tfjit.distributed.channels.channels import Channel
+from tfjit.distributed.channels.local_channel import (
     LocalChannel,
     NotLocal,
     is_local,
@@ -33,8 +32,9 @@ from tfjit.distributed.protocol.local_channel import (
     shake_hands,
     socket_name,
 )
+from tfjit.distributed.parcels.frames import ANSWER, REQUEST, BrokenConnection, Connection
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.methods import MASTER, PARCELS, WORKER
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 

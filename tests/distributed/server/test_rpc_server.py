@@ -13,15 +13,15 @@ import pytest
 from tests.distributed.server.fakes import DISABLED, WAIT_S, Outcome, Task, asked, echo_request
 from tests.waiting import wait_until
 from tfjit import protos
-from tfjit.distributed.protocol import channels
-from tfjit.distributed.protocol.channels import Channel
-from tfjit.distributed.protocol.direct_channel import LARGE as LARGE_ARRAY
+from tfjit.distributed.channels import channels
+from tfjit.distributed.channels.channels import Channel
+from tfjit.distributed.channels.direct_channel import LARGE as LARGE_ARRAY
+from tfjit.distributed.channels.parcel_calls import ParcelCalls
+from tfjit.distributed.channels.remote_worker import RemoteWorker
+from tfjit.distributed.parcels.parcel_stream import split
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.interfaces import StepCall
 from tfjit.distributed.protocol.methods import MASTER, WORKER
-from tfjit.distributed.protocol.parcel_calls import ParcelCalls
-from tfjit.distributed.protocol.parcel_stream import split
-from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.distributed.server.rpc_call import RpcCall
 from tfjit.distributed.server.rpc_server import Route, RpcServer
 from tfjit.distributed.server.thread_pool import ThreadPool

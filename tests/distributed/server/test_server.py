@@ -17,8 +17,8 @@ import pytest
 
 from tests.distributed.server.fakes import FakeMaster, FakeWorker, echo_request
 from tfjit import protos
+from tfjit.distributed.channels.channels import Channel
 from tfjit.distributed.protocol import credentials, local_tasks
-from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.credentials import Credentials
 from tfjit.distributed.protocol.interfaces import StepCall
 from tfjit.distributed.protocol.methods import MASTER, WORKER
@@ -207,7 +207,7 @@ def test_a_forked_child_has_no_server() -> None:
 import os
 from tests.distributed.server.fakes import FakeMaster, FakeWorker
 from tfjit.distributed.protocol import local_tasks
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.channels.channels import Channel
 from tfjit.distributed.server.server import Server
 from tfjit.framework import errors
 from tfjit import protos
@@ -242,7 +242,7 @@ def test_the_end_of_the_process_stops_servers() -> None:
     code = """
 import threading
 from tests.distributed.server.fakes import FakeMaster, FakeWorker, echo_request
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.channels.channels import Channel
 from tfjit.distributed.server.server import Server
 begun = threading.Event()
 def make(setup):

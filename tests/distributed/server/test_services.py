@@ -12,9 +12,9 @@ import pytest
 from tests.distributed.server.fakes import DEVICE, Task, echo_request
 from tests.waiting import wait_until
 from tfjit import protos
+from tfjit.distributed.channels.remote_worker import RemoteWorker
 from tfjit.distributed.protocol.interfaces import GraphResult
 from tfjit.distributed.protocol.methods import MASTER, WORKER, method_names, request_class
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.distributed.protocol.tensors import fill, from_proto, to_proto
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes

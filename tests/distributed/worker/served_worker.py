@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 
 from tests.ports import free_ports
+from tfjit.distributed.parcels.buffers import encode_buffer
 from tfjit.distributed.protocol import methods, status
-from tfjit.distributed.protocol.buffers import encode_buffer
 from tfjit.distributed.protocol.interfaces import GraphCall, WorkerSessionCall
 from tfjit.distributed.protocol.tensors import encode_received, fill, from_proto
 from tfjit.distributed.worker.worker import Worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.distributed.worker.in_process_cluster import Cluster
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
+from tfjit.distributed.channels.remote_worker import RemoteWorker
 from tfjit.distributed.worker.peers import Channels, Peers
 from tfjit.framework import errors
 

@@ -25,7 +25,7 @@ from tfjit.framework.errors import (
 from tfjit.framework.graphs import graph_def
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_def import graph_to_graph_def, import_graph_def, parse_graph_def
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types import dtypes
 from tfjit.protos import graph_pb2, meta_graph_pb2
 

@@ -8,27 +8,9 @@ import pytest
 from tensorflow.core.framework import op_def_pb2 as tf_op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from tfjit.framework.errors import (
-    InternalError,
-    InvalidArgumentError,
-    InvalidGraphError,
-    NotFoundError,
-    UnimplementedError,
-)
 from tfjit.framework.op_defs import op_spec
-from tfjit.framework.op_defs.op_def import (
-    NO_DEFAULT,
-    OpDef,
-    OpRegistry,
-    ShapeContext,
-    arg_ranges,
-    complete_attrs,
-    infer_outputs,
-    infer_shapes,
-    input_dtypes,
-    register_op,
-    registry,
-)
+from tfjit.framework.op_defs.op_def import NO_DEFAULT, OpDef
+from tfjit.framework.op_defs.op_registry import OpRegistry, register_op, registry
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 
@@ -265,103 +247,3 @@ def test_bad_arg_specs() -> None:
     with pytest.raises(TypeError, match="specs come as a tuple"):
         register_op("Bad", "x: float")
     assert "Bad" not in registry
-
-
-# Ops of this file's own; the names can't clash with TensorFlow's.
-PAIR = register_op(
-    "TestPair",
-    ("x: T", "y: Ref(T)", "values: N * T", "args: Tin", "n: int32"),
-    ("z: T", "more: N * float", "rest: Tin", "r: Ref(T)"),
-    ("T: {float, int32}", "N: int >= 1", "Tin: list(type) >= 0", "k: int = 3"),
-    lambda c: [c.merge(c.inputs[0], c.inputs[1])] * c.num_outputs,
-)
-
-
-def test_inference() -> None:
-    f, i, s = dtypes.float32, dtypes.int32, dtypes.string
-    attrs = complete_attrs(PAIR, {"N": 2}, [f, f._as_ref, f, f, s, i, i])
-    assert attrs == {"N": 2, "T": f, "Tin": (s, i), "k": 3}
-    assert input_dtypes(PAIR, attrs) == (f, f._as_ref, f, f, s, i, i)
-    assert infer_outputs(PAIR, {"N": 2}, [f, f._as_ref, f, f, s, i, i]) == (
-        f,
-        f,
-        f,
-        s,
-        i,
-        f._as_ref,
-    )
-    assert arg_ranges(PAIR.inputs, attrs) == {
-        "x": (0, 1),
-        "y": (1, 2),
-        "values": (2, 4),
-        "args": (4, 6),
-        "n": (6, 7),
-    }
-    assert complete_attrs(PAIR, {"Tin": ()}, [f, f, f, i])["N"] == 1
-    assert complete_attrs(PAIR, {"Tin": (), "_mark": b"x"}, [f, f, f, f, i])["_mark"] == b"x"
-    with pytest.raises(
-        InvalidArgumentError, match="Inconsistent values for attr 'T' DT_INT32 vs. DT_FLOAT"
-    ):
-        complete_attrs(PAIR, {"N": 1}, [f, i, f, i])
-    cast = register_op("TestCast", ("x: A",), ("y: B",), ("A: type", "B: type"))
-    with pytest.raises(
-        InvalidArgumentError,
-        match="NodeDef missing attr 'B' from Op<name=TestCast; signature=x:A -> y:B; attr=A:type; "
-        "attr=B:type>",
-    ):
-        complete_attrs(cast, {}, [f])
-    assert infer_outputs(cast, {"B": i}, [f._as_ref]) == (i,)
-
-
-def test_registry() -> None:
-    own = OpRegistry()
-    own.register(PAIR)
-    own.register(PAIR)
-    assert own.lookup("TestPair") is own.require("TestPair") is PAIR and own.lookup("x") is None
-    assert (
-        "TestPair" in own and len(own) == 1 and list(own) == ["TestPair"] and own.list() == (PAIR,)
-    )
-    with pytest.raises(ValueError, match="Op type TestPair is registered with another definition"):
-        own.register(OpDef("TestPair"))
-    with pytest.raises(
-        NotFoundError,
-        match="Op type not registered 'Nope' in binary running on .*needed by node 'n'",
-    ):
-        own.require("Nope", "n")
-    with pytest.raises(AttributeError):
-        PAIR.name = "x"  # type: ignore[misc]
-    assert hash(PAIR) == hash(OpDef("TestPair"))
-
-
-def test_shape_inference_and_its_messages() -> None:
-    def run(*shapes: Any, **more: Any) -> Any:
-        attrs = {"T": dtypes.float32, "N": 1}
-        return infer_shapes(
-            ShapeContext(
-                "TestPair", "p", attrs, shapes, num_outputs=3, input_names=("a", "b:1"), **more
-            ),
-            PAIR,
-        )
-
-    assert run((2, None), (None, 3)) == [(2, 3)] * 3
-    with pytest.raises(InvalidGraphError) as raised:
-        run((2,), (3,))
-    assert raised.value.message == (
-        "Dimension 0 in both shapes must be equal, but are 2 and 3. Shapes are [2] and [3]. "
-        "for '{{node p}} = TestPair[N=1, T=DT_FLOAT](a, b:1)' with input shapes: [2], [3]."
-    )
-    unknown = register_op("TestNoShape", ("x: float",), ("y: float",))
-    assert infer_shapes(ShapeContext("TestNoShape", "n", {}, [(1,)]), unknown) == [None]
-    wrong = register_op("TestWrongShape", (), ("y: float",), shape=lambda c: [])
-    with pytest.raises(
-        InternalError,
-        match="the shape function of TestWrongShape gave 0 shapes for 1 outputs of 'n'",
-    ):
-        infer_shapes(ShapeContext("TestWrongShape", "n", {}, []), wrong)
-
-    def unimplemented(context: ShapeContext) -> Any:
-        raise UnimplementedError(None, None, "not yet")
-
-    later = register_op("TestLater", (), ("y: float",), shape=unimplemented)
-    with pytest.raises(UnimplementedError, match="not yet"):
-        infer_shapes(ShapeContext("TestLater", "n", {}, []), later)

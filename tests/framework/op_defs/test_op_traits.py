@@ -8,7 +8,8 @@ import pytest
 
 import tfjit
 from tfjit.framework.op_defs import op_traits
-from tfjit.framework.op_defs.op_def import OpDef, define_op, registry
+from tfjit.framework.op_defs.op_def import OpDef, define_op
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import (
     ASSIGN,
     ASSIGN_ADD,

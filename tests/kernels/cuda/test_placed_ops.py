@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.kernels.cuda.placed_ops import HOST_COMPUTED
 from tfjit.kernels.cuda.template.registry import find_builder
 

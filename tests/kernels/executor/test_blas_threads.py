@@ -142,7 +142,9 @@ def test_compiler_processes_and_plan_building_are_busy_cores(
     store = KernelStore()
     monkeypatch.setattr(blas_threads, "store", store)
     assert busy_cores() == 0
-    monkeypatch.setattr(store._queue, "workers", [Worker("a", "b"), Worker(), Worker("c")])
+    monkeypatch.setattr(
+        store.compilations.queue, "workers", [Worker("a", "b"), Worker(), Worker("c")]
+    )
     assert busy_cores() == 2
     with cooperative_yield.background():
         assert busy_cores() == 3

@@ -21,8 +21,7 @@ import pytest
 from tests.kernels.jit.processes import run_python
 from tests.kernels.jit.scaling import check, scale_by
 from tfjit.kernels.jit import cache_key as cache_key_module
-from tfjit.kernels.jit import loader, target
-from tfjit.kernels.jit import store as store_module
+from tfjit.kernels.jit import loader, stored_code, target
 from tfjit.kernels.jit.archive import Archive, write_archive
 from tfjit.kernels.jit.cache_key import cache_key, precompiled_key
 from tfjit.kernels.jit.compiler import prune
@@ -271,7 +270,7 @@ def test_worker_death(make) -> None:  # type: ignore[no-untyped-def]
 def test_killed_worker_is_replaced(make) -> None:  # type: ignore[no-untyped-def]
     store = make()
     store.compile([scale_by(15)])
-    (worker,) = store._queue.workers
+    (worker,) = store.compilations.queue.workers
     worker.process.send_signal(signal.SIGKILL)
     store.compile([scale_by(16)])
     check(store, scale_by(16), 16)
@@ -336,7 +335,7 @@ def test_several_workers(make) -> None:  # type: ignore[no-untyped-def]
     store = make()
     sources = [scale_by(n) for n in range(40, 46)]
     store.compile(sources, workers=2)
-    assert len(store._queue.workers) == 2
+    assert len(store.compilations.queue.workers) == 2
     for n, source in enumerate(sources, 40):
         check(store, source, n)
 
@@ -349,7 +348,7 @@ def test_off_never_starts_a_worker(make, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CompileError, match="TFJIT_JIT=off"):
         store.compile([known, new])
     check(store, known, 50)
-    assert not store._queue.workers and store.refused(new) is None
+    assert not store.compilations.queue.workers and store.refused(new) is None
     monkeypatch.setenv("TFJIT_JIT", "lazy")
     store.compile([new])
     check(store, new, 51)
@@ -524,7 +523,9 @@ def test_kernels_come_from_the_archive(shared: KernelStore, tmp_path: Path) -> N
     assert store.is_generic(source)
     assert store.name_of(source) == precompiled_key(source, target.levels_here()[-1])
     assert store.has_name(store.name_of(source)) and not store.has_name(cache_key(source))
-    assert not store._queue.workers and not list((tmp_path / "cache" / "kernels").iterdir())
+    assert not store.compilations.queue.workers and not list(
+        (tmp_path / "cache" / "kernels").iterdir()
+    )
 
 
 def test_the_disk_cache_goes_before_the_archive(shared: KernelStore, tmp_path: Path) -> None:
@@ -563,7 +564,7 @@ def test_an_added_archive_goes_first(
     def fail(source: KernelSource) -> str:
         raise loader.NoCompiler("there is no compiler")
 
-    monkeypatch.setattr(store_module, "cache_key", fail)
+    monkeypatch.setattr(stored_code, "cache_key", fail)
     assert store.has_kernels() and store.load_present([source])
     check(store, source, 3)
     assert store.has_name(store.name_of(source)) and store.is_generic(source)
@@ -578,11 +579,11 @@ def test_without_a_compiler_missing_kernels_are_refused(
     def fail(source: KernelSource) -> str:
         raise loader.NoCompiler("there is no compiler")
 
-    monkeypatch.setattr(store_module, "cache_key", fail)
+    monkeypatch.setattr(stored_code, "cache_key", fail)
     store = KernelStore(tmp_path / "cache", tmp_path / "none")
     with caplog.at_level(logging.WARNING):
         assert not store.load([scale_by(61), scale_by(62)])
-    assert len(store.refusals()) == 2 and not store._queue.workers
+    assert len(store.refusals()) == 2 and not store.compilations.queue.workers
     assert caplog.text.count("there is no compiler") == 1
 
 

@@ -54,7 +54,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostTwin]:
     def find(name: str) -> targets.Target:
         return made if name == "twin" else found(name)
 
-    for module in ("store", "cache_key"):
+    for module in ("store", "stored_code", "compilations", "cache_key"):
         monkeypatch.setattr(f"tfjit.kernels.jit.{module}.find_target", find)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     yield made
@@ -147,7 +147,7 @@ def test_archives_and_records_are_the_hosts(twin: HostTwin, tmp_path: Path) -> N
     store.load([for_twin(3), scale_by(3)])
     assert store.recorded()[0] == [scale_by(3)]
     assert store.are_final([for_twin(3)])
-    assert store._packs.key(for_twin(3)) == "" == store._precompiled.key(for_twin(3))
+    assert store.stored.packs.key(for_twin(3)) == "" == store.stored.precompiled.key(for_twin(3))
 
 
 def test_interpreted_kernels_need_neither_disk_nor_process(
@@ -164,7 +164,7 @@ def test_interpreted_kernels_need_neither_disk_nor_process(
     store.compile([third])
     for source in (first, second, third):
         assert store.lookup(source) == {"kernel": address}
-    assert store.busy_workers() == 0 and not store._queue.workers
+    assert store.busy_workers() == 0 and not store.compilations.queue.workers
     assert not list((tmp_path / "kernels").glob("*.o"))
 
 

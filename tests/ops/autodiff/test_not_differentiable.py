@@ -10,7 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import pytest
 
 from tfjit.framework.op_defs import gradient_registry
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.kernels import registry as kernels
 from tfjit.ops.autodiff import backprop
 from tfjit.runtime.executor.node_runner import has_own_runner

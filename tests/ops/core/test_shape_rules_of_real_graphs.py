@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tfjit
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 
 tensorflow = pytest.importorskip("tensorflow")
 tf1 = tensorflow.compat.v1

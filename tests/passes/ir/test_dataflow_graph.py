@@ -10,7 +10,7 @@ import pytest
 
 from tfjit.framework.errors import InternalError, InvalidArgumentError, NotFoundError
 from tfjit.framework.graphs import graph as framework_graph
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types import dtypes
 from tfjit.passes.ir.dataflow_graph import CONTROL, SINK, SOURCE, DataflowGraph, Edge
 from tfjit.passes.text.text_format import parse_graph

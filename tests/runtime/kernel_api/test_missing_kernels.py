@@ -10,7 +10,9 @@ import tensorflow as tf
 
 import tfjit
 from tfjit.framework.op_defs.attrs import FuncRef, to_proto
-from tfjit.framework.op_defs.op_def import AttrDef, OpDef, input_dtypes, registry
+from tfjit.framework.op_defs.node_types import input_dtypes
+from tfjit.framework.op_defs.op_def import AttrDef, OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import RUNS_FUNCTIONS
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import BLOCKING
 from tfjit.runtime.kernel_api.op_kernel import has_runtime_kernel, is_blocking
 

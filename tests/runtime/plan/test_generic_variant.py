@@ -398,7 +398,7 @@ def test_sizes_that_it_does_not_serve_start_no_generic_variant(compiled_mlp: Non
 def test_a_large_graph_builds_its_generic_variant_in_the_background(
     compiled_mlp: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfjit.runtime.plan.plan._AT_ONCE_NODES", 0)
+    monkeypatch.setattr("tfjit.runtime.plan.met_shapes._AT_ONCE_NODES", 0)
     jobs: list[Callable[[], None]] = []
     monkeypatch.setattr(BACKGROUND, "submit", lambda job, share: jobs.append(job))
     made = Program("mlp")

@@ -301,7 +301,7 @@ def test_closing_ends_all_parts() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    wait_until(lambda: ours._runtime_session._running)
+    wait_until(lambda: ours._runtime_session.steps.running)
     time.sleep(0.1)
     ours.close()
     thread.join(60)

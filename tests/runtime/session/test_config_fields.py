@@ -19,7 +19,7 @@ from tests.runtime.covering import covers
 from tests.runtime.session.configs import World, X, config, tf1
 from tfjit import cli
 from tfjit.runtime.session.config_fields import FIELDS, describe, message_fields
-from tfjit.runtime.session.direct_session import DirectSessionFactory
+from tfjit.runtime.session.direct_session_factory import DirectSessionFactory
 
 
 def test_the_table_has_every_field_and_no_other() -> None:

@@ -64,7 +64,7 @@ def test_ends_on_close(compiled: bool) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    wait_until(lambda: s._runtime_session._running)
+    wait_until(lambda: s._runtime_session.steps.running)
     time.sleep(0.05)
     s.close()
     thread.join(60)
@@ -82,7 +82,7 @@ def test_ends_on_an_interrupt(compiled: bool) -> None:
         assert main is not None
 
         def interrupt() -> None:
-            wait_until(lambda: s._runtime_session._running)
+            wait_until(lambda: s._runtime_session.steps.running)
             wait_s = 0.2
             while not over.wait(wait_s):
                 signal.pthread_kill(main, signal.SIGINT)

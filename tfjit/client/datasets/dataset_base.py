@@ -8,7 +8,7 @@ from tfjit.client.datasets.elements import Elements, dtypes_of, shapes_of
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.random_seed import DEFAULT_GRAPH_SEED, get_seed
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types import dtypes as dt
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor

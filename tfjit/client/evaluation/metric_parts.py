@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from tfjit import ops
-from tfjit.client.variables.variables import (
-    Variable,
-    VariableAggregation,
-    VariableSynchronization,
-)
+from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
+from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import add_to_collections
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Tensor

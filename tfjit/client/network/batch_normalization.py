@@ -11,7 +11,7 @@ from tfjit.client.network.moving_average import assign_moving_average
 from tfjit.client.network.renormalization import Renormalization
 from tfjit.client.network.static_choice import choose, static_condition
 from tfjit.client.variables.initializers import Ones, Zeros
-from tfjit.client.variables.variables import VariableAggregation, VariableSynchronization
+from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
@@ -23,7 +23,7 @@ from tfjit.ops.arrays.array import shape as shape_of
 from tfjit.ops.arrays.creation import ones_like, zeros_like
 from tfjit.ops.arrays.movement_functions import concat
 from tfjit.ops.core.convert import convert_to_tensor
-from tfjit.ops.layers import normalization
+from tfjit.ops.layers import normalization_functions as functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -239,7 +239,7 @@ class BatchNormalization(Layer):
 
         def normalized(is_training: bool) -> list[Tensor]:
             return list(
-                normalization.fused_batch_norm(
+                functions.fused_batch_norm(
                     value, gamma, beta, *statistics, self.epsilon, layout, is_training
                 )
             )
@@ -282,7 +282,7 @@ class BatchNormalization(Layer):
         if single:
             mean = self._broadcast(mean, rank, axes)
             variance = self._broadcast(variance, rank, axes)
-        made = normalization.batch_normalization(value, mean, variance, offset, scale, self.epsilon)
+        made = functions.batch_normalization(value, mean, variance, offset, scale, self.epsilon)
         if made.dtype.base_dtype is not given:
             made = cast(made, given)
         made.set_shape(value.shape)
@@ -294,7 +294,7 @@ class BatchNormalization(Layer):
         """Return (mean, variance, scale, offset), and add updates of the averages."""
         reduced = [axis for axis in range(value.shape.rank or 0) if axis not in axes]
         kept = len(axes) > 1
-        mean, variance = normalization.moments(value, reduced, keep_dims=kept)
+        mean, variance = functions.moments(value, reduced, keep_dims=kept)
         moving = (self.moving_mean, self.moving_variance)
         mean = self._batch_or_moving(training, mean, self.moving_mean)
         variance = self._batch_or_moving(training, variance, self.moving_variance)

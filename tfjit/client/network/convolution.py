@@ -26,7 +26,7 @@ from tfjit.ops.arrays.array import reshape
 from tfjit.ops.arrays.movement_functions import pad
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers import convolution_functions
-from tfjit.ops.layers.normalization import bias_add
+from tfjit.ops.layers.normalization_functions import bias_add
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import (

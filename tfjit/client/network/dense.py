@@ -19,7 +19,7 @@ from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.arithmetic.elementwise_functions import cast
 from tfjit.ops.arithmetic.matrix_product import matmul, tensordot
 from tfjit.ops.core.convert import convert_to_tensor
-from tfjit.ops.layers.normalization import bias_add
+from tfjit.ops.layers.normalization_functions import bias_add
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import ConstraintLike, Structure, TensorLike

@@ -10,7 +10,7 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops.arrays.array import identity
 from tfjit.ops.arrays.array import shape as shape_of
 from tfjit.ops.core.convert import convert_to_tensor
-from tfjit.ops.layers import normalization
+from tfjit.ops.layers import layer_functions
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import ShapeLike, Structure, TensorLike
@@ -54,7 +54,7 @@ class Dropout(Layer):
 
         def dropped() -> Tensor:
             shape = self._noise_shape(value)
-            made = normalization.dropout(value, noise_shape=shape, seed=self.seed, rate=self.rate)
+            made = layer_functions.dropout(value, noise_shape=shape, seed=self.seed, rate=self.rate)
             return identity(value) if made is value else made
 
         chosen: Tensor = choose(training, dropped, lambda: identity(value))

@@ -18,7 +18,7 @@ from tfjit.ops.arithmetic.elementwise_functions import (
 )
 from tfjit.ops.arithmetic.reduction import reduce_sum
 from tfjit.ops.layers import activation as functions
-from tfjit.ops.layers.normalization import softmax
+from tfjit.ops.layers.normalization_functions import softmax
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure

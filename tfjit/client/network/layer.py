@@ -13,17 +13,14 @@ from tfjit.client.network.call_records import CallRecords
 from tfjit.client.network.connected import Connected
 from tfjit.client.network.experimental import uses_keras_style
 from tfjit.client.network.input_spec import InputSpec, check_inputs
-from tfjit.client.session.session import get_default_session
+from tfjit.client.session.default_session import get_default_session
+from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
 from tfjit.client.variables.variable_scope import (
     VariableScope,
     get_variable_scope,
     variable_scope,
 )
-from tfjit.client.variables.variables import (
-    Variable,
-    VariableAggregation,
-    VariableSynchronization,
-)
+from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import get_default_graph, graph_of, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor

@@ -17,7 +17,7 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.arrays.array import expand_dims, squeeze
 from tfjit.ops.core.convert import convert_to_tensor
-from tfjit.ops.layers import pooling as functions
+from tfjit.ops.layers import pooling_functions as functions
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import IntsLike, Structure, TensorLike

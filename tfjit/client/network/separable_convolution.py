@@ -12,7 +12,7 @@ from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.arrays.array import expand_dims, squeeze
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.convolution_functions import separable_conv2d as separable
-from tfjit.ops.layers.normalization import bias_add
+from tfjit.ops.layers.normalization_functions import bias_add
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import (

@@ -175,7 +175,7 @@ def _content(model: ModelFile) -> tuple[Manifest, dict[str, bytes | Path]]:
 
 def _startup(meta: Message, folder: Path) -> tuple[Message, tuple[StartupRun, ...]]:
     """Return a SavedModel's meta graph and its startup runs."""
-    from tfjit.client.saving import saved_model
+    from tfjit.client.saving import saved_model_loader
 
     runs = []
     if (folder / f"{_VARIABLES}.index").is_file():
@@ -184,9 +184,9 @@ def _startup(meta: Message, folder: Path) -> tuple[Message, tuple[StartupRun, ..
         if saver.restore_op_name:
             tensor = saver.filename_tensor_name
             runs.append(StartupRun(saver.restore_op_name, {tensor: _VARIABLES}))
-    initializer = saved_model.initializer_of(meta)
+    initializer = saved_model_loader.initializer_of(meta)
     if initializer:
-        files = {t: f"assets/{name}" for t, name in saved_model.asset_files(meta).items()}
+        files = {t: f"assets/{name}" for t, name in saved_model_loader.asset_files(meta).items()}
         runs.append(StartupRun(initializer.split(":")[0].lstrip("^"), files))
     return meta, tuple(runs)
 

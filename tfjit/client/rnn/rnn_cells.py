@@ -10,8 +10,9 @@ from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.initializers import Constant, Zeros
-from tfjit.client.variables.variable_scope import get_variable, variable_scope
+from tfjit.client.variables.variable_scope import variable_scope
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.static_value import constant_value
@@ -26,7 +27,7 @@ from tfjit.ops.arrays.movement_functions import concat, split, stack
 from tfjit.ops.arrays.slicing import slice as slice_of
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.layers.activation import sigmoid, tanh
-from tfjit.ops.layers.normalization import bias_add
+from tfjit.ops.layers.normalization_functions import bias_add
 
 if TYPE_CHECKING:
     from tfjit.client.variables.variable_scope import VariableScope

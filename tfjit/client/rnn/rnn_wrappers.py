@@ -13,7 +13,7 @@ from tfjit.framework.types import nest
 from tfjit.ops.arithmetic.elementwise_functions import floor
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.core.convert import convert_to_tensor
-from tfjit.ops.layers.normalization import dropout
+from tfjit.ops.layers.layer_functions import dropout
 from tfjit.ops.random_values.stateful_random import random_uniform
 
 if TYPE_CHECKING:

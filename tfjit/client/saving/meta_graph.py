@@ -111,7 +111,7 @@ def _write(meta: Message, filename: str, as_text: bool) -> None:
 
 def _list_ops(meta: Message) -> None:
     """Add the definitions of the ops that the graph uses, by name."""
-    from tfjit.framework.op_defs.op_def import registry
+    from tfjit.framework.op_defs.op_registry import registry
 
     used = {node.op for node in meta.graph_def.node}
     for function in meta.graph_def.library.function:
@@ -124,7 +124,7 @@ def _list_ops(meta: Message) -> None:
 
 def _strip_defaults(graph_def: Message) -> None:
     from tfjit.framework.op_defs import attrs as attr_values
-    from tfjit.framework.op_defs.op_def import registry
+    from tfjit.framework.op_defs.op_registry import registry
 
     for node in graph_def.node:
         definition = registry.lookup(node.op)
@@ -269,7 +269,8 @@ def _restore_collection(
         for data in values:
             graph.add_to_collection(key, Saver.from_proto(SaverDef.FromString(data), scope or None))
     elif key in (GraphKeys.COND_CONTEXT, GraphKeys.WHILE_CONTEXT):
-        from tfjit.ops.control_flow.control_flow_contexts import CondContext, WhileContext
+        from tfjit.ops.control_flow.cond_context import CondContext
+        from tfjit.ops.control_flow.while_context import WhileContext
 
         with graph.as_default():
             for data in values:

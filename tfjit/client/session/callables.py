@@ -12,7 +12,7 @@ from tfjit.client.session.run_entries import entry_by_position
 from tfjit.framework import errors
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import BaseSession
+    from tfjit.client.session.base_session import BaseSession
     from tfjit.framework.graphs.typing import Fetches, Message, Structure
 
 

@@ -233,9 +233,11 @@ def _element_as_bytes(element: object) -> bytes:
     )
 
 
-def resolve_feeds(
-    graph: object, feed_dict: object
-) -> list[tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]]:
+ResolvedFeeds = list[tuple[FeedSlot, Callable[[Mapping[Any, Any]], Any], Any]]
+"""The slot of each fed tensor, the getter of its value, and the tensor."""
+
+
+def resolve_feeds(graph: object, feed_dict: object) -> ResolvedFeeds:
     """Return (slot, getter, tensor) for every fed tensor.
 
     They have the feed_dict's order; the getter gets the value from a feed_dict with the same keys.

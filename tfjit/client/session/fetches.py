@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -134,6 +134,14 @@ class FetchMapper:
         self.leaves: list[Leaf] = []
         self.rebuild: Rebuild = self._map(fetches)
 
+    def tensors(self, fed: Container[str] = ()) -> list[str]:
+        """Return the names of the fetched tensors, without those in `fed`."""
+        return [leaf.name for leaf in self.leaves if not leaf.is_operation and leaf.name not in fed]
+
+    def targets(self) -> list[str]:
+        """Return the names of the fetched operations."""
+        return [leaf.name for leaf in self.leaves if leaf.is_operation]
+
     def _map(self, fetch: Any) -> Rebuild:
         if fetch is None:
             raise TypeError(
@@ -196,6 +204,29 @@ class FetchMapper:
             position = self._index[key] = len(self.leaves)
             self.leaves.append(Leaf(element.name, is_operation, element))
         return lambda values: values[position]
+
+
+def is_leaf(x: Any) -> bool:
+    """Return whether an object always means the same graph element.
+
+    It does so for as long as it lives.
+    """
+    if isinstance(x, (str, bytes)):
+        return True
+    return (
+        hasattr(x, "graph")
+        and hasattr(x, "name")
+        and not isinstance(x, (list, tuple, dict))
+        and not is_converted(x)
+    )
+
+
+def is_flat(fetches: Any) -> bool:
+    """Return whether fetches are a leaf or a sequence of leaves.
+
+    The sequence is a list or tuple.
+    """
+    return all(is_leaf(f) for f in fetches) if type(fetches) in (list, tuple) else is_leaf(fetches)
 
 
 def _class_of(structure: Structure) -> Any:

@@ -14,7 +14,6 @@ from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import get_default_graph, is_unused
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_def import import_graph_def
-from tfjit.runtime.session_interface import SessionInterface
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Message, Structure
@@ -80,38 +79,6 @@ def graph_def_from(source: Any) -> Message:
     return (
         source if isinstance(source, GraphDef) else GraphDef.FromString(source.SerializeToString())
     )
-
-
-def extend_session(
-    session: SessionInterface, graph: Any, version: int, sent: set[str], add_shapes: bool = False
-) -> None:
-    """Send the additions to `graph` to a runtime session.
-
-    version: of the graph at the last time; sent: names of a TensorFlow graph's nodes already sent,
-    and of its functions with a "^" before them, which is added to, since TensorFlow's
-    `as_graph_def` ignores `from_version`.
-    """
-    if isinstance(graph, Graph):
-        if add_shapes:
-            session.extend(graph.as_graph_def(from_version=version or None, add_shapes=True))
-        else:
-            session.extend_from(graph, version)
-        return
-    graph_def = graph.as_graph_def(add_shapes=add_shapes)
-    if sent:
-        new = type(graph_def)()
-        new.library.function.extend(
-            function
-            for function in graph_def.library.function
-            if f"^{function.signature.name}" not in sent
-        )
-        new.library.gradient.extend(graph_def.library.gradient)
-        new.versions.CopyFrom(graph_def.versions)
-        new.node.extend(node for node in graph_def.node if node.name not in sent)
-        graph_def = new
-    session.extend(graph_def)
-    sent.update(node.name for node in graph_def.node)
-    sent.update(f"^{function.signature.name}" for function in graph_def.library.function)
 
 
 def to_config(config: Message) -> Message:

@@ -25,7 +25,7 @@ from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-    from tfjit.client.session.session import BaseSession
+    from tfjit.client.session.base_session import BaseSession
     from tfjit.framework.graphs.typing import Message
     from tfjit.runtime.factory import SessionOptions
 

@@ -10,14 +10,14 @@ import numpy as np
 from tfjit.client.session.feeds import FeedSlot, feed_slot, placeholders_behind, resolve_feeds
 from tfjit.client.session.fetches import FetchMapper
 from tfjit.client.session.run_entries import leaf_values
-from tfjit.client.session.tensor_handles import feed_handles, fetch_handles
+from tfjit.client.session.tensor_handles import feed_handles
 from tfjit.framework import errors
 from tfjit.framework.graphs.tensor_spec import TensorSpec
 from tfjit.framework.types.dimension import Dimension
 from tfjit.framework.types.shape import TensorShape
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import BaseSession
+    from tfjit.client.session.base_session import BaseSession
     from tfjit.framework.graphs.typing import FeedDict, Fetches, Structure
     from tfjit.runtime.profiling.stages import CostAnalysis, Dialect, MemoryAnalysis, PlanStages
 
@@ -134,9 +134,7 @@ def lower(session: BaseSession, fetches: Fetches, feeds: Mapping[Any, Any] | Non
     """Lower a session's run; `BaseSession.lower` has the contract."""
     backend = session._runtime_session
     assert backend is not None
-    resolved = feed_handles(session, resolve_feeds(session._graph, feeds))
-    mapper = FetchMapper(session._graph, fetches)
-    fetch_handles(session, mapper)
+    resolved, mapper = session._feeds_and_fetches(feeds, fetches)
     session._extend()
     slots: dict[str, FeedSlot] = {}
     shapes: dict[str, tuple[int, ...]] = {}
@@ -148,10 +146,7 @@ def lower(session: BaseSession, fetches: Fetches, feeds: Mapping[Any, Any] | Non
         slot = feed_slot(tensor)
         slots[slot.name] = slot
         shapes[slot.name] = _known_shape(slot, slot.shape)
-    tensors = [
-        leaf.name for leaf in mapper.leaves if not leaf.is_operation and leaf.name not in shapes
-    ]
-    targets = [leaf.name for leaf in mapper.leaves if leaf.is_operation]
+    tensors, targets = mapper.tensors(shapes), mapper.targets()
     if not tensors and not targets:
         raise ValueError("There is nothing to lower: whatever is fetched is fed.")
     try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from tfjit.client.session.feeds import FeedSlot, StringSlot, receiver
+from tfjit.client.session.feeds import FeedSlot, ResolvedFeeds, StringSlot, receiver
 from tfjit.client.session.fetches import FetchMapper
 from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import colocate_with, device
@@ -29,7 +29,7 @@ from tfjit.framework.types.dtypes import DType, as_dtype, enum_name, string
 from tfjit.ops.core.apply import create, tensor
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import BaseSession
+    from tfjit.client.session.base_session import BaseSession
     from tfjit.framework.graphs.typing import DTypeLike
 
 _HANDLE_OPS: Final = ("GetSessionHandle", "GetSessionHandleV2")
@@ -286,10 +286,7 @@ def fetch_handles(session: BaseSession, mapper: FetchMapper) -> None:
     mapper.rebuild = rebuild_with_handles
 
 
-Resolved = list[tuple[FeedSlot, Callable[[Any], Any], Any]]
-
-
-def feed_handles(session: BaseSession, feeds: Resolved) -> Resolved:
+def feed_handles(session: BaseSession, feeds: ResolvedFeeds) -> ResolvedFeeds:
     """Return the feeds, able to take TensorHandles.
 
     A tensor is moved to the device of the holder that its handle is fed to.

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tfjit.client.variables.assignments import assign_add
+from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.client.variables.variable_collections import trainable_variables
-from tfjit.client.variables.variable_scope import VariableScope, get_variable, variable_scope
+from tfjit.client.variables.variable_scope import VariableScope, variable_scope
 from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import (
     colocate_with,
@@ -21,7 +22,8 @@ from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes, nest
 from tfjit.ops import raw_ops as raw
-from tfjit.ops.autodiff.backprop import all_ready, gradients
+from tfjit.ops.autodiff.backprop import gradients
+from tfjit.ops.autodiff.gradient_values import all_ready
 from tfjit.ops.control_flow.control_flow import group
 from tfjit.ops.core.convert import convert_to_tensor
 

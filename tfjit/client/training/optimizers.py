@@ -125,7 +125,7 @@ class GradientDescentOptimizer(_Fused):
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor | Operation:
         step = grad.values * raw.Cast(x=self._tensors["alpha"], DstT=grad.values.dtype.base_dtype)
         return raw.ScatterSub(
-            ref=var._ref(),  # type: ignore[attr-defined]
+            ref=var._ref(),
             indices=grad.indices,
             updates=step,
             use_locking=self._use_locking,

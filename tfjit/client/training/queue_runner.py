@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfjit.client.data.queues import QueueBase
-from tfjit.client.session.session import get_default_session
+from tfjit.client.session.default_session import get_default_session
 from tfjit.client.training.coordinator import Coordinator
 from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import add_to_collection, get_default_graph

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tfjit.client.variables.variables import Variable, create_on
+from tfjit.client.variables.ref_variables import create_on
+from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.operation import Tensor
 
 if TYPE_CHECKING:

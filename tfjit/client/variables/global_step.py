@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.initializers import Zeros
-from tfjit.client.variables.variable_scope import get_variable
 from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.graph import Graph

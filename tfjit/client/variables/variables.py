@@ -1,68 +1,28 @@
-"""Variable: the base of both kinds, and TF1's default reference variable."""
+"""Variable: the base of reference and resource variables."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.client.session.session import get_default_session
-from tfjit.client.variables.initial_values import guarded
+from tfjit.client.session.default_session import get_default_session
+from tfjit.client.variables.resource_default import resource_variables_enabled
+from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
 from tfjit.framework.graphs.default_graph import add_to_collections, get_default_graph, name_scope
-from tfjit.framework.graphs.function_graph import FunctionGraph, building, lifted
+from tfjit.framework.graphs.function_graph import FunctionGraph, lifted
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor, TensorReference
 from tfjit.framework.types.dtypes import DType, as_dtype
-from tfjit.framework.types.shape import TensorShape, as_shape
-from tfjit.ops.arrays.array import identity
+from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.arrays.slicing import slice_helper
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor, register_tensor_conversion_function
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DTypeLike, Message, SessionLike, ShapeLike, TensorLike
-
-_resource_by_default = False
-
-
-def enable_resource_variables() -> None:
-    """Make resource variables where `use_resource` is not given."""
-    global _resource_by_default
-    _resource_by_default = True
-
-
-def disable_resource_variables() -> None:
-    """Make reference variables where `use_resource` is not given, as TF1 does."""
-    global _resource_by_default
-    _resource_by_default = False
-
-
-def resource_variables_enabled() -> bool:
-    """Return whether variables are resource variables unless told otherwise."""
-    return _resource_by_default
-
-
-class VariableSynchronization(enum.IntEnum):
-    """When the copies of a distributed variable are brought together."""
-
-    AUTO = 0
-    NONE = 1
-    ON_WRITE = 2
-    ON_READ = 3
-
-
-class VariableAggregation(enum.IntEnum):
-    """The way of combining the copies of a distributed variable."""
-
-    NONE = 0
-    SUM = 1
-    MEAN = 2
-    ONLY_FIRST_REPLICA = 3
-    ONLY_FIRST_TOWER = 3
 
 
 class Variable:
@@ -105,11 +65,13 @@ class Variable:
 
             use_resource = get_variable_scope().use_resource
         if use_resource is None:
-            use_resource = _resource_by_default
+            use_resource = resource_variables_enabled()
         if use_resource:
             from tfjit.client.variables.resource_variables import ResourceVariable
 
             return object.__new__(ResourceVariable)
+        from tfjit.client.variables.ref_variables import RefVariable
+
         return object.__new__(RefVariable)
 
     def __init__(
@@ -379,6 +341,13 @@ class Variable:
     def _as_graph_element(self) -> Tensor:
         raise NotImplementedError
 
+    def _ref(self) -> Tensor:
+        """Return the reference to the variable, which ops of TF1 update."""
+        raise TypeError(
+            f"{self!r} is a resource variable and has no reference; the op wants a "
+            "reference variable"
+        )
+
     def __hash__(self) -> int:
         return id(self)
 
@@ -480,247 +449,6 @@ def _without_scope(name: str, scope: str | None) -> str:
     return name
 
 
-class RefVariable(Variable):
-    """A VariableV2 node, whose output is a reference.
-
-    `read` dereferences it once for all readers.
-    """
-
-    _variable: Tensor
-    _snapshot: Tensor
-
-    def _build(
-        self,
-        initial_value: TensorLike,
-        dtype: DType | None,
-        shape: ShapeLike,
-        validate_shape: bool,
-        scope: str,
-    ) -> None:
-        graph = self.graph
-        with ExitStack() as stack:
-            if callable(initial_value):
-                # the effect of colocating with the variable, which does not exist yet
-                stack.enter_context(
-                    graph._attr_scope_block({"_class": (b"loc:@" + scope[:-1].encode(),)})
-                )
-                with graph.name_scope("Initializer"), graph.device(None):
-                    initial = self._initial_tensor(initial_value, dtype)
-            else:
-                initial = self._initial_tensor(initial_value, dtype)
-                if initial.op._get_control_flow_context() is not None:
-                    raise ValueError(
-                        f"Initializer for variable {scope} is from inside a control-flow "
-                        "construct, such as a loop or conditional. When "
-                        "creating a variable inside a loop or conditional, use a lambda as the "
-                        "initializer."
-                    )
-            if shape is None:
-                shape = initial.shape_tuple if validate_shape else None
-            self._variable = tensor(
-                "VariableV2",
-                scope,
-                shape=TensorShape(as_shape(shape)),
-                dtype=initial.dtype.base_dtype,
-            )
-        self._initial_value = initial
-        self._name = self._variable.name
-        if validate_shape and not initial.shape.is_fully_defined():
-            raise ValueError(f"initial_value must have a shape specified: {initial}")
-        start = guarded(scope, initial)
-        with graph.colocate_with(self._variable.op):
-            self._initializer_op = create(
-                "Assign",
-                scope + "Assign/",
-                ref=self._variable,
-                value=start,
-                validate_shape=validate_shape,
-            )
-        with (
-            graph.device(self._caching_device)
-            if self._caching_device is not None
-            else graph.colocate_with(self._variable.op)
-        ):
-            self._snapshot = identity(self._variable, name="read")
-
-    def _from_names(self, variable_def: Message, import_scope: str | None) -> None:
-        self._settings_from(variable_def, import_scope)
-        self._variable = self._element_from(variable_def.variable_name, import_scope)
-        self._snapshot = self._element_from(variable_def.snapshot_name, import_scope)
-        self._name = self._variable.name
-
-    @property
-    def op(self) -> Operation:
-        """The VariableV2 operation."""
-        return self._variable.op
-
-    @property
-    def dtype(self) -> DType:
-        """Element type as a reference type."""
-        return self._variable.dtype
-
-    @property
-    def shape(self) -> TensorShape:
-        """The static shape."""
-        return self._variable.shape
-
-    def set_shape(self, shape: ShapeLike) -> None:
-        """Merge `shape` into the static shape."""
-        self._variable.set_shape(shape)
-        self._snapshot.set_shape(shape)
-
-    def value(self) -> Tensor:
-        """Return the value as a tensor; the same one each time."""
-        return self._snapshot
-
-    def read_value(self) -> Tensor:
-        """Return a new read of the value.
-
-        It runs after the control dependencies around it.
-        """
-        return identity(self._variable, name="read")
-
-    def _ref(self) -> Tensor:
-        return self._variable
-
-    def _as_graph_element(self) -> Tensor:
-        return self._variable
-
-    def _strided_slice_assign(self, value: TensorLike, name: str, **where: object) -> Tensor:
-        return create_on(self._variable, "StridedSliceAssign", name, value=value, **where).outputs[
-            0
-        ]
-
-    def is_initialized(self, name: str | None = None) -> Tensor:
-        """Return whether the variable has a value, as a bool tensor."""
-        with building(self.graph):
-            return create_on(self._variable, "IsVariableInitialized", name).outputs[0]
-
-    def initialized_value(self) -> Tensor:
-        """Return the value, or the initial value while there is none.
-
-        Another variable's initial value may use it.
-        """
-        graph = self.graph
-        with graph.as_default(), graph.control_dependencies(None):
-
-            def read(scope: str, chosen: Tensor) -> Tensor:
-                with graph.colocate_with(self._variable.op):
-                    passed = create(
-                        "RefSwitch", scope + "read/Switch/", data=self._variable, pred=chosen
-                    ).outputs[1]
-                return identity(passed, name=scope + "read/")
-
-            return self._initialized_or(self.is_initialized(), read)
-
-    def _assign(
-        self,
-        op_type: str,
-        value: TensorLike,
-        use_locking: bool | None,
-        name: str | None,
-        read_value: bool,
-        **attrs: object,
-    ) -> Any:
-        assigned = create_on(
-            self._variable, op_type, name, value=value, use_locking=use_locking, **attrs
-        )
-        return assigned.outputs[0] if read_value else assigned
-
-    def assign(
-        self,
-        value: TensorLike,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
-        """Set the value and return a reference tensor of it.
-
-        Without read_value, returns the operation.
-        """
-        return self._assign("Assign", value, use_locking, name, read_value)
-
-    def assign_add(
-        self,
-        delta: TensorLike,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
-        """Add to the value and return a reference tensor of the sum.
-
-        Without read_value, returns the operation.
-        """
-        return self._assign("AssignAdd", delta, use_locking, name, read_value)
-
-    def assign_sub(
-        self,
-        delta: TensorLike,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> Any:
-        """Subtract from the value and return a reference tensor of it.
-
-        The tensor has the difference. Without read_value, returns the operation.
-        """
-        return self._assign("AssignSub", delta, use_locking, name, read_value)
-
-    def count_up_to(self, limit: int, name: str | None = None) -> Tensor:
-        """Add one: the value before. Its run raises OutOfRangeError at `limit`."""
-        return create_on(self._variable, "CountUpTo", name, limit=limit).outputs[0]
-
-    def _scatter(
-        self,
-        op_type: str,
-        indices: TensorLike,
-        updates: TensorLike,
-        use_locking: bool,
-        name: str | None,
-    ) -> Tensor:
-        return create_on(
-            self._variable, op_type, name, indices=indices, updates=updates, use_locking=use_locking
-        ).outputs[0]
-
-    def to_proto(self, export_scope: str | None = None) -> Message:
-        """Return the variable as a VariableDef.
-
-        None when it is not in `export_scope`.
-        """
-        if export_scope is not None and not self._name.startswith(export_scope):
-            return None
-        return self._names(export_scope, self._snapshot.name)
-
-
-def create_on(ref: Tensor, op_type: str, name: str | None, **arguments: Any) -> Operation:
-    """Add an operation on a reference, placed with it.
-
-    Its other inputs are made where they would be anyway. Raises TypeError for inputs that don't fit
-    the variable's dtype.
-    """
-    graph = ref.graph
-    with building(graph) as graph, graph.name_scope(name or op_type) as scope:
-        for key in ("indices", "updates", "value"):
-            if key in arguments and not isinstance(arguments[key], Tensor):
-                dtype = None if key == "indices" else ref.dtype.base_dtype
-                arguments[key] = _input(op_type, key, arguments[key], dtype)
-        with graph.colocate_with(ref.op):
-            return create(op_type, scope, ref=ref, **arguments)
-
-
-def _input(op_type: str, key: str, value: TensorLike, dtype: DType | None) -> Tensor:
-    try:
-        return convert_to_tensor(value, dtype=dtype, name=key)
-    except (TypeError, ValueError) as error:
-        if dtype is None:
-            raise
-        raise TypeError(
-            f"Expected {dtype.name} passed to parameter '{key}' of op '{op_type}', got {value!r} "
-            "of type "
-            f"'{type(value).__name__}' instead. Error: {error}"
-        ) from error
-
-
 def _convert(
     variable: Variable, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Any:
@@ -729,14 +457,7 @@ def _convert(
             f"Incompatible type conversion requested to type '{dtype.name}' for variable of type "
             f"'{variable.dtype.name}'"
         )
-    if as_ref:
-        if not isinstance(variable, RefVariable):
-            raise TypeError(
-                f"{variable!r} is a resource variable and has no reference; the op wants a "
-                "reference variable"
-            )
-        return variable._ref()
-    return variable.value()
+    return variable._ref() if as_ref else variable.value()
 
 
 register_tensor_conversion_function(Variable, _convert, 100)

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tfjit.distributed.channels.channels import Channel
+from tfjit.distributed.channels.remote_worker import RemoteWorker
 from tfjit.distributed.protocol import local_tasks
-from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import WorkerInterface
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.framework import errors
 from tfjit.framework.types import device_spec
 from tfjit.framework.types.device_spec import DeviceSpec

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from tfjit.distributed.channels.channels import SCHEME, Channel
 from tfjit.distributed.master.cluster import SHORT_TIMEOUT_S, Cluster
 from tfjit.distributed.master.cluster_devices import find_devices
 from tfjit.distributed.master.concurrent_calls import GivenUp, call_all
 from tfjit.distributed.master.master_session import MasterSession, signature_of
 from tfjit.distributed.master.step_cleaner import StepCleaner
-from tfjit.distributed.protocol.channels import SCHEME, Channel
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall, WorkerInterface
 from tfjit.distributed.protocol.recent_requests import RecentRequests
 from tfjit.distributed.protocol.task_names import addresses_of

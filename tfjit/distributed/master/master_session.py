@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.distributed.channels.remote_worker import request_id
 from tfjit.distributed.master.client_graph import (
     ClientGraph,
     Part,
@@ -30,7 +31,6 @@ from tfjit.distributed.master.worker_sessions import (
     delete_worker_sessions,
 )
 from tfjit.distributed.protocol.interfaces import GraphCall, GraphResult
-from tfjit.distributed.protocol.remote_worker import request_id
 from tfjit.distributed.worker.step_sequences import StepSequences
 from tfjit.framework import errors
 from tfjit.framework.gc_pause import collection_paused

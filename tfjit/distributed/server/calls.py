@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.distributed.parcels.buffers import elements, encode_buffer
+from tfjit.distributed.parcels.parcel_bytes import decode, encode
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol import status, tensors
-from tfjit.distributed.protocol.buffers import elements, encode_buffer
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.parcel_bytes import decode, encode
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.requests import value_of
 from tfjit.distributed.server.rpc_call import RpcCall
 from tfjit.distributed.server.rpc_server import Handler

@@ -1,6 +1,6 @@
 """Answer frames of tfjit's tasks on other hosts through TCP.
 
-The client's end is `protocol/direct_channel.py`. A client shows a token that gRPC has told it. So
+The client's end is `channels/direct_channel.py`. A client shows a token that gRPC has told it. So
 whoever is admitted reaches the port of gRPC as well, and could run any graph there.
 """
 
@@ -10,8 +10,8 @@ import secrets
 import socket
 from typing import Any, Final
 
-from tfjit.distributed.protocol.direct_channel import Invitation, greet_client, prepare
-from tfjit.distributed.protocol.frames import Connection
+from tfjit.distributed.channels.direct_channel import Invitation, greet_client, prepare
+from tfjit.distributed.parcels.frames import Connection
 from tfjit.distributed.server.local_listener import LocalListener, listening
 from tfjit.distributed.server.thread_pool import ThreadPool
 

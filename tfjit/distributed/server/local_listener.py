@@ -1,6 +1,6 @@
 """Answer calls of this host's processes through a Unix socket.
 
-The client's end is `protocol/local_channel.py`.
+The client's end is `channels/local_channel.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from tfjit.distributed.protocol import methods
-from tfjit.distributed.protocol.answer_frames import failure_message
-from tfjit.distributed.protocol.frames import (
+from tfjit.distributed.channels.local_channel import (
+    HELLO_S,
+    method_numbers,
+    shake_hands,
+    socket_name,
+)
+from tfjit.distributed.parcels.answer_frames import failure_message
+from tfjit.distributed.parcels.frames import (
     ANSWER,
     CANCEL,
     FAILURE,
@@ -27,15 +32,10 @@ from tfjit.distributed.protocol.frames import (
     Connection,
     Frame,
 )
+from tfjit.distributed.parcels.parcel_bytes import encode as encode_bytes
+from tfjit.distributed.parcels.parcels import Parcel
+from tfjit.distributed.protocol import methods
 from tfjit.distributed.protocol.interfaces import Cancel
-from tfjit.distributed.protocol.local_channel import (
-    HELLO_S,
-    method_numbers,
-    shake_hands,
-    socket_name,
-)
-from tfjit.distributed.protocol.parcel_bytes import encode as encode_bytes
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.distributed.server.calls import (
     Call,
     Method,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from tfjit.distributed.protocol.parcel_stream import METADATA, Assembler, split
-from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.parcels.parcel_stream import METADATA, Assembler, split
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.framework import errors
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tfjit.distributed.protocol.parcels import Parcel
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.server.rpc_call import RpcCall
 from tfjit.distributed.server.thread_pool import ThreadPool
 from tfjit.framework import errors

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tfjit.distributed.channels.channels import SCHEME
 from tfjit.distributed.protocol import credentials as known_credentials
 from tfjit.distributed.protocol import local_tasks
-from tfjit.distributed.protocol.channels import SCHEME
 from tfjit.distributed.protocol.credentials import Credentials
 from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterface
 from tfjit.distributed.server.server_def import LOOPBACK, find_place, make_server_def

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tfjit.distributed.protocol import methods, parcel_stream
+from tfjit.distributed.parcels import parcel_stream
+from tfjit.distributed.protocol import methods
 from tfjit.distributed.protocol.grpc_library import import_grpc
 from tfjit.distributed.protocol.interfaces import MasterInterface, WorkerInterface
 from tfjit.distributed.protocol.methods import MASTER, PARCELS, WORKER

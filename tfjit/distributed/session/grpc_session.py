@@ -13,10 +13,10 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from tfjit.distributed.channels.channels import SCHEME, Channel, address_of
+from tfjit.distributed.channels.remote_worker import request_id
 from tfjit.distributed.protocol import local_tasks
-from tfjit.distributed.protocol.channels import SCHEME, Channel, address_of
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
-from tfjit.distributed.protocol.remote_worker import request_id
 from tfjit.distributed.session.remote_master import RemoteMaster
 from tfjit.framework import errors
 from tfjit.framework.env import DEFAULT_ENV

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tfjit.distributed.channels.channels import STREAMED, Channel
+from tfjit.distributed.channels.local_channel import LocalChannel
+from tfjit.distributed.channels.parcel_calls import ParcelCalls
+from tfjit.distributed.channels.remote_worker import request_id as new_request_id
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.answer_sizes import AnswerSizes, bytes_of
-from tfjit.distributed.protocol.channels import STREAMED, Channel
 from tfjit.distributed.protocol.interfaces import MasterInterface, StepCall
-from tfjit.distributed.protocol.local_channel import LocalChannel
 from tfjit.distributed.protocol.methods import MASTER
-from tfjit.distributed.protocol.parcel_calls import ParcelCalls
-from tfjit.distributed.protocol.parcels import Parcel
-from tfjit.distributed.protocol.remote_worker import request_id as new_request_id
 from tfjit.distributed.session.step_messages import (
     callable_answer,
     callable_parcel,

@@ -7,9 +7,9 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from tfjit.distributed.parcels.parcel_bytes import decode, encode
+from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.protocol.interfaces import StepCall
-from tfjit.distributed.protocol.parcel_bytes import decode, encode
-from tfjit.distributed.protocol.parcels import Parcel
 from tfjit.framework import errors
 
 

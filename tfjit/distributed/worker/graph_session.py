@@ -19,6 +19,7 @@ from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.resources.variables_and_resources import SessionState
 from tfjit.runtime.session.direct_session import DirectSession
 from tfjit.runtime.session.running_step import RunningStep
+from tfjit.runtime.session.session_collectives import SessionCollectives
 from tfjit.runtime.step.memory_planner import OutputRecycler
 
 _CURRENT = threading.local()
@@ -77,12 +78,8 @@ class GraphSession(DirectSession):
     def _free_state(self) -> None:
         """Keep the state: other graphs have it too."""
 
-    def _make_collectives(self) -> CollectiveManager:
-        return self._shared_collectives or super()._make_collectives()
-
-    def _free_collectives(self, made: CollectiveManager) -> None:
-        if made is not self._shared_collectives:
-            super()._free_collectives(made)
+    def _make_collectives(self) -> SessionCollectives:
+        return SessionCollectives(self.devices, self._shared_collectives)
 
     def step_context(self) -> RunningStep:
         return RunningStep(self, getattr(_CURRENT, "step", None))
@@ -129,7 +126,7 @@ class WholePlan(Plan):
     def lower(self, partition: Any, feed_shapes: Any) -> Lowered:
         raise NotStatic("it exchanges tensors with other tasks while it runs")
 
-    def _may_be_split(self) -> bool:
+    def may_be_split(self) -> bool:
         """Return False: only the run as a whole has a rendezvous."""
         return False
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from tfjit.distributed.channels.channels import Channel
+from tfjit.distributed.channels.remote_worker import RemoteWorker
 from tfjit.distributed.protocol import local_tasks
-from tfjit.distributed.protocol.channels import Channel
 from tfjit.distributed.protocol.interfaces import WorkerInterface
-from tfjit.distributed.protocol.remote_worker import RemoteWorker
 from tfjit.framework import errors
 
 

@@ -93,12 +93,12 @@ class RegisteredGraph:
     def begin_collectives(self, step_id: int) -> None:
         """Note that a step of a graph with collectives begins."""
         if self.has_collectives:
-            self.session.collectives.begin_step(step_id)
+            self.session.collectives.manager().begin_step(step_id)
 
     def fail_collectives(self, step_id: int, error: errors.OpError) -> None:
         """Refuse buffers of a failed step to members in other tasks."""
         if self.has_collectives:
-            self.session.collectives.fail_step(step_id, error)
+            self.session.collectives.manager().fail_step(step_id, error)
 
     def fed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the client's values by tensor.

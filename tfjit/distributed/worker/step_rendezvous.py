@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from tfjit.distributed.channels.remote_worker import request_id
 from tfjit.distributed.protocol.interfaces import Cancel, WorkerInterface
-from tfjit.distributed.protocol.remote_worker import request_id
 from tfjit.distributed.protocol.task_names import task_of
 from tfjit.distributed.worker.peers import Peers
 from tfjit.distributed.worker.step_log import StepLog

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tfjit.distributed.protocol.channels import Channel
+from tfjit.distributed.channels.channels import Channel
 from tfjit.distributed.protocol.deadlines import Deadlines
 from tfjit.distributed.protocol.interfaces import (
     Cancel,

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from tfjit.distributed.channels.remote_worker import request_id
 from tfjit.distributed.protocol.interfaces import Cancel, MessageDone
-from tfjit.distributed.protocol.remote_worker import request_id
 from tfjit.distributed.worker.step_sequences import FindWorker
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes

@@ -13,7 +13,8 @@ from tfjit.framework.graphs.graph_def import import_graph_def
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs import attrs as attr_values
 from tfjit.framework.op_defs.attrs import FuncRef
-from tfjit.framework.op_defs.op_def import OpDef, arg_dtypes, arg_ranges
+from tfjit.framework.op_defs.node_types import arg_dtypes, arg_ranges
+from tfjit.framework.op_defs.op_def import OpDef
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import Shape, TensorShape, merge
 

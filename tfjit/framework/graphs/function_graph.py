@@ -77,11 +77,7 @@ class FunctionGraph(Graph):
         self._container = outer_graph._container
         outer = outer_graph._scopes
         self._scopes.devices, self._scopes.device_cache = list(outer.devices), outer.device_cache
-        self._collections = {
-            key: list(members)
-            for key, members in outer_graph._collections.items()
-            if not _is_shared(key)
-        }
+        self._collections.take_copies(outer_graph._collections, lambda name: not _is_shared(name))
 
     @property
     def building_function(self) -> bool:
@@ -265,7 +261,7 @@ class FunctionGraph(Graph):
 
         Functions stand in the outermost graph's library.
         """
-        if op_type not in self._functions and op_type in self.outermost.functions:
+        if op_type not in self._library.functions and op_type in self.outermost.functions:
             return self.outermost.op_def_of(op_type, node_name)
         return super().op_def_of(op_type, node_name)
 

@@ -5,23 +5,26 @@ Scopes for names, devices and control dependencies are in `graph_scopes.py`.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tfjit.framework.errors import (
-    InvalidArgumentError,
-    InvalidDtypeError,
-    InvalidGraphError,
-    UnimplementedError,
-)
-from tfjit.framework.graphs import static_value
 from tfjit.framework.graphs.default_graph import entered, pop, push
 from tfjit.framework.graphs.default_graph import get_default_graph as get_default_graph
 from tfjit.framework.graphs.default_graph import reset_default_graph as reset_default_graph
+from tfjit.framework.graphs.element_names import element_of_name
+from tfjit.framework.graphs.graph_collections import GraphCollections
 from tfjit.framework.graphs.graph_keys import GraphKeys as GraphKeys
+from tfjit.framework.graphs.graph_library import GraphLibrary
 from tfjit.framework.graphs.graph_scopes import OP_NAME, GraphScopes, Scopes
+from tfjit.framework.graphs.node_inference import (
+    check_input_types,
+    check_inputs,
+    check_output_types,
+    complete_values,
+    deprecation_error,
+    infer_output_shapes,
+)
 from tfjit.framework.graphs.operation import Operation, Tensor, user_frame
 from tfjit.framework.graphs.operation import (
     OperatorNotAllowedInGraphError as OperatorNotAllowedInGraphError,
@@ -29,19 +32,10 @@ from tfjit.framework.graphs.operation import (
 from tfjit.framework.graphs.operation import (
     set_default_session_getter as set_default_session_getter,
 )
-from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import (
-    OpDef,
-    complete_attrs,
-    infer_shapes,
-    input_dtypes,
-    output_dtypes,
-    registry,
-)
-from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.framework.types import dtypes
+from tfjit.framework.op_defs.node_types import input_dtypes, output_dtypes
+from tfjit.framework.op_defs.op_def import OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types.dtypes import DType
-from tfjit.framework.types.shape import Shape
 
 # The producer version that TensorFlow 2.21 writes into graphs: the version of the op contracts that
 # a graph was made with.
@@ -64,7 +58,7 @@ class Graph(GraphScopes):
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
         self._finalized = False
-        self._collections: dict[Any, list[Any]] = {}
+        self._collections = GraphCollections(self._lock)
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Any] = set()
         self._seed: int | None = None
@@ -72,13 +66,9 @@ class Graph(GraphScopes):
         self._producer = PRODUCER
         self._min_consumer = 0
         self._bad_consumers: tuple[int, ...] = ()
-        self._functions: dict[str, Any] = {}  # FunctionDef messages by name
-        self._function_op_defs: dict[str, OpDef] = {}
-        self._library_gradients: list[Any] = []
+        self._library = GraphLibrary()
         # (version, operation) for operations that gradients gave more inputs and outputs
         self._changed: list[tuple[int, Operation]] = []
-        # True if an imported GraphDef had a library, even an empty one
-        self._has_library = False
         self._gradient_override: dict[str, str] = {}
         self._attr_scope: dict[str, Any] = {}
         self._kernel_labels: dict[str, str] = {}
@@ -201,26 +191,7 @@ class Graph(GraphScopes):
     def _node_attrs(
         self, op_def: OpDef, attrs: Mapping[str, Any] | None, inputs: Sequence[Tensor], name: str
     ) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        if attrs:
-            for key, value in attrs.items():
-                definition = op_def.attr_by_name.get(key)
-                descriptor = getattr(value, "DESCRIPTOR", None)
-                if descriptor is not None and descriptor.full_name.endswith(".AttrValue"):
-                    value = attr_values.from_proto(value)
-                elif definition is not None:
-                    value = attr_values.convert(value, definition.type, key, op_def.name)
-                else:
-                    value = attr_values.guess(value)
-                values[key] = value
-        try:
-            values = complete_attrs(op_def, values, [t._dtype for t in inputs])
-            for definition in op_def.attrs:
-                attr_values.check(values[definition.name], definition)
-        except InvalidArgumentError as error:
-            raise InvalidGraphError(
-                None, None, f"{error.message}\n\t; NodeDef: {{{{node {name}}}}}; {op_def.summary()}"
-            ) from None
+        values = complete_values(op_def, attrs, inputs, name)
         if self._attr_scope:
             for key, value in self._attr_scope.items():
                 values.setdefault(key, value(op_def) if callable(value) else value)
@@ -248,26 +219,12 @@ class Graph(GraphScopes):
             raise deprecation_error(op_def, self._producer)
         check_inputs(op_def, name, input_dtypes(op_def, values), inputs)
         if asked_input_types is not None:
-            for i, (tensor, expected) in enumerate(zip(inputs, asked_input_types, strict=True)):
-                if not expected.is_compatible_with(tensor._dtype):
-                    raise InvalidDtypeError(
-                        None,
-                        None,
-                        f"In op '{name}', input {i} has type {tensor.dtype.name}, expected "
-                        f"{expected.name}",
-                    )
+            check_input_types(name, inputs, asked_input_types)
         out_dtypes = output_dtypes(op_def, values)
-        if asked_dtypes is not None and [d.base_dtype for d in asked_dtypes] != [
-            d.base_dtype for d in out_dtypes
-        ]:
-            raise InvalidDtypeError(
-                None,
-                None,
-                f"Op '{name}' ({op_def.name}) gives {[d.name for d in out_dtypes]}, "
-                f"but {[dtypes.as_dtype(d).name for d in asked_dtypes]} were asked for",
-            )
+        if asked_dtypes is not None:
+            check_output_types(op_def, name, out_dtypes, asked_dtypes)
         if compute_shapes:
-            out_shapes = self._infer_shapes(op_def, name, values, inputs, len(out_dtypes))
+            out_shapes = infer_output_shapes(op_def, name, values, inputs, len(out_dtypes))
         else:
             out_shapes = [None] * len(out_dtypes)
         scopes = self._scopes
@@ -306,31 +263,6 @@ class Graph(GraphScopes):
         self._by_id.append(op)
         op._id = len(self._by_id)
         self._by_name[op._name] = op
-
-    def _infer_shapes(
-        self,
-        op_def: OpDef,
-        name: str,
-        values: Mapping[str, Any],
-        inputs: tuple[Tensor, ...],
-        num_outputs: int,
-    ) -> list[Shape]:
-        given = [t._shape for t in inputs]
-        equal = registry.equal_shape(op_def.name, given)
-        if equal is not None:
-            return [equal]
-        context = ShapeContext(
-            op_def.name,
-            name,
-            values,
-            given,
-            [t._dtype for t in inputs],
-            num_outputs,
-            lambda i: static_value.constant_value(inputs[i]),
-            lambda i: static_value.constant_value_as_shape(inputs[i]),
-            lambda: [t.name if t._value_index else t.op.name for t in inputs],
-        )
-        return infer_shapes(context, op_def)
 
     def get_operations(self) -> list[Operation]:
         """Return every operation, in the order they were made."""
@@ -391,18 +323,12 @@ class Graph(GraphScopes):
             element = obj._as_graph_element()
         else:
             element = obj
-        if allow_tensor and allow_operation:
-            wanted = "Tensor or Operation"
-        elif allow_tensor:
-            wanted = "Tensor"
-        elif allow_operation:
-            wanted = "Operation"
-        else:
+        if not allow_tensor and not allow_operation:
             raise ValueError("allow_tensor and allow_operation can't both be False.")
         if isinstance(element, bytes):
             element = element.decode()
         if isinstance(element, str):
-            return self._element_by_name(element, allow_tensor, allow_operation, wanted)
+            return element_of_name(element, self._by_name, allow_tensor, allow_operation)
         if isinstance(element, Tensor) and allow_tensor:
             if element.graph is not self:
                 raise ValueError(f"Tensor {element} is not an element of this graph.")
@@ -411,47 +337,9 @@ class Graph(GraphScopes):
             if element.graph is not self:
                 raise ValueError(f"Operation {element} is not an element of this graph.")
             return element
+        allowed = [("Tensor", allow_tensor), ("Operation", allow_operation)]
+        wanted = " or ".join(kind for kind, is_allowed in allowed if is_allowed)
         raise TypeError(f"Can not convert a {type(element).__name__} into a {wanted}.")
-
-    def _element_by_name(
-        self, name: str, allow_tensor: bool, allow_operation: bool, wanted: str
-    ) -> Any:
-        if ":" in name:
-            if not allow_tensor:
-                raise ValueError(f"Name '{name}' appears to refer to a Tensor, not a {wanted}.")
-            op_name, _, index_text = name.partition(":")
-            if not index_text.isdecimal():
-                raise ValueError(
-                    f"The name '{name}' looks a like a Tensor name, but is not a valid one. "
-                    'Tensor names must be of the form "<op_name>:<output_index>".'
-                )
-            op = self._by_name.get(op_name)
-            if op is None:
-                raise KeyError(
-                    f"The name '{name}' refers to a Tensor which does not exist. The operation, "
-                    f"'{op_name}', does not exist in the graph."
-                )
-            index = int(index_text)
-            if index >= len(op.outputs):
-                raise KeyError(
-                    f"The name '{name}' refers to a Tensor which does not exist. "
-                    f"The operation, '{op_name}', exists but only has {len(op.outputs)} outputs."
-                )
-            return op.outputs[index]
-        op = self._by_name.get(name)
-        if allow_operation:
-            if op is None:
-                raise KeyError(f"The name '{name}' refers to an Operation not in the graph.")
-            return op
-        if op is not None:
-            raise ValueError(
-                f"The name '{name}' refers to an Operation, not a {wanted}. Tensor names must be "
-                'of the form "<op_name>:<output_index>".'
-            )
-        raise ValueError(
-            f"The name '{name}' looks like an (invalid) Operation name, not a {wanted}. "
-            'Tensor names must be of the form "<op_name>:<output_index>".'
-        )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """Return the GraphDef of operations with an id above `from_version`.
@@ -482,62 +370,44 @@ class Graph(GraphScopes):
     @property
     def collections(self) -> list[Any]:
         """Names of the collections."""
-        return list(self._collections)
+        return self._collections.names()
 
-    def add_to_collection(self, name: Any, value: Any) -> None:
+    def add_to_collection(self, name: object, value: object) -> None:
         """Append `value` to a collection. Raises RuntimeError when the graph is finalized."""
         self._check_not_finalized()
-        with self._lock:
-            self._collections.setdefault(name, []).append(value)
+        self._collections.add(name, value)
 
     def add_to_collections(self, names: Any, value: Any) -> None:
         """Append `value` to one collection or to several."""
         for name in {names: None} if isinstance(names, str) else dict.fromkeys(names):
             self.add_to_collection(name, value)
 
-    def get_collection_ref(self, name: Any) -> list[Any]:
+    def get_collection_ref(self, name: object) -> list[Any]:
         """Return the collection itself, made when missing; changes to it last."""
-        with self._lock:
-            return self._collections.setdefault(name, [])
+        return self._collections.list_of(name)
 
-    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+    def get_collection(self, name: object, scope: str | None = None) -> list[Any]:
         """Return the members of a collection.
 
         scope: a regular expression; only members whose name matches it from the start are given.
         """
-        with self._lock:
-            members = self._collections.get(name, [])
-            if scope is None:
-                return list(members)
-            pattern = re.compile(scope)
-            return [item for item in members if hasattr(item, "name") and pattern.match(item.name)]
+        return self._collections.members(name, scope)
 
     def get_all_collection_keys(self) -> list[Any]:
         """Return the names of the collections that are strings."""
-        with self._lock:
-            return [key for key in self._collections if isinstance(key, str)]
+        return [name for name in self._collections.names() if isinstance(name, str)]
 
-    def clear_collection(self, name: Any) -> None:
+    def clear_collection(self, name: object) -> None:
         """Drop a collection."""
         self._check_not_finalized()
-        with self._lock:
-            self._collections.pop(name, None)
+        self._collections.clear(name)
 
     def add_function(self, function_def: Any) -> None:
         """Add a FunctionDef to the library.
 
         Raises ValueError when another one has its name.
         """
-        name = function_def.signature.name
-        known = self._functions.get(name)
-        if known is not None and known.SerializeToString(
-            deterministic=True
-        ) != function_def.SerializeToString(deterministic=True):
-            raise ValueError(
-                f"Cannot add function '{name}' because a different function with the same name "
-                "already exists."
-            )
-        self._functions.setdefault(name, function_def)
+        self._library.add(function_def)
 
     def op_def_of(self, op_type: str, node_name: str = "") -> OpDef:
         """Return the contract of an op type: the registry's, or a function's.
@@ -546,23 +416,19 @@ class Graph(GraphScopes):
         that is neither.
         """
         found = registry.lookup(op_type)
-        if found is None and op_type in self._functions:
-            found = self._function_op_defs.get(op_type)
-            if found is None:
-                found = self._function_op_defs[op_type] = OpDef.from_proto(
-                    self._functions[op_type].signature
-                )
+        if found is None:
+            found = self._library.op_def_of(op_type)
         return registry.require(op_type, node_name) if found is None else found
 
     @property
     def functions(self) -> Mapping[str, Any]:
         """FunctionDef messages of the library by name; not to be written to."""
-        return self._functions
+        return self._library.functions
 
     @property
     def function_gradients(self) -> Sequence[Any]:
         """GradientDef messages of the library; not to be written to."""
-        return self._library_gradients
+        return self._library.gradients
 
     def as_default(self) -> Any:
         """Return a context manager that makes this the thread's default graph."""
@@ -575,56 +441,5 @@ class Graph(GraphScopes):
     def __exit__(self, *exc_info: object) -> None:
         pop(self)
 
-    def __deepcopy__(self, memo: Any) -> Graph:
+    def __deepcopy__(self, memo: object) -> Graph:
         raise TypeError("A Graph can't be copied; import its as_graph_def() into another")
-
-
-def check_inputs(
-    op_def: OpDef,
-    name: str,
-    expected: Sequence[DType],
-    inputs: Sequence[Tensor | None],
-    node_def: Any = None,
-) -> None:
-    """Raise InvalidGraphError unless the `inputs` have the expected number and dtypes.
-
-    None is an input that comes later.
-    """
-    if len(expected) != len(inputs):
-        types = ", ".join(dtypes.short_name(d) for d in expected)
-        raise InvalidGraphError(
-            node_def,
-            None,
-            f"NodeDef expected inputs '{types}' do not match {len(inputs)} inputs specified; "
-            f"{op_def.summary()}; NodeDef: {{{{node {name}}}}}",
-        )
-    for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
-        if tensor is not None:
-            check_input(name, i, tensor, dtype, node_def)
-
-
-def check_input(name: str, i: int, tensor: Tensor, dtype: DType, node_def: Any = None) -> None:
-    """Raise InvalidGraphError unless `tensor` may be input `i` of node `name`.
-
-    A reference may be given for a value, never the other way round.
-    """
-    given = tensor._dtype
-    if given is not dtype and (dtype.is_ref or given.base_dtype is not dtype):
-        raise InvalidGraphError(
-            node_def,
-            None,
-            f"Input {i} of node {name} was passed {dtypes.short_name(given)} from {tensor.name} "
-            f"incompatible with expected {dtypes.short_name(dtype)}.",
-        )
-
-
-def deprecation_error(op_def: OpDef, producer: int) -> UnimplementedError:
-    """Return the error for an op removed before this graph version."""
-    assert op_def.deprecated is not None
-    version, why = op_def.deprecated
-    return UnimplementedError(
-        None,
-        None,
-        f"Op {op_def.name} is not available in GraphDef version {producer}. It has been removed in "
-        f"version {version}. {why}.",
-    )

@@ -13,8 +13,8 @@ from tfjit.framework.graphs.graph import MAX_GRAPH_BYTES, Graph, get_default_gra
 from tfjit.framework.graphs.graph_import import Importer, TensorKey, split_input
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes
+from tfjit.framework.types.constants import make_tensor_array
 from tfjit.framework.types.shape import fill_proto as fill_shape_proto
-from tfjit.framework.types.tensors import make_tensor_array
 
 _TOO_LARGE: Final = "GraphDef cannot be larger than 2GB."
 
@@ -174,10 +174,7 @@ def graph_to_graph_def(graph: Graph, from_version: int = 0, add_shapes: bool = F
                 shapes = node.attr["_output_shapes"].list.shape
                 for output in op.outputs:
                     fill_shape_proto(shapes.add(), output._shape)
-        if graph._has_library or graph._functions:
-            message.library.SetInParent()
-            message.library.function.extend(graph._functions.values())
-            message.library.gradient.extend(graph._library_gradients)
+        graph._library.fill(message)
     if message.ByteSize() >= MAX_GRAPH_BYTES:
         raise ValueError(_TOO_LARGE)
     return message

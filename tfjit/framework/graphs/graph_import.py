@@ -9,16 +9,17 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError, InvalidGraphError, OpError
-from tfjit.framework.graphs.graph import (
-    PRODUCER,
-    Graph,
+from tfjit.framework.graphs.graph import PRODUCER, Graph
+from tfjit.framework.graphs.node_inference import (
     check_input,
     check_inputs,
     deprecation_error,
+    infer_output_shapes,
 )
 from tfjit.framework.graphs.operation import Operation, Tensor, user_frame
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import NO_DEFAULT, AttrDef, OpDef, input_dtypes, output_dtypes
+from tfjit.framework.op_defs.node_types import input_dtypes, output_dtypes
+from tfjit.framework.op_defs.op_def import NO_DEFAULT, AttrDef, OpDef
 from tfjit.framework.types.device_spec import canonical_name, merge_names
 from tfjit.framework.types.shape import TensorShape, format_shape, merge
 from tfjit.framework.types.tensors import CONTENT_TYPES
@@ -98,8 +99,7 @@ class Importer:
         graph = self.graph
         graph._producer, graph._min_consumer, graph._bad_consumers = self.versions
         for name in self.new_functions:
-            del graph._functions[name]
-            graph._function_op_defs.pop(name, None)
+            graph._library.remove(name)
         added = graph._by_id[self.first_id :]
         del graph._by_id[self.first_id :]
         gone = set(added)
@@ -166,7 +166,7 @@ class Importer:
     def _import_library(self) -> None:
         library = self.message.library
         if self.message.HasField("library"):
-            self.graph._has_library = True
+            self.graph._library.was_imported = True
         if not library.function and not library.gradient:
             return
         from tfjit.protos import function_pb2
@@ -174,11 +174,11 @@ class Importer:
         ours = function_pb2.FunctionDefLibrary.FromString(library.SerializeToString())
         for function in ours.function:
             name = function.signature.name
-            known = name in self.graph._functions
+            known = name in self.graph._library.functions
             self.graph.add_function(function)
             if not known:
                 self.new_functions.append(name)
-        self.graph._library_gradients.extend(ours.gradient)
+        self.graph._library.gradients.extend(ours.gradient)
 
     def _check_nodes(self) -> list[list[TensorKey]]:
         """Check names, op types and inputs of all nodes; return the inputs.
@@ -377,7 +377,7 @@ class Importer:
             out_shapes: list[Any] = [None if i == 0 else () for i in range(len(out_types))]
         else:
             try:
-                out_shapes = graph._infer_shapes(
+                out_shapes = infer_output_shapes(
                     op_def, full_name, values, tuple(tensors), len(out_types)
                 )
             except OpError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tfjit.client.session.session import BaseSession
+from tfjit.client.session.base_session import BaseSession
 from tfjit.kernels.executor.roofline import machine_limits
 from tfjit.lab.page.history_runs import GraphStory, graph_story
 from tfjit.lab.page.html_text import page_html
@@ -17,7 +17,7 @@ from tfjit.lab.page.page_data import page_data
 from tfjit.lab.rewrites.subject import opened
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import Passes
+    from tfjit.client.session.base_session import Passes
     from tfjit.framework.graphs.typing import FeedDict, Fetches
     from tfjit.runtime.profiling.explain import Explanation
 

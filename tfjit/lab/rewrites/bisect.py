@@ -18,7 +18,8 @@ from tfjit.passes.history.text import neighbourhood
 from tfjit.passes.manager.event_budget import EventBudget
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import Passes, Session
+    from tfjit.client.session.base_session import Passes
+    from tfjit.client.session.session import Session
 
 Against = Literal["unoptimised", "tensorflow"]
 _EXCLUDED_WAY: Final = "generic"  # its passes run for several sizes, behind the runs

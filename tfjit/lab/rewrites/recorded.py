@@ -13,7 +13,8 @@ from tfjit.passes.history.history import History
 from tfjit.passes.ir.run_spec import RunSpec
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import Passes, Session
+    from tfjit.client.session.base_session import Passes
+    from tfjit.client.session.session import Session
     from tfjit.framework.graphs.typing import Fetches
 
 
@@ -48,11 +49,10 @@ def _plan(session: Session, fetches: Fetches, feeds: Mapping[object, object] | N
         name: graph.as_graph_element(name, allow_operation=False).dtype.base_dtype
         for name in shapes
     }
-    fetched = [leaf.name for leaf in mapper.leaves if not leaf.is_operation]
     spec = RunSpec(
         feeds=tuple(shapes),
-        fetches=tuple(dict.fromkeys(name for name in fetched if name not in shapes)),
-        targets=tuple(leaf.name for leaf in mapper.leaves if leaf.is_operation),
+        fetches=tuple(dict.fromkeys(mapper.tensors(shapes))),
+        targets=tuple(mapper.targets()),
         feed_types={name: (dtypes[name], shape) for name, shape in shapes.items()},
     )
     if not spec.fetches and not spec.targets:

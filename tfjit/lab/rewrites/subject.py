@@ -17,7 +17,7 @@ from tfjit.framework.graphs.graph import Graph
 from tfjit.runtime.factory import SessionOptions
 
 if TYPE_CHECKING:
-    from tfjit.client.session.session import Passes
+    from tfjit.client.session.base_session import Passes
 
 _UNSET: Final = ("TFJIT_EVENT_LIMIT", "TFJIT_EVENT_LOG")
 

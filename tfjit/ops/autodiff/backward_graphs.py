@@ -23,7 +23,7 @@ from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.bodies import extend, handle_data
-from tfjit.ops.control_flow.control_flow_contexts import is_loop_constant
+from tfjit.ops.control_flow.control_flow_context import is_loop_constant
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
 # Small facts of big tensors: computed in the forward body, which hands on the facts and not the

@@ -77,7 +77,7 @@ def branches_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> lis
 
     The gradient is a Case over the branches' backward graphs.
     """
-    from tfjit.ops.autodiff.backprop import backpropagate
+    from tfjit.ops.autodiff.backward_pass import backpropagate
 
     names: Any = ("then_branch", "else_branch") if op.type.endswith("If") else "branches"
     refs = op.attr("branches") if isinstance(names, str) else [op.attr(name) for name in names]

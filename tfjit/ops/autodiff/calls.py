@@ -22,7 +22,7 @@ def call_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[ob
 
     The gradient is a call of the function's backward graph.
     """
-    from tfjit.ops.autodiff.backprop import backpropagate
+    from tfjit.ops.autodiff.backward_pass import backpropagate
 
     (forward,) = bodies_of(op, [op.attr("f")])
     given = [dense(gradient) for gradient in grads]

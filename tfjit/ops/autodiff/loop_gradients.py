@@ -22,14 +22,14 @@ from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.control_flow.bodies import handle_data
-from tfjit.ops.control_flow.control_flow_contexts import (
-    CondContext,
+from tfjit.ops.control_flow.cond_context import CondContext
+from tfjit.ops.control_flow.control_flow_context import (
     ControlFlowContext,
-    WhileContext,
     enter,
     is_loop_exit,
     output_context,
 )
+from tfjit.ops.control_flow.while_context import WhileContext
 from tfjit.ops.core.convert import constant, convert_to_tensor
 
 if TYPE_CHECKING:

@@ -109,7 +109,7 @@ def while_gradient(op: Operation, needed: Sequence[bool], *grads: Any) -> list[o
 
     The gradient is a While over the body's backward graph.
     """
-    from tfjit.ops.autodiff.backprop import backpropagate
+    from tfjit.ops.autodiff.backward_pass import backpropagate
 
     cond_graph, body = bodies_of(op, [op.attr("cond"), op.attr("body")])
     count = len(op.inputs)

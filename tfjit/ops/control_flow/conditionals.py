@@ -10,8 +10,8 @@ from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes, nest
 from tfjit.ops.control_flow import conditionals_v2
+from tfjit.ops.control_flow.cond_context import CondContext
 from tfjit.ops.control_flow.control_flow import merge, no_op, switch, with_dependencies
-from tfjit.ops.control_flow.control_flow_contexts import CondContext
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
 from tfjit.ops.core.apply import create, tensor

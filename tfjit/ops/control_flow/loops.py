@@ -11,9 +11,10 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import nest
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.control_flow import loops_v2
-from tfjit.ops.control_flow.control_flow_contexts import WhileContext, set_invariants
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
+from tfjit.ops.control_flow.shape_invariants import set_invariants
+from tfjit.ops.control_flow.while_context import WhileContext
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.types import dtypes, nest
 from tfjit.framework.types.shape import Shape, TensorShape, as_shape
 from tfjit.ops.control_flow.bodies import define, finish, is_stateful, new_body, trace
-from tfjit.ops.control_flow.control_flow_contexts import fits, shape_text
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
+from tfjit.ops.control_flow.shape_invariants import fits, shape_text
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 

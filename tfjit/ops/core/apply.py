@@ -13,7 +13,9 @@ from tfjit.framework.graphs.default_graph import get_default_graph, graph_of
 from tfjit.framework.graphs.graph import Graph
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs import attrs as attr_values
-from tfjit.framework.op_defs.op_def import ArgDef, OpDef, arg_ranges, registry
+from tfjit.framework.op_defs.node_types import arg_ranges
+from tfjit.framework.op_defs.op_def import ArgDef, OpDef
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.ops.core.convert import convert_to_tensor
 

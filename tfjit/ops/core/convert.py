@@ -10,7 +10,8 @@ import numpy as np
 
 from tfjit.framework.graphs.default_graph import get_default_graph
 from tfjit.framework.graphs.operation import Operation, Tensor
-from tfjit.framework.types import dtypes, tensors
+from tfjit.framework.types import dtypes
+from tfjit.framework.types.constants import make_tensor_array
 from tfjit.framework.types.dimension import Dimension
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape
@@ -52,7 +53,7 @@ def constant(
     shape: the values fill it, the last one repeated, unless verify_shape is set. Raises TypeError
     for values that don't fit the dtype, ValueError for ragged lists and too many elements.
     """
-    array = tensors.make_tensor_array(value, dtype=dtype, shape=shape, verify_shape=verify_shape)
+    array = make_tensor_array(value, dtype=dtype, shape=shape, verify_shape=verify_shape)
     wanted = as_dtype(dtype).base_dtype if dtype is not None else as_dtype(array.dtype)
     op = get_default_graph().create_op(
         "Const", (), attrs={"value": array, "dtype": wanted}, name=name

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from tfjit.framework.op_defs import op_spec, op_traits
-from tfjit.framework.op_defs.op_def import ArgDef, AttrDef, OpDef, ShapeFn, registry
+from tfjit.framework.op_defs.op_def import ArgDef, AttrDef, OpDef
+from tfjit.framework.op_defs.op_registry import ShapeFn, registry
 
 _TENSOR_DEFAULT = ": tensor = uint8"
 _set = object.__setattr__  # an OpDef is frozen for all other code

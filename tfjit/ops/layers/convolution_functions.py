@@ -10,24 +10,10 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.renamed import renamed
+from tfjit.ops.layers.window_sizes import sizes_per_axis
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import IntsLike, PaddingLike, ShapeLike, TensorLike
-
-
-def _sequence(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
-    """Return strides or dilations as n + 2 numbers.
-
-    They are given as 1, n or n + 2 numbers, for n spatial axes.
-    """
-    values = [value] if isinstance(value, int) else list(value)
-    if len(values) == n + 2:
-        return values
-    if len(values) == 1:
-        values *= n
-    if len(values) != n:
-        raise ValueError(f"{name} should be of length 1, {n} or {n + 2} but was {len(values)}")
-    return [1, 1, *values] if channels_first else [1, *values, 1]
 
 
 def _padding(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]]:
@@ -68,12 +54,12 @@ def conv2d(
         name,
         input=input,
         filter=filters if filter is None else filter,
-        strides=_sequence(strides, 2, first, "strides"),
+        strides=sizes_per_axis(strides, 2, first, "strides"),
         padding=padding,
         explicit_paddings=explicit,
         use_cudnn_on_gpu=use_cudnn_on_gpu,
         data_format=data_format,
-        dilations=_sequence(dilations, 2, first, "dilations"),
+        dilations=sizes_per_axis(dilations, 2, first, "dilations"),
     )
 
 
@@ -159,8 +145,8 @@ def conv2d_transpose(
     )
     with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
         first = data_format == "NCHW"
-        spread = _sequence(1 if dilations is None else dilations, 2, first, "dilations")
-        steps = _sequence(1 if strides is None else strides, 2, first, "strides")
+        spread = sizes_per_axis(1 if dilations is None else dilations, 2, first, "dilations")
+        steps = sizes_per_axis(1 if strides is None else strides, 2, first, "strides")
         return conv2d_backprop_input(
             output_shape,
             filter,
@@ -195,8 +181,8 @@ def conv1d_transpose(
             )
         first = data_format in ("NCW", "NCHW")
         axis = 2 if first else 1
-        steps = _sequence(strides, 1, first, "strides")
-        spread = _sequence(1 if dilations is None else dilations, 1, first, "dilations")
+        steps = sizes_per_axis(strides, 1, first, "strides")
+        spread = sizes_per_axis(1 if dilations is None else dilations, 1, first, "dilations")
         sizes = convert_to_tensor(output_shape, name="output_shape")
         wide = tensor("ConcatV2", None, values=[sizes[:axis], [1], sizes[axis:]], axis=0)
         made = conv2d_backprop_input(
@@ -240,10 +226,10 @@ def conv3d_transpose(
             input_sizes=output_shape,
             filter=filter,
             out_backprop=value,
-            strides=_sequence(1 if strides is None else strides, 3, first, "strides"),
+            strides=sizes_per_axis(1 if strides is None else strides, 3, first, "strides"),
             padding=padding,
             data_format=data_format,
-            dilations=_sequence(1 if dilations is None else dilations, 3, first, "dilations"),
+            dilations=sizes_per_axis(1 if dilations is None else dilations, 3, first, "dilations"),
         )
 
 
@@ -274,8 +260,8 @@ def conv1d(
         if value.shape.rank is not None and value.shape.rank > 3:
             value, batches = _rows_of_batches(value, 2)
         axis = -2 if first else -3
-        strides = [1, *_sequence(1 if stride is None else stride, 1, first, "stride")]
-        spread = [1, *_sequence(1 if dilations is None else dilations, 1, first, "dilations")]
+        strides = [1, *sizes_per_axis(1 if stride is None else stride, 1, first, "stride")]
+        spread = [1, *sizes_per_axis(1 if dilations is None else dilations, 1, first, "dilations")]
         if first:
             strides, spread = ([v[0], v[2], v[1], v[3]] for v in (strides, spread))
         else:
@@ -407,7 +393,9 @@ def depthwise_conv2d(
     with name_scope(name, "depthwise", [input, filter]) as scope:
         layout = data_format or "NHWC"
         rate = dilations if rate is None else rate
-        dilated = _sequence(rate, 2, layout == "NCHW", "rate") if rate is not None else [1, 1, 1, 1]
+        dilated = (
+            sizes_per_axis(rate, 2, layout == "NCHW", "rate") if rate is not None else [1, 1, 1, 1]
+        )
         return depthwise_conv2d_native(input, filter, strides, padding, layout, dilated, name=scope)
 
 
@@ -471,8 +459,10 @@ def convolution(
         )
     first = data_format is not None and data_format.startswith("NC")
     n = rank - 2
-    strides = _sequence(1 if strides is None else strides, n, first, "strides")
-    dilations = _sequence(1 if dilation_rate is None else dilation_rate, n, first, "dilation_rate")
+    strides = sizes_per_axis(1 if strides is None else strides, n, first, "strides")
+    dilations = sizes_per_axis(
+        1 if dilation_rate is None else dilation_rate, n, first, "dilation_rate"
+    )
     if n == 1:
         return conv1d(
             value,

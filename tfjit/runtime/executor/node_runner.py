@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import ENTER, EXIT, IDENTITY, MERGE, NEXT_ITERATION, SWITCH
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import OpaqueTensor

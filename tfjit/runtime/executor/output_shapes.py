@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidGraphError
-from tfjit.framework.op_defs.op_def import infer_shapes, registry
+from tfjit.framework.op_defs.op_registry import infer_shapes, registry
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tfjit.framework import errors
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types import dtypes
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import CALLS_PYTHON
 
 if TYPE_CHECKING:

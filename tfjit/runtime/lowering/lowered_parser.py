@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, get_args
 import numpy as np
 
 from tfjit.framework.errors import OpError
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import IF, WHILE
 from tfjit.framework.types import dtypes
 from tfjit.kernels.registry import NodeSpec, find_reference

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import RUNS_FUNCTIONS
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType

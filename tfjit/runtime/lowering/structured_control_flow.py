@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import CASE, IF, READS_STATE, VIEW, WHILE
 from tfjit.passes.ir.function_library import passed_through
 from tfjit.passes.ir.region_path import branch_part, region_path

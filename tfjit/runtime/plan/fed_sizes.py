@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework import settings
+from tfjit.runtime.stored_plans import plan_warm_start
 
 if TYPE_CHECKING:
+    from tfjit.passes.pipeline import Partition
     from tfjit.runtime.plan.plan import Plan
 
 MAX_PLANS: Final = 8
@@ -23,6 +25,30 @@ _MAX_COUNTED: Final = 64
 """Different values after which no more are counted."""
 
 _Shapes = tuple[tuple[int, ...], ...]
+
+
+def find_fed_sizes(plan: Plan, partitions: Sequence[Partition]) -> None:
+    """Look for feeds of a plan that decide shapes by their values.
+
+    partitions: of a variant of unknown shapes.
+    """
+    if plan.fed_sizes is not None or plan.feed_values or len(partitions) != 1:
+        return
+    # stages look for themselves
+    if plan.stages is not None or plan.connections or not plan.may_be_generic:
+        return
+    if "fed_sizes" in settings.names("TFJIT_DISABLE"):
+        return
+    from tfjit.passes.analysis.size_feeds import find_size_feeds
+
+    found = find_size_feeds(partitions[0].graph)
+    if found:
+        names = ", ".join(plan.feeds[k] for k in found)
+        settings.say("executor", "plan %s: shapes depend on the values of %s", plan.name, names)
+        plan.fed_sizes = FedSizes(found)
+        key = plan.fingerprint_of_any_shapes()
+        if key:
+            plan_warm_start.write_fed_sizes(key, found)
 
 
 class FedSizes:

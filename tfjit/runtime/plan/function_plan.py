@@ -20,6 +20,7 @@ from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.plan.host import Survey
+from tfjit.runtime.plan.met_shapes import allows_generic
 from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.tensor_lists import TensorList
@@ -228,7 +229,7 @@ class BodyPlan(Plan):
             partition.graph, self.session.find_variable, len(self.feeds), variables, backend
         )
 
-    def _may_be_split(self) -> bool:
+    def may_be_split(self) -> bool:
         """Return False: a body is no run of the session's graph."""
         return False
 
@@ -262,11 +263,11 @@ class BodyPlan(Plan):
 
     def _restore_generic(self, shapes: tuple[ArgumentType, ...]) -> bool:
         with self.session.settings():
-            is_stored = self._allows_generic() and stored_plan.is_stored(
+            is_stored = allows_generic(self.session) and stored_plan.is_stored(
                 self.key_of_all_sizes().all_sizes
             )
         self._restores = self._restores - 1 if is_stored else 0
-        return is_stored and self._take_stored_generic(shapes)
+        return is_stored and self.met.take_stored(self, shapes)
 
     def run_generic(
         self, types: tuple[ArgumentType, ...], values: Sequence[np.ndarray]
@@ -291,8 +292,8 @@ class BodyPlan(Plan):
             count = self._seen.get(types, 0) + 1
             if count > 1 or len(self._seen) < 4 * self.max_variants:
                 self._seen[types] = count
-            super()._count_shapes(types)
-            is_specialized = not self._starts_generic or self.generic_refused
+            self.met.count(self, types)
+            is_specialized = not self.met.starts_generic or self.generic_refused
             recurs = count > 1 and types not in self._prepared
             if recurs and is_specialized and len(self.variants) < self.max_variants:
                 self._prepared.add(types)

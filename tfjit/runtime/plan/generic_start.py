@@ -14,7 +14,8 @@ from tfjit.framework.errors import OpError
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.generic_variant import GenericVariant, Submit
-from tfjit.runtime.plan.plan import FIRST_SHAPES, Plan
+from tfjit.runtime.plan.met_shapes import FIRST_SHAPES
+from tfjit.runtime.plan.plan import Plan
 from tfjit.runtime.plan.size_class import NotLoaded
 from tfjit.runtime.sizes.size_formulas import NotGeneric
 from tfjit.runtime.sizes.size_samples import LEAST, Shapes, SymbolicShapes

@@ -27,7 +27,7 @@ from tfjit.kernels.jit.store import store
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import SHARE
-from tfjit.runtime.plan.plan import FIRST_SHAPES
+from tfjit.runtime.plan.met_shapes import FIRST_SHAPES
 from tfjit.runtime.plan.sampled_build import SampledBuild
 from tfjit.runtime.plan.size_bindings import MAX_BINDINGS, SizeBindings
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass

@@ -74,7 +74,7 @@ class StagePlan(Plan):
             raise NotStatic("a stage of nodes that may wait, or have outputs of unknown sizes")
         return super().lower(partition, feed_shapes)
 
-    def _may_be_split(self) -> bool:
+    def may_be_split(self) -> bool:
         """Return False: a run is split as a whole."""
         return False
 

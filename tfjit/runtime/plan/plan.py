@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfjit.framework import errors, settings
-from tfjit.framework.op_defs.op_traits import SIZED_BY_VALUES
+from tfjit.framework import errors
 from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.runtime.host.fork_safety import release_lock
@@ -20,10 +19,12 @@ from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.lowering.lowering import lower
 from tfjit.runtime.plan import upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE
+from tfjit.runtime.plan.met_shapes import MetShapes
+from tfjit.runtime.plan.split_search import SplitSearch, split_before_runs
 from tfjit.runtime.plan.variant import Variant
 from tfjit.runtime.resources.device_allocation import AllocatedTensor, allocating
 from tfjit.runtime.resources.device_tensor import DeviceTensor
-from tfjit.runtime.stored_plans import plan_warm_start, stored_plan
+from tfjit.runtime.stored_plans import stored_plan
 from tfjit.runtime.stored_plans.plan_key import PlanKey, plan_key
 
 if TYPE_CHECKING:
@@ -40,15 +41,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("tfjit.plan")
 
 MAX_VARIANTS = 64
-FIRST_SHAPES: Final = 2
-"""Different tuples of feed shapes that start a generic variant."""
-_AT_ONCE_NODES: Final = 1000
-"""Largest graph with a generic variant built by the second run.
-
-The passes for four samples take half a second there, less than variants for a few tuples.
-"""
-_MAX_SEEN: Final = 50
-"""Different tuples of feed shapes that it is built for, at most."""
 
 
 class Plan:
@@ -96,19 +88,15 @@ class Plan:
         self.observed_steps = 0
         self.generic: GenericVariant | None = None
         self.pending_generic: GenericVariant | None = None  # its code compiles
-        self._starts_generic = False  # once, unless sizes leave its range
         self.generic_lock = threading.Lock()
-        self._split_lock = threading.Lock()  # held while the splits are searched
         self.generic_refused = False  # no generic variant comes
         self.stages: Stages | None = None
         self.feed_values: Mapping[str, np.ndarray] = {}
         self.fed_sizes: FedSizes | None = None
         self._awaited: set[tuple[tuple[int, ...], ...]] = set()  # `is_ready` was asked for these
-        self._tries_split = True
         self._is_new = True  # no run has looked for stages yet
-        self._first_shapes: (
-            list[tuple[tuple[int, ...], ...]] | None
-        ) = []  # None: no more are counted
+        self.met = MetShapes()
+        self._split_search = SplitSearch()
         # of the newest feed shapes, until a variant takes it
         self._key: tuple[tuple[Shape, ...], PlanKey] | None = None
         self._lock = threading.Lock()
@@ -211,9 +199,13 @@ class Plan:
         if not (self.may_be_stored and stored_plan.are_used()):
             return False
         with self.session.settings():
-            key = plan_key(self.session, self.spec(shapes))
-            self._key = shapes, key
-            return stored_plan.is_stored(key.name)
+            return stored_plan.is_stored(self.new_key(shapes).name)
+
+    def new_key(self, shapes: tuple[Shape, ...]) -> PlanKey:
+        """Return the key of these feed shapes, for `take_key`, too."""
+        key = plan_key(self.session, self.spec(shapes))
+        self._key = shapes, key
+        return key
 
     def take_key(self, shapes: tuple[Shape, ...]) -> PlanKey:
         """Return the key of these feed shapes, perhaps one just made."""
@@ -233,123 +225,13 @@ class Plan:
 
     def _count_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Start the generic variant once the plan has met enough feed shapes."""
-        if self._has_met_enough(shapes):
-            self._start_generic(at_once=False)
+        self.met.count(self, shapes)
 
     def _meet(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Count feed shapes; build the generic variant now if that is quick."""
         with self._lock:
-            if shapes in self.variants:
-                return
-            if not self._first_shapes and self._restore_generic(shapes):
-                return
-            if self._has_met_enough(shapes):
-                quick = self.survey(shapes).nodes <= _AT_ONCE_NODES
-                self._start_generic(at_once=quick and self.session.jit == "lazy")
-
-    def _restore_generic(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
-        """Take the generic variant that an earlier process stored.
-
-        Return whether it serves. A stored variant of these feed shapes goes before it.
-        """
-        if not (self.may_be_generic and self.may_be_stored and stored_plan.are_used()):
-            return False
-        if not self._allows_generic() or not self.feeds:
-            return False
-        with self.session.settings():
-            key = plan_key(self.session, self.spec(shapes))
-            self._key = shapes, key
-            if stored_plan.is_stored(key.name) or not stored_plan.is_stored(key.all_sizes):
-                return False
-        return self._take_stored_generic(shapes)
-
-    def _take_stored_generic(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
-        """Take the stored generic variant; return whether it serves these feed shapes."""
-        self._first_shapes = [shapes]
-        self._start_generic(at_once=True, only_restored=True)
-        self._starts_generic = self.generic is not None
-        return self._starts_generic
-
-    def _allows_generic(self) -> bool:
-        """Return whether the session may have generic variants."""
-        session = self.session
-        return not (
-            session.jit == "off"
-            or not session.straight_line
-            or len(session.devices.devices) > 1
-            or "generic" in settings.names("TFJIT_DISABLE")
-        )
-
-    def _has_met_enough(self, shapes: tuple[tuple[int, ...], ...]) -> bool:
-        """Count feed shapes; return whether to build the generic variant."""
-        seen = self._first_shapes
-        if not self.may_be_generic or seen is None or shapes in seen:
-            return False
-        seen.append(shapes)
-        # the variant covers the shapes that are met until its build begins
-        if len(seen) >= _MAX_SEEN:
-            self._first_shapes = None
-            return False
-        if len(seen) < FIRST_SHAPES or self._starts_generic:
-            return False
-        if not self._allows_generic():
-            return False
-        from tfjit.runtime.plan import generic_start  # most plans need none of its modules
-
-        if not generic_start.are_enough(seen):
-            return False
-        self._starts_generic = True
-        return self.survey(shapes).nodes <= generic_start.MAX_NODES
-
-    def _start_generic(self, at_once: bool, only_restored: bool = False) -> None:
-        """Build the generic variant, at once or in the background.
-
-        only_restored: take a stored one or none.
-        """
-        from tfjit.runtime.plan import generic_start
-
-        seen, session = self._first_shapes or [], self.session
-
-        def submit(job: Callable[[], None], share: float = HURRIED_SHARE) -> None:
-            def with_settings() -> None:
-                with session.settings():
-                    job()
-
-            BACKGROUND.submit(with_settings, lambda: share)
-
-        def first_shapes() -> Sequence[tuple[tuple[int, ...], ...]]:
-            self._first_shapes = None
-            return list(seen)
-
-        with session.settings():
-            if only_restored:
-                generic_start.restore(self, seen, submit)
-            else:
-                generic_start.start(self, first_shapes, submit, at_once=at_once)
-
-    def find_fed_sizes(self, partitions: Sequence[Partition], feed_shapes: Sequence[Shape]) -> None:
-        """Look for feeds that decide shapes by their values.
-
-        partitions: of a variant of unknown shapes, for these feed shapes.
-        """
-        if self.fed_sizes is not None or self.feed_values or len(partitions) != 1:
-            return
-        # stages look for themselves
-        if self.stages is not None or self.connections or not self.may_be_generic:
-            return
-        if "fed_sizes" in settings.names("TFJIT_DISABLE"):
-            return
-        from tfjit.passes.analysis.size_feeds import find_size_feeds
-        from tfjit.runtime.plan.fed_sizes import FedSizes
-
-        found = find_size_feeds(partitions[0].graph)
-        if found:
-            names = ", ".join(self.feeds[k] for k in found)
-            settings.say("executor", "plan %s: shapes depend on the values of %s", self.name, names)
-            self.fed_sizes = FedSizes(found)
-            key = self._fingerprint_of_any_shapes()
-            if key:
-                plan_warm_start.write_fed_sizes(key, found)
+            if shapes not in self.variants:
+                self.met.meet(self, shapes)
 
     def with_feed_values(self, values: Mapping[str, np.ndarray]) -> Plan:
         """Return a new plan for runs that feed these values."""
@@ -372,7 +254,8 @@ class Plan:
             self.prepare(shapes)
         return False
 
-    def _may_be_split(self) -> bool:
+    def may_be_split(self) -> bool:
+        """Return whether the plan may be split at unknown sizes."""
         session = self.session
         return (
             self.stages is None
@@ -386,77 +269,13 @@ class Plan:
     def split(self, shapes: Sequence[Shape]) -> bool:
         """Split the plan at nodes of unknown output sizes.
 
-        Returns whether runs go through stages from now on. The first stage is built already.
-        shapes: of the feeds.
+        Returns whether runs go through stages from now on. shapes: of the feeds.
         """
-        with self._split_lock:
-            tries, self._tries_split = self._tries_split, False
-            if tries and self._may_be_split():
-                self._find_stages(shapes)
-        return self.stages is not None
+        return self._split_search.split(self, shapes)
 
-    def _find_stages(self, shapes: Sequence[Shape]) -> None:
-        from tfjit.runtime.plan.dynamic_stages import find_splits, recorded_stages
-
-        splits = find_splits(self, shapes)
-        made = recorded_stages(self, splits) if splits else None
-        if made is None:
-            return
-        key = self._fingerprint_of_any_shapes()
-        if key:
-            plan_warm_start.write_splits(key, splits)
-        first = made.plans[0]
-        if not first.by_node:
-            by_name = dict(zip(self.feeds, shapes, strict=True))
-            shapes = [by_name[name] for name in first.feeds]
-            first.variant(tuple(shapes)).upgrade()  # type: ignore[arg-type]
-        self.stages = made
-
-    def _split_for(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Split the plan now if earlier feed shapes had unknown sizes.
-
-        Passes over the whole run for these shapes would take as long, and serve them alone.
-        """
-        awaited = self._tries_split or self._split_lock.locked()
-        if not awaited or self.stages is not None or shapes in self.variants:
-            return
-        if not any(known.dynamic_reason for known in list(self.variants.values())):
-            return
-        try:
-            with self.session.settings():
-                self.split(shapes)
-        # the passes of the variant meet the error again, and report it
-        except Exception as error:
-            log.debug("plan %s is not split: %s", self.name, error)
-
-    def _fingerprint_of_any_shapes(self) -> str:
+    def fingerprint_of_any_shapes(self) -> str:
         """Return the name of records that serve all feed shapes, or ""."""
         return self.session.survey(self.spec_of_any_shapes()).fingerprint
-
-    def _split_at_once(self) -> None:
-        """Split the plan before its first run.
-
-        Split at ops that are declared to be sized by values, or where an earlier process did.
-        """
-        self._is_new = False
-        graph = self.session.graph
-        if graph is None or not self._may_be_split():
-            return
-        if graph.has_trait(SIZED_BY_VALUES):
-            from tfjit.runtime.plan.dynamic_stages import declared_stages
-
-            self.stages = declared_stages(self)
-        key = self._fingerprint_of_any_shapes() if self.stages is None else ""
-        splits = plan_warm_start.read_splits(key) if key else []
-        if splits:
-            from tfjit.runtime.plan.dynamic_stages import recorded_stages
-
-            self.stages = recorded_stages(self, splits)
-        found = plan_warm_start.read_fed_sizes(key) if key else ()
-        if found and max(found) < len(self.feeds) and not self.feed_values:
-            from tfjit.runtime.plan.fed_sizes import FedSizes
-
-            self.fed_sizes = FedSizes(found, are_recorded=True)
 
     def prepare(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Build the variant for these feed shapes in the background.
@@ -483,7 +302,7 @@ class Plan:
         """Reset locks in a forked child."""
         release_lock(self._lock)
         release_lock(self.generic_lock)
-        release_lock(self._split_lock)
+        self._split_search.after_fork()
         for generic in (self.generic, self.pending_generic):
             if generic is not None:
                 generic.after_fork()
@@ -597,7 +416,7 @@ class Plan:
             results = self._run_generic(shapes, arrays)
             if results is not None:
                 return results
-            self._split_for(shapes)
+            self._split_search.split_for_run(self, shapes)
             if self.stages is not None and self.stages.are_initialized():
                 return self.stages.run(arrays, pool)
         variant = self.variant(shapes)
@@ -608,7 +427,8 @@ class Plan:
 
     def _first_run(self, arrays: Sequence[object], pool: ThreadPool | None) -> list[Any]:
         """Read the records of earlier processes, and run the first step."""
-        self._split_at_once()
+        self._is_new = False
+        split_before_runs(self)
         return self.run(arrays, None, pool)
 
     def _run_generic(
@@ -621,7 +441,7 @@ class Plan:
         known = self.variants.get(shapes)
         if known is not None and known.compile_done.is_set():
             return None
-        if known is None and self._first_shapes is not None:
+        if known is None and self.met.seen is not None:
             self._meet(shapes)
         generic = self.generic
         return generic.run(shapes, arrays) if generic is not None and generic.ready else None

@@ -1,8 +1,9 @@
-"""Remember the variants and jobs that wait for the compiler."""
+"""Remember variants and jobs that wait for the compiler; wait for them."""
 
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -49,3 +50,25 @@ def unfinished(session: PlanHost) -> list[Variant | Job]:
         for variant in [v for v in _STARTED if v.compile_done.is_set()]:
             _STARTED.discard(variant)
         return [variant for variant in _STARTED if variant.plan.session is session]
+
+
+def wait_until_compiled(session: PlanHost, timeout: float | None) -> bool:
+    """Wait until a session's plans have their fastest forms.
+
+    Plans that have run count. timeout: seconds, None for no limit. Returns False when the time is
+    over first. Raises CancelledError when the session is closed.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+
+    def left() -> float | None:
+        return None if end is None else max(0.0, end - time.monotonic())
+
+    while True:
+        session.check_open()
+        waiting = unfinished(session)
+        if not (waiting or session.node_kernels.unfinished() or session.renewals.unfinished()):
+            return True
+        if not all(variant.compile_done.wait(left()) for variant in waiting):
+            return False
+        if not session.node_kernels.wait(left()) or not session.renewals.wait(left()):
+            return False

@@ -25,6 +25,7 @@ from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowered import Lowered
 from tfjit.runtime.plan import first_run, tier_up, upgrades
 from tfjit.runtime.plan.background import BACKGROUND, HURRIED_SHARE, SHARE
+from tfjit.runtime.plan.fed_sizes import find_fed_sizes
 from tfjit.runtime.plan.lowered_kernels import LoweredKernels
 from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
 from tfjit.runtime.plan.static_partition import lower_static
@@ -392,7 +393,7 @@ class Variant:
         """Find fed sizes; split the plan at nodes of unknown output sizes."""
         try:
             if not self.plan.session.closed:
-                self.plan.find_fed_sizes(self.partitions, self.feed_shapes)
+                find_fed_sizes(self.plan, self.partitions)
                 self.plan.split(self.feed_shapes)
         except BaseException as error:
             self.fail(error)
@@ -407,7 +408,7 @@ class Variant:
                 return
             self._optimize()
             if self.kernels is None:
-                self.plan.find_fed_sizes(self.partitions, self.feed_shapes)
+                find_fed_sizes(self.plan, self.partitions)
                 self.dataflow = self.plan.session.dataflow_plan(self.partitions)
                 self.compile_done.set()
                 return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.ir.fused_group import CONSTANT, INPUT, Ref
 from tfjit.passes.fusion.divide_group import GroupDivider, Part

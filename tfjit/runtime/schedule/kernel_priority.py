@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter, yielding
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.passes.fusion.fused_group_builder import anchor_flops

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tfjit.kernels.jit.store import store
 from tfjit.runtime.plan import upgrades
-from tfjit.runtime.session.direct_session import open_sessions
+from tfjit.runtime.session.open_sessions import open_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

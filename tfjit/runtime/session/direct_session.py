@@ -1,6 +1,6 @@
 """The session on local devices.
 
-It holds the graph, its placement, plans and resources, and runs steps.
+It plans and runs steps over its placed graph, with its resources.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tfjit.framework import errors, settings
-from tfjit.framework.gc_pause import collection_paused
 from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.framework.types.dtypes import DType
@@ -25,13 +23,12 @@ from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.jit.target import available_cpus, check_level
 from tfjit.runtime.executor.requested_kernels import RequestedKernels
-from tfjit.runtime.factory import SessionFactory, SessionOptions
+from tfjit.runtime.factory import SessionOptions
 from tfjit.runtime.host import fork_safety, thread_counts
 from tfjit.runtime.host import inter_op_pool as inter_op
 from tfjit.runtime.host.cancellation import CancellationManager
-from tfjit.runtime.host.device import TASK_PREFIX, DeviceManager
+from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.kernel_api.custom_kernels import CustomKernels
-from tfjit.runtime.kernel_api.kernel_query import has_kernel
 from tfjit.runtime.kernel_api.op_kernel import starts_stage
 from tfjit.runtime.op_kernels.state import variable_ops
 from tfjit.runtime.plan import upgrades
@@ -41,12 +38,18 @@ from tfjit.runtime.plan.plan import Plan, Variant
 from tfjit.runtime.plan.plan_cache_budget import VariantBudget
 from tfjit.runtime.plan.renewals import Renewals
 from tfjit.runtime.plan.shared_bodies import SharedBodies
+from tfjit.runtime.resources.placed_variables import variable_on
 from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
 from tfjit.runtime.session import rewriter_config, session_config
 from tfjit.runtime.session.callables import Callables
-from tfjit.runtime.session.open_sessions import OpenSessions, session_names
+from tfjit.runtime.session.open_sessions import OPEN
+from tfjit.runtime.session.partial_runs import PartialRuns
+from tfjit.runtime.session.placed_graph import PlacedGraph
 from tfjit.runtime.session.plan_cache import PlanCache
 from tfjit.runtime.session.running_step import RunningStep
+from tfjit.runtime.session.running_steps import RunningSteps
+from tfjit.runtime.session.session_collectives import SessionCollectives
+from tfjit.runtime.session.session_passes import SessionPasses
 from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
 from tfjit.runtime.step.arena import ArenaPool
 from tfjit.runtime.step.memory_planner import OutputRecycler
@@ -57,9 +60,6 @@ if TYPE_CHECKING:
     from tfjit.passes.history.history import History
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.pipeline import Partition, PassOptions, Pipeline, PipelineReport, RunSpec
-    from tfjit.runtime.collectives.collective_manager import CollectiveManager
-    from tfjit.runtime.collectives.collective_params import Resolved
-    from tfjit.runtime.collectives.step_collectives import NodeKey
     from tfjit.runtime.executor.dataflow_executor import DataflowPlan
     from tfjit.runtime.profiling.stages import PlanStages
     from tfjit.runtime.profiling.step_observer import StepObserver
@@ -68,20 +68,14 @@ log = logging.getLogger("tfjit.session")
 
 _PATIENCE_S = 60
 _NUMBERS = itertools.count(1)  # of the process's sessions
-_OPEN: Final = OpenSessions()
-
-
-def open_sessions() -> list[DirectSession]:
-    """Return the open sessions of the process, oldest first."""
-    return _OPEN.all()
 
 
 class DirectSession(SessionInterface):
     """A session that runs on the devices of this process.
 
-    graph: the whole placed graph, extended as it grows. state: variables, queues and streams,
-    shared by all plans. Thread-safe: concurrent runs share plans; `extend` waits for plan building
-    only.
+    placed: the whole placed graph, extended as it grows. state: variables, queues and streams,
+    shared by all plans. steps: those that are running. Thread-safe: concurrent runs share plans;
+    `extend` waits for plan building only.
     """
 
     internal_names = False  # names of nodes may begin with "_": passes made the graph
@@ -103,21 +97,25 @@ class DirectSession(SessionInterface):
         if config is not None:
             rewriter_config.check_names(config.graph_options.rewrite_options)
             session_config.check_device_filters(config)
-        self._pipeline: Pipeline | None = None
+        pipeline: Pipeline | None = None
         if options.passes is not None:
             from tfjit.passes.manager.pipeline_spec import Pipeline
 
-            self._pipeline = Pipeline.of(options.passes)
-        self._place_pruned = config is not None and config.graph_options.place_pruned_graph
-        self.state = self._make_state(options)
-        if len(self.devices.devices) > 1:
-            # no method: the state would hold the session that holds it
-            self.state.make_variable = partial(_variable_on, self.devices)
-        self._custom_kernels = (
+            pipeline = Pipeline.of(options.passes)
+        custom_kernels = (
             CustomKernels(options.custom_kernel_creator)
             if options.custom_kernel_creator is not None
             else None
         )
+        self._passes = SessionPasses(
+            config, self.devices, self.env.variables, custom_kernels, pipeline
+        )
+        pruned_first = config is not None and config.graph_options.place_pruned_graph
+        self.placed = PlacedGraph(self._passes, pruned_first, self.internal_names)
+        self.state = self._make_state(options)
+        if len(self.devices.devices) > 1:
+            # no method: the state would hold the session that holds it
+            self.state.make_variable = partial(variable_on, self.devices)
         self.jit = session_config.jit_mode(config)
         self._bundles = session_config.bundles()
         self._splits = session_config.splits_rows()
@@ -127,7 +125,6 @@ class DirectSession(SessionInterface):
         self.renewals = Renewals(self.node_kernels, self.settings)
         self.bodies = SharedBodies()
         self._compiles = session_config.jit_mode(self.config) != "off"
-        self.graph: DataflowGraph | None = None
         self.closed = False
         self.cancellation = CancellationManager()
         self.recycler = self._make_recycler()
@@ -139,17 +136,11 @@ class DirectSession(SessionInterface):
         self.straight_line = session_config.straight_line()
         self.stages = session_config.stages()
         self._pools = inter_op.PoolSet(config)
-        self.graph_lock = threading.RLock()
         self.plan_cache = PlanCache()
-        # thread -> number of its running steps, nested where a kernel runs Python
-        self._running: dict[RunningStep, int] = {}  # threads of running steps
-        self._idle = threading.Condition()
+        self.steps = RunningSteps()
         self._callables = Callables()
-        self._collectives: CollectiveManager | None = None
-        self.resolved_collectives: dict[NodeKey, Resolved] = {}  # of nodes that keep their group
-        self._partial_runs: dict[str, Any] = {}
-        self._pass_options: PassOptions | None = None
-        fork_safety.hold(self.graph_lock, fork_safety.PLACED_GRAPH)
+        self.collectives = self._make_collectives()
+        self._partial_runs = PartialRuns()
         fork_safety.watch(self)
         self.observer: StepObserver | None = None
         if config is not None:
@@ -171,8 +162,24 @@ class DirectSession(SessionInterface):
     def _make_recycler(self) -> OutputRecycler:
         return OutputRecycler()
 
+    def _make_collectives(self) -> SessionCollectives:
+        return SessionCollectives(self.devices)
+
     def _free_state(self) -> None:
         self.state.close()
+
+    @property
+    def graph(self) -> DataflowGraph | None:
+        """The whole placed graph, or None.
+
+        There is none before the first extension and after `destroy`.
+        """
+        return self.placed.graph
+
+    @property
+    def graph_lock(self) -> threading.RLock:
+        """The lock to hold while reading or changing the graph."""
+        return self.placed.lock
 
     # life
 
@@ -184,47 +191,20 @@ class DirectSession(SessionInterface):
         self.extend(graph_def)
 
     def extend(self, graph_def: Any) -> None:
-        from tfjit.passes.ir.dataflow_graph import DataflowGraph
-        from tfjit.passes.manager.pass_context import PassContext
-        from tfjit.passes.partitioning.place import place
-
         self.check_open()
-        with collection_paused(), self.graph_lock:
-            graph = self.graph if self.graph is not None else DataflowGraph()
-            graph.extend(graph_def, self.internal_names)
-            if not self._place_pruned:
-                with self.settings():
-                    place(graph, PassContext(options=self.pass_options()))
-            self.graph = graph
+        self.placed.extend(graph_def)
 
     def extend_from(self, graph: Any, version: int) -> None:
-        from tfjit.passes.ir.dataflow_graph import DataflowGraph
-        from tfjit.passes.ir.graph_def import add_and_change
-        from tfjit.passes.manager.pass_context import PassContext
-        from tfjit.passes.partitioning.place import place
-
         self.check_open()
-        with collection_paused(), self.graph_lock:
-            mine = self.graph if self.graph is not None else DataflowGraph()
-            if mine._twin is not None:
-                super().extend_from(graph, version)
-                return
-            # checked when they were made, so neither a message nor a second check is needed
-            mine.versions = graph.version_numbers
-            mine.functions.merge(graph.functions.values(), graph.function_gradients)
-            add_and_change(
-                mine, graph.operations_after(version), graph.operations_changed_after(version)
-            )
-            if not self._place_pruned:
-                with self.settings():
-                    place(mine, PassContext(options=self.pass_options()))
-            self.graph = mine
+        if not self.placed.extend_from(graph, version):
+            super().extend_from(graph, version)
 
     def close(self) -> None:
         self.cancellation.cancel()
         self.closed = True
+        self.placed.close()
         self.renewals.close()
-        _OPEN.forget(self)  # so that `reset` ignores it
+        OPEN.forget(self)  # so that `reset` ignores it
 
     def destroy(self) -> None:
         """Free plans, resources and own threads.
@@ -232,21 +212,14 @@ class DirectSession(SessionInterface):
         Waits for the running steps of other threads, which `close` has cancelled. Reference counts
         alone free everything at once: no object is left to a garbage collection.
         """
-        for run in list(self._partial_runs.values()):  # steps that no caller will continue
-            run.end()
-        with self._idle:
-            # closing from inside a step, by a Python function that it calls
-            me = threading.get_ident()
-            if not self._idle.wait_for(lambda: not {*self._running.values()} - {me}, _PATIENCE_S):
-                log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
+        self._partial_runs.end_all()
+        if not self.steps.wait_for_others(_PATIENCE_S):
+            log.warning("a closed session's step did not end within %d s", _PATIENCE_S)
         self._callables.clear()
         self._partial_runs.clear()
-        if self._collectives is not None:
-            self._free_collectives(self._collectives)
-            self._collectives = None
-        self.resolved_collectives.clear()
+        self.collectives.close()
         released = [variant for plan in self.plan_cache.take_all() for variant in plan.drop_all()]
-        if not self._running:
+        if not self.steps.running:
             for variant in released:
                 variant.release()
         self._free_state()
@@ -254,9 +227,8 @@ class DirectSession(SessionInterface):
         self.recycler.clear()
         self.arenas.clear()
         self._pools.close()
-        with self.graph_lock:
-            graph, self.graph = self.graph, None
-        if graph is not None and not self._running:
+        graph = self.placed.take()
+        if graph is not None and not self.steps.running:
             graph.dissolve()
 
     def reset(self, containers: Sequence[str]) -> None:
@@ -274,12 +246,10 @@ class DirectSession(SessionInterface):
 
         The steps of other threads are gone, the rest continues.
         """
-        self._idle = threading.Condition()
-        self._running.clear()
         self._partial_runs.clear()
-        self._collectives = None  # its threads are gone
-        self.resolved_collectives.clear()
         parts: list[fork_safety.Forked] = [
+            self.steps,
+            self.collectives,
             self.cancellation,
             self.state,
             self.node_kernels,
@@ -290,7 +260,7 @@ class DirectSession(SessionInterface):
             self.budget,
             self.plan_cache,
         ]
-        parts += [part for part in (self._custom_kernels, self.observer) if part is not None]
+        parts += [part for part in (self._passes.custom_kernels, self.observer) if part is not None]
         for part in parts:
             part.after_fork()
 
@@ -317,19 +287,14 @@ class DirectSession(SessionInterface):
 
         They follow from its ConfigProto and the environment.
         """
-        if self._pass_options is None:
-            query = has_kernel(self.devices.backends, _passes_on)
-            self._pass_options = session_config.make_pass_options(
-                self.config, self.devices, query, self._custom_kernels, self._pipeline
-            )
-        return self._pass_options
+        return self._passes.options()
 
     def change_pass_options(self, change: Callable[[PassOptions], PassOptions]) -> None:
         """Change options of this session's passes, before its first plan.
 
         For tools that experiment with passes.
         """
-        self._pass_options = change(self.pass_options())
+        self._passes.change(change)
 
     def build_partitions(
         self,
@@ -338,59 +303,8 @@ class DirectSession(SessionInterface):
         fuses: bool = True,
         history: History | None = None,
     ) -> tuple[list[Partition], PipelineReport]:
-        """Run the passes for one signature and feed shapes.
-
-        quick: only passes that make the graph runnable. fuses: run the passes over partitions too.
-        history: filled with the passes and their rewrites.
-        """
-        from tfjit.passes.partitioning.place import raise_unplaced
-        from tfjit.passes.pipeline import build
-
-        options = self.pass_options()
-        if quick:
-            options = replace(options, section="quick")
-        if quick or not fuses:
-            options = replace(options, over_partitions=False)
-        if history is not None:
-            options = replace(options, history=history)
-        with self.graph_lock:
-            graph = self.graph
-            if graph is None:
-                self.check_open()  # closing takes the graph away
-                raise errors.InvalidArgumentError(
-                    None, None, "Session was not created with a graph before Run()!"
-                )
-            self.place_for(spec)
-            if session_config.strict_placement():
-                raise_unplaced(graph, graph)
-            if spec.connections:
-                from tfjit.passes.legalize.tensor_connections import connect
-
-                graph = connect(graph, spec)
-        try:
-            return build(graph, spec, options, self.graph_lock)
-        finally:
-            if spec.connections:
-                graph.dissolve(functions=False)  # the plan's
-
-    def place_for(self, spec: RunSpec) -> None:
-        """Place the unplaced nodes of a run, with place_pruned_graph.
-
-        The placement is for all later runs. Call it with the graph lock held.
-        """
-        from tfjit.passes.ir.subgraph import extract
-        from tfjit.passes.manager.pass_context import PassContext
-        from tfjit.passes.partitioning.place import place, raise_unplaced
-
-        graph = self.graph
-        if not self._place_pruned or graph is None:
-            return
-        part = extract(graph, spec)
-        with self.settings():
-            place(part, PassContext(options=self.pass_options()))
-        raise_unplaced(part, part)
-        for node in part.op_nodes():
-            graph.node(node.name).assigned_device = node.assigned_device
+        """Run the passes, as `PlacedGraph.build_partitions` does."""
+        return self.placed.build_partitions(spec, quick, fuses, history)
 
     def forget_plans(self) -> None:
         """Drop all plans, since nodes have moved.
@@ -477,40 +391,6 @@ class DirectSession(SessionInterface):
         """Return a block with a step's identity, rendezvous and cancellation."""
         return RunningStep(self)
 
-    @property
-    def collectives(self) -> CollectiveManager:
-        """The collectives of the session's devices, made at the first use."""
-        with self._idle:
-            if self._collectives is None:
-                self._collectives = self._make_collectives()
-            return self._collectives
-
-    def _make_collectives(self) -> CollectiveManager:
-        from tfjit.runtime.collectives.collective_manager import CollectiveManager
-
-        return CollectiveManager(self.devices, TASK_PREFIX)
-
-    def _free_collectives(self, made: CollectiveManager) -> None:
-        made.close(errors.CancelledError(None, None, "Session has been closed."))
-
-    def begin_step(self, step: RunningStep) -> None:
-        """Count a run of this thread. Raises RuntimeError for a closed session."""
-        with self._idle:
-            self.check_open()  # under the lock: `destroy` waits for all runs that began before
-            self._running[step] = threading.get_ident()
-
-    def end_step(self, step: RunningStep, number: int | None = None) -> None:
-        """Count a run as over, if it was counted.
-
-        number: of a step that is over with it.
-        """
-        if self._collectives is not None and number is not None:
-            self._collectives.clean_up(number)
-        with self._idle:
-            # a child that forked within the step has no entry
-            self._running.pop(step, None)
-            self._idle.notify_all()
-
     # runs
 
     def plan(
@@ -539,7 +419,7 @@ class DirectSession(SessionInterface):
     ) -> Plan:
         session_config.check_executor(self.config)
         fetches, targets = tuple(dict.fromkeys(fetches)), tuple(dict.fromkeys(targets))
-        dtypes = self._feed_dtypes(feeds, fetches, targets)
+        dtypes = self.placed.feed_dtypes(feeds, fetches, targets)
         if self.straight_line and self.stages and not connections and not ends:
             with self.graph_lock:
                 if self.graph is not None and any(map(starts_stage, self.graph.op_types)):
@@ -549,27 +429,6 @@ class DirectSession(SessionInterface):
                     if staged is not None:
                         return staged
         return Plan(self, feeds, fetches, targets, dtypes, connections, ends)
-
-    def _feed_dtypes(
-        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...]
-    ) -> list[DType]:
-        """Return the base dtypes of the fed tensors.
-
-        Raises TensorFlow's errors for names that the graph does not have.
-        """
-        from tfjit.passes.ir.run_spec import RunSpec, check_spec, parse_tensor_name
-
-        with self.graph_lock:
-            if self.graph is None:
-                self.check_open()  # closing takes the graph away
-                raise errors.InvalidArgumentError(
-                    None, None, "Session was not created with a graph before Run()!"
-                )
-            check_spec(self.graph, RunSpec(feeds, fetches, targets))
-            parsed = [parse_tensor_name(name) for name in feeds]
-            return [
-                self.graph.node(node).output_dtypes[output].base_dtype for node, output in parsed
-            ]
 
     def plan_counters(self) -> PlanCounters:
         """Return the counts of plans found, made and dropped."""
@@ -593,20 +452,7 @@ class DirectSession(SessionInterface):
         return [variant for plan in self.plan_cache.plans() for variant in plan.held()]
 
     def wait_until_compiled(self, timeout: float | None = None) -> bool:
-        end = None if timeout is None else time.monotonic() + timeout
-
-        def left() -> float | None:
-            return None if end is None else max(0.0, end - time.monotonic())
-
-        while True:
-            self.check_open()
-            waiting = upgrades.unfinished(self)
-            if not (waiting or self.node_kernels.unfinished() or self.renewals.unfinished()):
-                return True
-            if not all(variant.compile_done.wait(left()) for variant in waiting):
-                return False
-            if not self.node_kernels.wait(left()) or not self.renewals.wait(left()):
-                return False
+        return upgrades.wait_until_compiled(self, timeout)
 
     def prepare(
         self,
@@ -711,30 +557,14 @@ class DirectSession(SessionInterface):
     def partial_run_setup(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
     ) -> str:
-        from tfjit.runtime.session.partial_run import PartialRun
-
         self.check_open()
-        run = PartialRun(self, feeds, fetches, targets)
-        self._partial_runs[run.handle] = run
-        return run.handle
+        return self._partial_runs.start(self, feeds, fetches, targets)
 
     def partial_run(
         self, handle: str, feeds: Sequence[tuple[str, Any]], fetches: Sequence[str]
     ) -> list[Any]:
         self.check_open()
-        run = self._partial_runs.get(handle)
-        if run is None:
-            raise errors.InvalidArgumentError(
-                None, None, "Must run 'setup' before performing partial runs!"
-            )
-        run.names.check([name for name, _ in feeds], fetches)
-        done = True
-        try:
-            results, done = run.step(feeds, fetches)
-        finally:
-            if done:
-                self._partial_runs.pop(handle, None)
-        return results
+        return self._partial_runs.step(handle, feeds, fetches)
 
     def explain(
         self,
@@ -771,57 +601,3 @@ class DirectSession(SessionInterface):
         names = [name for name, _ in feeds]
         plan = self.plan(names, fetches, targets)
         return PlanStages(plan, names, [shape for _, shape in feeds], fetches)
-
-
-def _variable_on(
-    devices: DeviceManager,
-    device: str,
-    container: str,
-    name: str,
-    dtype: DType,
-    shape: Shape,
-    is_resource: bool,
-) -> Variable:
-    """Return a new variable; that of an accelerator migrates."""
-    accelerator = devices.accelerator(device)
-    if accelerator is None or not dtype.is_numpy_compatible:
-        return Variable(container, name, dtype, shape, is_resource)
-    from tfjit.runtime.resources.migrating_variable import MigratingVariable
-
-    return MigratingVariable(accelerator, container, name, dtype, shape, is_resource, device)
-
-
-def _passes_on(op: str) -> bool:
-    """Return whether the executor itself serves an op, on any device."""
-    from tfjit.runtime.executor.node_runner import has_own_runner
-
-    return has_own_runner(op)
-
-
-class DirectSessionFactory(SessionFactory):
-    """Serves target ''."""
-
-    def accepts_options(self, options: SessionOptions) -> bool:
-        return options.target == ""
-
-    def make_session(self, options: SessionOptions) -> DirectSession:
-        names = session_names(options.config)
-        _OPEN.check(names)
-        session = DirectSession(options)
-        _OPEN.add(session, names)
-        return session
-
-    def reset(self, options: SessionOptions, containers: Sequence[str]) -> None:
-        for session in _OPEN.take_all():
-            session.reset(containers)
-
-    @classmethod
-    def find(cls, handle: str) -> DirectSession:
-        """Return the open session that its client named `handle`.
-
-        Raises NotFoundError when there is none.
-        """
-        return _OPEN.find(handle)
-
-
-SessionFactory.register("DIRECT_SESSION", DirectSessionFactory())

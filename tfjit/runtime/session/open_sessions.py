@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework import errors
 
@@ -68,6 +68,15 @@ class OpenSessions:
         if found is None:
             raise errors.NotFoundError(None, None, f"No session has the handle '{handle}'")
         return found
+
+
+OPEN: Final = OpenSessions()
+"""The open sessions of the process."""
+
+
+def open_sessions() -> list[DirectSession]:
+    """Return the open sessions of the process, oldest first."""
+    return OPEN.all()
 
 
 def session_names(config: Any) -> list[SessionName]:

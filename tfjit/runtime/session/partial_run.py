@@ -53,15 +53,11 @@ class PartialRun:
         )
         self._client = client
         with session.settings(), session.graph_lock:
-            if session.graph is None:
-                raise errors.InvalidArgumentError(
-                    None, None, "Session was not created with a graph before Run()!"
-                )
-            session.place_for(RunSpec(tuple(feeds), tuple(fetches), tuple(targets)))
-            self.names = PartialRunNames(session.graph, feeds, fetches)
-            self._partitions, _ = build(
-                session.graph, RunSpec(tuple(feeds), tuple(fetches), tuple(targets)), options
-            )
+            graph = session.placed.existing()
+            spec = RunSpec(tuple(feeds), tuple(fetches), tuple(targets))
+            session.placed.place_for(spec)
+            self.names = PartialRunNames(graph, feeds, fetches)
+            self._partitions, _ = build(graph, spec, options)
         self._stack = ExitStack()
         self._context = self._stack.enter_context(session.step_context())
         self._run = session.dataflow_plan(self._partitions).start(self._context, session.pool())

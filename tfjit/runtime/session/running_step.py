@@ -48,7 +48,7 @@ class RunningStep:
             unfinished=self._unfinished,
         )
         try:
-            session.begin_step(self)
+            session.steps.begin(self, session.check_open)
         except BaseException:  # Ctrl-C behind the count, too
             self.__exit__()
             raise
@@ -60,7 +60,11 @@ class RunningStep:
                 for wait in self._unfinished:
                     wait()
         finally:
-            self._session.end_step(self, self._number if self._whole is None else None)
+            session = self._session
+            collectives = session.collectives.made
+            if collectives is not None and self._whole is None:
+                collectives.clean_up(self._number)
+            session.steps.end(self)
             self._cancellation.release()
             self._rendezvous.close()
 

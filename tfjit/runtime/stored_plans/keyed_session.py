@@ -33,13 +33,19 @@ class KeyedSession(Protocol):
 
     config: Any
     devices: DeviceManager
-    graph: DataflowGraph | None
-    graph_lock: threading.RLock
     closed: bool
     jit: JitMode
     straight_line: bool
     stages: bool
     observer: Any
+
+    @property
+    def graph(self) -> DataflowGraph | None:
+        """Return the whole placed graph, or None."""
+
+    @property
+    def graph_lock(self) -> threading.RLock:
+        """Return the lock of the graph."""
 
     @property
     def split_threads(self) -> int:

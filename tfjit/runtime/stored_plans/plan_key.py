@@ -23,7 +23,7 @@ import numpy as np
 from tfjit.framework import errors, settings
 from tfjit.framework.code_digest import code_digest, content_digest
 from tfjit.framework.op_defs.attrs import FuncRef
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import TensorShape

@@ -163,7 +163,7 @@ def _merge(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("TensorSummary")
 def _tensor(node: NodeSpec, inputs: Arrays) -> Arrays:
-    from tfjit.framework.types.tensors import make_tensor_proto
+    from tfjit.framework.types.constants import make_tensor_proto
     from tfjit.protos import Summary
 
     summary = Summary()
@@ -173,7 +173,7 @@ def _tensor(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("TensorSummaryV2")
 def _tensor_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
-    from tfjit.framework.types.tensors import make_tensor_proto
+    from tfjit.framework.types.constants import make_tensor_proto
     from tfjit.protos import Summary
 
     if np.shape(inputs[0]) != ():

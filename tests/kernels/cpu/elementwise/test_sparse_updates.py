@@ -11,7 +11,7 @@ import tfjit.kernels.cpu  # noqa: F401  (registers every kernel)
 from tests.kernels.launching import KernelError, run_native, tensor
 from tests.kernels.optimizer_inputs import FLAGS, arguments
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.kernels.cpu.elementwise.optimizer_updates import UPDATES
 from tfjit.kernels.cpu.elementwise.sparse_updates import SPARSE
 from tfjit.kernels.cpu.reference.state import optimizer_updates as references

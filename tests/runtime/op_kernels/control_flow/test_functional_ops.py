@@ -605,7 +605,7 @@ def test_endless_loops_end_at_their_timeout_and_on_close(
 
     thread = threading.Thread(target=run)
     thread.start()
-    wait_until(lambda: session._runtime_session._running)  # type: ignore[union-attr]
+    wait_until(lambda: session._runtime_session.steps.running)  # type: ignore[union-attr]
     time.sleep(0.1)
     session.close()
     thread.join(60)

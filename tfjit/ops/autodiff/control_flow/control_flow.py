@@ -13,7 +13,8 @@ from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.gradient_registry import RegisterGradient
 from tfjit.ops import raw_ops as raw
 from tfjit.ops.autodiff.loop_gradients import LoopGradient, outside
-from tfjit.ops.control_flow.control_flow_contexts import CondContext, enter, output_context
+from tfjit.ops.control_flow.cond_context import CondContext
+from tfjit.ops.control_flow.control_flow_context import enter, output_context
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:

@@ -205,11 +205,11 @@ def _run(ctx: OpContext, part: _Part, value: np.ndarray | None, done: Done) -> N
     def ended(error: BaseException | None, result: np.ndarray | None) -> None:
         done(error if error is not None else (ctx.device.backend.to_device(result),))
 
-    session.collectives.step(step.step_id).run(
+    session.collectives.manager().step(step.step_id).run(
         call,
         ctx.frame,
         value,
-        session.resolved_collectives,
+        session.collectives.resolved,
         (ctx.name, ctx.device.name) if part.keeps_group else None,
         step.cancellation,
         ended,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kernels.optimizer_inputs import FLAGS, arguments, rule_of
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.op_defs.op_def import registry
+from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types import dtypes
 from tfjit.kernels.cpu.reference.state.optimizer_updates import UPDATES
 from tfjit.kernels.registry import NodeSpec, find_reference
