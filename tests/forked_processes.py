@@ -29,9 +29,11 @@ LIBRARY = (
 # The child leaves the loop, and its program runs at this module's level, so the program ends as one
 # that Python started.
 _SERVER = """
-import importlib, json, os, sys, warnings
+import gc, importlib, json, os, sys, warnings
 for name in sys.argv[1:]:
     importlib.import_module(name)
+gc.collect()
+gc.freeze()  # else each child copies the pages of all modules when it collects garbage, and at its end
 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # the thread of OpenBLAS
 print("{}", flush=True)
 for line in sys.stdin:
@@ -49,7 +51,7 @@ os.chdir(request["cwd"])
 os.environ.clear()
 os.environ.update(request["env"])
 sys.argv = request["argv"]
-del importlib, json, warnings, name, line, child, number, path, flags, request
+del gc, importlib, json, warnings, name, line, child, number, path, flags, request
 if sys.argv[0] == "-c":
     del sys.argv[0]
     code, sys.argv[0], sys.path[0] = sys.argv[0], "-c", ""

@@ -27,27 +27,33 @@ TRAIN_IMAGES = 1500
 
 @dataclass(frozen=True)
 class Mode:
-    """How a graph is run: TFJIT_* variables and the steps of training that the mode is given."""
+    """How a graph is run: TFJIT_* variables and the steps of training that the mode is given.
+
+    verify: whether the graph is checked after each pass, which takes longer than the passes. One of
+    the modes with the same passes does.
+    """
 
     environment: dict[str, str]
     steps: int = 20
+    verify: bool = False
 
 
 MODES = {
-    "eager": Mode({"TFJIT_JIT": "eager"}),
+    "eager": Mode({"TFJIT_JIT": "eager"}, verify=True),
     "lazy": Mode({"TFJIT_JIT": "lazy"}, steps=100),
     "reference": Mode({"TFJIT_JIT": "off"}),
-    "unfused": Mode({"TFJIT_JIT": "eager", "TFJIT_DISABLE": "fuse"}),
+    "unfused": Mode({"TFJIT_JIT": "eager", "TFJIT_DISABLE": "fuse"}, verify=True),
     "unoptimised": Mode(
         {
             "TFJIT_JIT": "eager",
             "TFJIT_DISABLE": "fuse,fold_constants,simplify,eliminate_common_subexpressions",
-        }
+        },
+        verify=True,
     ),
-    "dataflow": Mode({"TFJIT_JIT": "lazy", "TFJIT_DISABLE": "straight_line"}),
+    "dataflow": Mode({"TFJIT_JIT": "lazy", "TFJIT_DISABLE": "straight_line"}, verify=True),
     "dataflow reference": Mode({"TFJIT_JIT": "off", "TFJIT_DISABLE": "straight_line"}),
     "one thread": Mode({"TFJIT_JIT": "eager", "TFJIT_THREADS": "1"}),
-    "four threads": Mode({"TFJIT_JIT": "eager", "TFJIT_THREADS": "4"}),
+    "four threads": Mode({"TFJIT_JIT": "eager", "TFJIT_THREADS": "4"}, verify=True),
     "dataflow on four threads": Mode(
         {"TFJIT_JIT": "lazy", "TFJIT_THREADS": "4", "TFJIT_DISABLE": "straight_line"}
     ),
@@ -57,7 +63,8 @@ MODES = {
 @pytest.fixture(params=MODES, ids=[name.replace(" ", "_") for name in MODES])
 def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mode:
     chosen = MODES[request.param]
-    for name, value in {"TFJIT_VERIFY": "1", **chosen.environment}.items():
+    verify = {"TFJIT_VERIFY": "1" if chosen.verify else "0"}
+    for name, value in {**verify, **chosen.environment}.items():
         monkeypatch.setenv(name, value)
     return chosen
 

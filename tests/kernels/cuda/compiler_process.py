@@ -16,7 +16,7 @@ import tempfile
 from typing import Any
 
 _SERVER = """
-import json, os, sys, traceback
+import gc, json, os, sys, traceback
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # prints must not mix with the answers
 for line in sys.stdin:
@@ -26,6 +26,10 @@ for line in sys.stdin:
         answer = {"error": traceback.format_exc()}
     answers.write(json.dumps(answer) + "\\n")
     answers.flush()
+    if not gc.get_freeze_count():  # the compiler's objects stay: collections would visit them in vain
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 10, 10)
 """
 
 

@@ -41,31 +41,34 @@ def left(session: tfjit.Session) -> set[str]:
 
 
 def check(
-    build: Callable[[Any], Sequence[Any]], dense: bool | None, x: np.ndarray = X, n: int = 3
+    build: Callable[[Any], Sequence[Any]],
+    dense: bool | None,
+    x: np.ndarray = X,
+    fed: Sequence[int] = (3, 3),
 ) -> None:
-    """Compare two compiled runs with TensorFlow's, and one by references.
+    """Compare runs with TensorFlow's, by references and compiled.
 
-    dense: whether no list, array or stack is left; None where that does not matter. The passes, and
-    so what is verified after each, are the same in both modes.
+    dense: whether no list, array or stack is left; None where that does not matter. fed: n of each
+    run. The passes, and so what is verified after each, are the same in both modes.
     """
     with tf.Graph().as_default() as graph:
         placeholder = tf1.placeholder(tf.float32, [None, None, 3], name="x")
-        tf1.placeholder_with_default(n, [], name="n")
+        tf1.placeholder_with_default(3, [], name="n")
         fetches = [t.name for t in build(placeholder)]
         init = tf1.global_variables_initializer().name
-    feeds = {"x:0": x, "n:0": n}
+    feeds = [{"x:0": x, "n:0": n} for n in fed]
     with tf1.Session(graph=graph) as theirs:
         theirs.run(init)
-        expected = [theirs.run(fetches, feeds) for _ in range(2)]
-    for mode, runs in (("off", 1), ("eager", 2)):
+        expected = [theirs.run(fetches, feed) for feed in feeds]
+    for mode in ("off", "eager"):
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("TFJIT_JIT", mode)
             environment.setenv("TFJIT_VERIFY", "1" if mode == "eager" else "0")
             with tfjit.Session(graph=graph) as ours:
                 ours.run(init)
                 before = left(ours)
-                for wanted in expected[:runs]:
-                    for a, b in zip(ours.run(fetches, feeds), wanted, strict=True):
+                for feed, wanted in zip(feeds, expected, strict=True):
+                    for a, b in zip(ours.run(fetches, feed), wanted, strict=True):
                         np.testing.assert_allclose(a, b, 2e-5, 1e-6, err_msg=mode)
                 if dense is not None:
                     assert bool(left(ours) - before) != dense, (mode, left(ours))
@@ -220,8 +223,12 @@ def test_stay(name: str) -> None:
 def test_right_in_any_case() -> None:
     check(in_branches, None)
     check(two_gradients, None)  # of the v2 form, the second one is a gradient of the lists too
-    for trips in (0, 1, 3):  # a number that is fed is not known before it runs
-        check(lambda x: powers(x, tf1.get_default_graph().get_tensor_by_name("n:0")), None, n=trips)
+    # a number that is fed is not known before it runs
+    check(
+        lambda x: powers(x, tf1.get_default_graph().get_tensor_by_name("n:0")),
+        None,
+        fed=(0, 1, 3, 3),
+    )
     check(lambda x: powers(x, 0), None)
     check(recurrent, None, X[:1])
     check(lambda x: recurrent(x, tf.shape(x)[0] - 1), None)
