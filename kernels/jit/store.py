@@ -267,6 +267,8 @@ class KernelStore:
         for source in wanted:
             if source in self._loaded or source in self._refused or self._recorded is not None:
                 continue
+            if source in self._pending:  # no look at the disk: another thread loads or compiles it
+                continue
             key = ""
             if not self._packs.key(source):
                 key = self._cache_key(source)
