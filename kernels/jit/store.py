@@ -113,6 +113,7 @@ class KernelStore:
         # requested and not settled -> key ("" until it is known)
         self._pending: dict[KernelSource, str] = {}
         self._by_key: dict[str, KernelSource] = {}
+        self._for_others: set[KernelSource] = set()  # requested for later processes alone
         self._waiting: list[tuple[list[KernelSource], Callable[[], None]]] = []
         self._calling: list[tuple[list[KernelSource], Callable[[], None]]] = []
         self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -235,14 +236,21 @@ class KernelStore:
             for source in sources
         )
 
-    def request(self, sources: Iterable[KernelSource]) -> None:
+    def request(self, sources: Iterable[KernelSource], for_others: bool = False) -> None:
         """Start to load or compile the missing kernels; return at once.
 
         Kernels in progress are not requested twice. With TFJIT_JIT=off only the disk's kernels are
-        loaded.
+        loaded. for_others: later processes use them; all other kernels are compiled before them.
         """
+        wanted = list(sources)
         with self._lock:
-            new = self._claim(sources)
+            new = self._claim(wanted)
+            if for_others:
+                self._for_others.update(new)
+            else:
+                self._for_others.difference_update(wanted)
+                for source in wanted:
+                    self._queue.need(self._pending.get(source, ""))
             if new:
                 self._run_in_background(functools.partial(self._load_or_queue, new))
 
@@ -507,6 +515,7 @@ class KernelStore:
                 self._withheld.add(source)
             key = self._pending.pop(source, "")
             self._by_key.pop(key, None)
+            self._for_others.discard(source)
             self._changed.notify_all()
         self._call_ready()
 
@@ -542,8 +551,8 @@ class KernelStore:
 
     def _enqueue(self, key: str) -> None:
         with self._lock:
-            self._queue.put(key)
             source = self._by_key.get(key)
+            self._queue.put(key, for_others=source in self._for_others)
             host = source is not None and not source.target
             if host and self._archive_job is None and not self._packs.has_archive():
                 from tfjit.kernels.jit.archive_job import ArchiveJob
