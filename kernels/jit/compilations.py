@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tfjit.kernels.jit import loader
@@ -65,11 +65,14 @@ class Compilations:
         self._reset(lock)
         self._progress.after_fork()
 
-    def compile(self, source: KernelSource, key: str) -> None:
-        """Request a kernel under its key; return at once."""
+    def compile(self, source: KernelSource, key: str, for_others: Container[KernelSource]) -> None:
+        """Request a kernel under its key; return at once.
+
+        for_others: the kernels that later processes alone use, which are compiled last.
+        """
         with self._lock:
             self._by_key[key] = source
-            self.queue.put(key)
+            self.queue.put(key, for_others=source in for_others)
             if not source.target and self._archive_job is None:
                 self._want_archive()
         self._progress.begin()

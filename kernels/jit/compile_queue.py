@@ -40,6 +40,7 @@ class CompileQueue:
         self._lock = lock
         self._request, self._answered, self._lost = request, answered, lost
         self._keys: deque[str] = deque()
+        self._for_others: deque[str] = deque()  # behind all of `_keys`
         self._max_workers = max(1, min(4, available_cpus() // 4))
         self._wanted_workers = 1
         self._deaths: dict[str, int] = {}
@@ -52,16 +53,25 @@ class CompileQueue:
         """
         return sum(1 for worker in self.workers if worker.in_flight)
 
-    # the callers of the next four hold the lock
+    # the callers of the next five hold the lock
 
     def want_workers(self, count: int) -> None:
         """Allow `count` processes for a short queue, too."""
         self._wanted_workers = max(self._wanted_workers, count)
 
-    def put(self, key: str) -> None:
-        """Add a kernel."""
-        self._keys.append(key)
+    def put(self, key: str, for_others: bool = False) -> None:
+        """Add a kernel.
+
+        for_others: this process may have no use for it, so all other kernels go before it.
+        """
+        (self._for_others if for_others else self._keys).append(key)
         self._dispatch()
+
+    def need(self, key: str) -> None:
+        """Let a kernel that was put for others take its turn at the end of the queue."""
+        if key in self._for_others:
+            self._for_others.remove(key)
+            self._keys.append(key)
 
     def close(self) -> list[Worker]:
         """Drop the waiting kernels and return the processes.
@@ -70,12 +80,13 @@ class CompileQueue:
         """
         self._closed = True
         self._keys.clear()
+        self._for_others.clear()
         workers, self.workers = self.workers, []
         return workers
 
     def _dispatch(self) -> None:
         """Hand over as many kernels as the processes take."""
-        while self._keys and not self._closed:
+        while (keys := self._keys or self._for_others) and not self._closed:
             worker = min(self.workers, key=lambda w: len(w.in_flight), default=None)
             # Another worker costs half a second of Numba's import and 150 MB: only a long queue or
             # a waiting caller is worth it.
@@ -91,7 +102,7 @@ class CompileQueue:
                 self.workers.append(worker)
             if len(worker.in_flight) >= _IN_FLIGHT:
                 return
-            key = self._keys.popleft()
+            key = keys.popleft()
             request = self._request(key)
             if request is not None:
                 worker.in_flight.append(key)
@@ -119,8 +130,9 @@ class CompileQueue:
                     worker.fatal
                     or f"the compiler process does not start (exit status {returncode})"
                 )
-                lost = [*keys, *self._keys]
+                lost = [*keys, *self._keys, *self._for_others]
                 self._keys.clear()
+                self._for_others.clear()
             elif keys:
                 first = keys[0]  # The current kernel is to blame; the others are requested again.
                 # 0: the worker had been idle for long and left as the request came

@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba.core import callconv, cgutils, types, typing
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
+
+from tfjit.kernels.jit.call_inlining import CallInlining
 
 _BINARY: Final[dict[type[ast.operator], Callable[..., Any]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -110,12 +113,15 @@ def translate(
         functions = {
             node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)
         }
+        inlining = CallInlining(functions, names)
         with _library.context.push_code_library(codes):
             for entry in entries:
                 node = functions.get(entry)
                 if node is None:
                     raise Unsupported(f"{entry} is not a function of the text")
-                _Function(_library, module, names, mangled(unique, entry), arity).emit(node)
+                _Function(_library, module, names, mangled(unique, entry), arity).emit(
+                    inlining.expanded(node)
+                )
         if codes._linking_libraries:
             raise Unsupported("an operator is a compiled function")
     except (NumbaError, NotImplementedError) as error:
@@ -356,6 +362,11 @@ class _Function:
             )
         if isinstance(value, float):
             return _Typed(self._context.get_constant(types.float64, value), types.float64)
+        if isinstance(value, np.integer):
+            kind = types.Integer.from_bitwidth(
+                8 * value.itemsize, isinstance(value, np.signedinteger)
+            )
+            return _Typed(self._context.get_constant(kind, int(value)), kind)
         raise Unsupported(f"a constant of {type(value).__name__}")
 
     def _value(self, node: ast.expr) -> _Typed:

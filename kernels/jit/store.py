@@ -85,6 +85,7 @@ class KernelStore:
         self._changed = threading.Condition(self._lock)
         # requested and not settled -> key ("" until it is known)
         self._pending: dict[KernelSource, str] = {}
+        self._for_others: set[KernelSource] = set()  # requested for later processes alone
         self._to_load: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -177,14 +178,21 @@ class KernelStore:
             for source in sources
         )
 
-    def request(self, sources: Iterable[KernelSource]) -> None:
+    def request(self, sources: Iterable[KernelSource], for_others: bool = False) -> None:
         """Start to load or compile the missing kernels; return at once.
 
         Kernels in progress are not requested twice. With TFJIT_JIT=off only the disk's kernels are
-        loaded.
+        loaded. for_others: later processes use them; all other kernels are compiled before them.
         """
+        wanted = list(sources)
         with self._lock:
-            new = self._claim(sources)
+            new = self._claim(wanted)
+            if for_others:
+                self._for_others.update(new)
+            else:
+                self._for_others.difference_update(wanted)
+                for source in wanted:
+                    self.compilations.queue.need(self._pending.get(source, ""))
             if new:
                 self._run_in_background(functools.partial(self._load_or_queue, new))
 
@@ -208,6 +216,8 @@ class KernelStore:
         wanted = list(dict.fromkeys(sources))
         for source in wanted:
             if source in self._loaded or source in self._refused or self._recorded is not None:
+                continue
+            if source in self._pending:  # no look at the disk: another thread loads or compiles it
                 continue
             key = ""
             if not self.stored.packs.key(source):
@@ -337,7 +347,7 @@ class KernelStore:
                     continue
                 with self._lock:
                     self._pending[source] = key
-                self.compilations.compile(source, key)
+                self.compilations.compile(source, key, self._for_others)
             # An unexpected failure settles the kernel, or its users would wait for ever.
             except Exception as error:
                 self.refuse(source, f"{type(error).__name__}: {error}")
@@ -372,6 +382,7 @@ class KernelStore:
             else:
                 self._withheld.add(source)
             self.compilations.forget(self._pending.pop(source, ""))
+            self._for_others.discard(source)
             self._changed.notify_all()
         self._callbacks.call_ready()
 

@@ -22,7 +22,7 @@ MAX_COPIED: Final = 4
 """Nodes that are computed again for one value."""
 _MAX_CONSUMERS: Final = 8
 _SMALL_BYTES: Final = 4096
-"""An operand up to that size counts as free: L1 holds one."""
+"""An operand up to that size counts as free where a launch is saved: L1 holds one."""
 
 
 @dataclass(slots=True)
@@ -50,9 +50,11 @@ def rematerialize(
 ) -> list[str]:
     """Recompute cheap results of other groups instead of reading them.
 
-    A result qualifies where no other node needs it and no group reads more than before. A group
-    has at most `max_members` nodes. Changes the groups in place, and drops those that are left with
-    one node. Returns the nodes that are no longer needed, consumers first.
+    A result qualifies where no other node needs it and no group reads more than before. A value of
+    another group saves a store alone: sums along a residual network stay where they are computed,
+    or each layer would add up all layers before it, in a kernel of its own. A group has at most
+    `max_members` nodes. Changes the groups in place, and drops those that are left with one node.
+    Returns the nodes that are no longer needed, consumers first.
     """
     loop = roles.rules.template_of("loop")
     accepts_plain = loop is not None and loop.accepts_plain
@@ -70,8 +72,12 @@ def rematerialize(
             taker for taker in readers.get(name, ()) if taker is not home and taker not in takers
         ]
         copied = _chain(name, home, clusters, roles)
+        free_below = _SMALL_BYTES + 1
+        if home is not None:
+            free_below = min(free_below, _bytes(name, 0, clusters, roles))
         if not copied or not all(
-            _may_take(taker, name, copied, clusters, roles, maker, max_members) for taker in takers
+            _may_take(taker, name, copied, clusters, roles, maker, max_members, free_below)
+            for taker in takers
         ):
             continue
         if not all(
@@ -173,10 +179,12 @@ def _may_take(
     roles: RoleFinder,
     maker: GroupMaker,
     max_members: int,
+    free_below: int,
 ) -> bool:
     """Return whether a group can compute the value without reading more.
 
-    The group may read at most as many large operands as now.
+    The group may read at most as many bytes of operands as now. Operands of less than `free_below`
+    bytes do not count.
     """
     if len(taker.members) + len(taker.copies) + len(copied) > max_members:
         return False
@@ -184,9 +192,9 @@ def _may_take(
     if not all(clusters.same_context(node, taker.members[-1]) for node in copied):
         return False
     # only the outside inputs of the copied nodes could add to the reads of the group
-    if _large_inputs(copied, clusters, roles):
-        now = _large_inputs(members, clusters, roles)
-        then = _large_inputs([*members, *copied], clusters, roles)
+    if _large_inputs(copied, clusters, roles, free_below):
+        now = _large_inputs(members, clusters, roles, free_below)
+        then = _large_inputs([*members, *copied], clusters, roles, free_below)
         if then > now:
             return False
     # a matmul or convolution reads its operands from memory
@@ -228,21 +236,24 @@ def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
     return True
 
 
-def _large_inputs(members: Sequence[str], clusters: Clusters, roles: RoleFinder) -> int:
-    """Return the bytes of outside operands too large for L1."""
+def _large_inputs(
+    members: Sequence[str], clusters: Clusters, roles: RoleFinder, free_below: int
+) -> int:
+    """Return the bytes of the outside operands that have at least `free_below` bytes."""
     inside = set(members)
-    total = 0
-    for src, output in {
+    operands = {
         source
         for member in members
         for source in clusters.sources[member]
         if source[0] not in inside
-    }:
-        shape = roles.shape(src, output)
-        size = (
-            prod(shape) * clusters.graph.node(src).output_dtypes[output].size
-            if shape is not None
-            else 1 << 40
-        )
-        total += size if size > _SMALL_BYTES else 0
-    return total
+    }
+    sizes = [_bytes(src, output, clusters, roles) for src, output in operands]
+    return sum(size for size in sizes if size >= free_below)
+
+
+def _bytes(name: str, output: int, clusters: Clusters, roles: RoleFinder) -> int:
+    """Return the bytes of a value; many where its shape is unknown."""
+    shape = roles.shape(name, output)
+    if shape is None:
+        return 1 << 40
+    return prod(shape) * clusters.graph.node(name).output_dtypes[output].size

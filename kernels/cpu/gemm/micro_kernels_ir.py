@@ -7,6 +7,7 @@ aliasing question reaches LLVM. Only the compiler process imports this module: i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +42,8 @@ class VectorBuilder:
 
     def splat_of(self, value: float) -> ir.Constant:
         """Return a vector of one number."""
-        return ir.Constant(self.type, [float(value)] * self.lanes)
+        zero = value == 0 and math.copysign(1, value) > 0
+        return ir.Constant(self.type, None if zero else [float(value)] * self.lanes)
 
     def function(self, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
         """Declare an LLVM intrinsic.
@@ -69,9 +71,9 @@ class VectorBuilder:
         kind = into or self.type
         empty = ir.Constant(kind, ir.Undefined)
         first = self.b.insert_element(empty, value, ir.Constant(_I32, 0))
-        return self.b.shuffle_vector(
-            first, empty, ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
-        )
+        # None is "zeroinitializer": a list of zeros would be formatted for each splat
+        mask = ir.Constant(ir.VectorType(_I32, self.lanes), None)
+        return self.b.shuffle_vector(first, empty, mask)
 
     def _pointer(self, address: ir.Value, offset: int, kind: ir.Type) -> ir.Value:
         moved = self.b.add(address, _const(offset)) if offset else address

@@ -72,6 +72,21 @@ def owner(monkeypatch: pytest.MonkeyPatch) -> Owner:
     return Owner()
 
 
+def test_kernels_for_other_processes_come_last(owner: Owner) -> None:
+    owner.put("a", "b", "c")
+    with owner.lock:
+        for key in ("v", "w"):
+            owner.queue.put(key, for_others=True)
+    owner.put("d")
+    with owner.lock:
+        owner.queue.need("w")
+        owner.queue.need("d")  # it is in the queue once
+    (worker,) = owner.workers
+    for _ in range(6):
+        worker.answer()
+    assert worker.sent == ["a", "b", "c", "d", "w", "v"]
+
+
 def test_in_order_and_few_in_flight(owner: Owner) -> None:
     owner.put("a", "b", "c", "d")
     (worker,) = owner.workers

@@ -14,7 +14,7 @@ from tfjit.kernels.jit import compiler, front_end, loader
 from tfjit.kernels.registry import NativeCall
 
 HEAD = """
-from numba import float32, int32
+from numba import float32, int32, njit, uint64
 from tfjit.kernels.codegen.intrinsics import store_word, word
 
 
@@ -30,11 +30,14 @@ def translated(text: str, entries: Sequence[str] = ("kernel",), arity: int = 3) 
     return front_end.translate(text, names, entries, arity, "translated")
 
 
-def kernel(body: str, left_to_numba: bool = False) -> Run:
-    """Compile statements over the words a and b; store_word(out + 8 * n, x) gives result n."""
+def kernel(body: str, left_to_numba: bool = False, functions: str = "") -> Run:
+    """Compile statements over the words a and b; store_word(out + 8 * n, x) gives result n.
+
+    functions: other functions of the text.
+    """
     indented = "".join(f"    {line}\n" for line in body.splitlines())
     text = (
-        f"{HEAD}def kernel(args, chunk, nchunks):\n    a = word(args, 0)\n    b = word(args, 1)\n"
+        f"{HEAD}{functions}def kernel(args, chunk, nchunks):\n    a = word(args, 0)\n    b = word(args, 1)\n"
         f"    out = args + 16\n{indented}"
     )
     if left_to_numba:
@@ -138,6 +141,67 @@ def test_integers_of_32_bits_widen_as_in_numba() -> None:
 )
 def test_other_python_is_left_to_numba(body: str) -> None:
     assert kernel(body, left_to_numba=True)(4)[0] == 6
+
+
+FUNCTIONS = """
+SEVEN = uint64(7)
+
+
+@njit(forceinline=True)
+def mixed(a, b):
+    for _ in range(3):
+        a, b = b + 1, a ^ b
+    return a, b
+
+
+@njit(forceinline=True)
+def larger(a, b):
+    c, d = mixed(b, a)
+    return c if c > d else d
+
+
+@njit(forceinline=True)
+def early(a):
+    if a > 3:
+        return a
+    return 3
+
+
+@njit
+def own_code(a):
+    return a * 2
+
+
+"""
+
+
+def results_of_python(text: str, a: int, b: int) -> list[int]:
+    results = [0] * 6
+
+    def store_word(place: int, value: int) -> None:
+        results[place // 8] = value
+
+    names = {"a": a, "b": b, "out": 0, "uint64": int, "store_word": store_word}
+    exec(text, names | {"njit": lambda **options: lambda function: function})
+    return results
+
+
+def test_functions_of_the_text_are_inlined() -> None:
+    body = """a, r = mixed(a, larger(b, a) + larger(a, 5))
+store_word(out, r)
+if larger(a, b) > 4:
+    store_word(out + 8, int(uint64(a & 7) % SEVEN) + larger(larger(a, 1), 2))
+b = a + 1
+store_word(out + 16, a * 100 + b)"""
+    run = kernel(body, functions=FUNCTIONS)
+    for a, b in ((0, 0), (1, 5), (9, 3), (-4, 6)):
+        assert run(a, b) == results_of_python(FUNCTIONS.replace("@njit\n", "") + body, a, b)
+
+
+@pytest.mark.parametrize("call", ["early(a)", "own_code(a)", "a if a > 3 else larger(a, 2)"])
+def test_other_calls_are_left_to_numba(call: str) -> None:
+    run = kernel(f"store_word(out, {call})", left_to_numba=True, functions=FUNCTIONS)
+    assert run(4)[0] == {"early(a)": 4, "own_code(a)": 8}.get(call, 4)
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,14 @@ class RequestedKernels:
         self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
         self._lock = threading.Lock()
 
-    def request(self, sources: Sequence[KernelSource]) -> None:
-        """Start to load or compile the missing kernels; return at once."""
+    def request(self, sources: Sequence[KernelSource], for_others: bool = False) -> None:
+        """Start to load or compile the missing kernels; return at once.
+
+        for_others: as in the store's `request`.
+        """
         with self._lock:
             self._open.update(dict.fromkeys(sources))
-        self._store.request(sources)
+        self._store.request(sources, for_others)
 
     def when_ready(self, sources: Sequence[KernelSource], callback: Callable[[], None]) -> None:
         """Request kernels, and call back once when each is loaded or refused.

@@ -68,7 +68,7 @@ def request_heavy(plan: Plan, partitions: Sequence[Partition]) -> None:
         return
     try:
         calls = first_run.heavy_calls(partitions[0].graph, backend)
-        session.node_kernels.request(sources(call for _, call in calls))
+        session.node_kernels.request(sources(call for _, call in calls), for_others=True)
     # a builder's bug: the run was served without it
     except Exception as error:
         log.debug("plan %s: %s", plan.name, error)
