@@ -54,6 +54,11 @@ _HOMES: Final = {
         "shuffle_batch_join slice_input_producer string_input_producer"
     ),
     "saving.meta_graph": "export_meta_graph",
+    "training.learning_rate_decay": (
+        "cosine_decay cosine_decay_restarts exponential_decay inverse_time_decay "
+        "linear_cosine_decay natural_exp_decay noisy_linear_cosine_decay piecewise_constant "
+        "piecewise_constant_decay polynomial_decay"
+    ),
     "training.optimizer": "Optimizer",
     "training.optimizers": " ".join(_OPTIMIZERS),
     "monitored.checkpoint_hooks": "CheckpointSaverHook CheckpointSaverListener",
@@ -103,7 +108,6 @@ _MISSING: Final = (
     ("Checkpoint", "object-based checkpoints"),
     ("checkpoint", "object-based checkpoints"),
     ("batch", "some input queues"),
-    ("decay", "learning rate schedules"),
     ("ExponentialMovingAverage", "moving averages"),
 )
 
