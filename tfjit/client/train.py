@@ -59,6 +59,7 @@ _HOMES: Final = {
         "linear_cosine_decay natural_exp_decay noisy_linear_cosine_decay piecewise_constant "
         "piecewise_constant_decay polynomial_decay"
     ),
+    "training.moving_averages": "ExponentialMovingAverage",
     "training.optimizer": "Optimizer",
     "training.optimizers": " ".join(_OPTIMIZERS),
     "monitored.checkpoint_hooks": "CheckpointSaverHook CheckpointSaverListener",
@@ -108,7 +109,6 @@ _MISSING: Final = (
     ("Checkpoint", "object-based checkpoints"),
     ("checkpoint", "object-based checkpoints"),
     ("batch", "some input queues"),
-    ("ExponentialMovingAverage", "moving averages"),
 )
 
 

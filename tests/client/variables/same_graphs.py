@@ -76,6 +76,18 @@ def same_graph(program: Program) -> None:
 
 
 @contextmanager
+def resource_variables(enabled: bool) -> Iterator[None]:
+    """Let both libraries make resource variables, or references, unless a program chooses."""
+    for tf in (tf1, tfjit):
+        (tf.enable_resource_variables if enabled else tf.disable_resource_variables)()
+    try:
+        yield
+    finally:
+        tf1.enable_resource_variables()
+        tfjit.disable_resource_variables()
+
+
+@contextmanager
 def switches_and_merges() -> Iterator[None]:
     """Let TensorFlow build conditionals and loops as tfjit does: without functions."""
     tf1.disable_control_flow_v2()
