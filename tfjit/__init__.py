@@ -30,6 +30,10 @@ _HOMES = {
         "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope "
         "no_regularizer variable_scope"
     ),
+    "tfjit.client.variables.partitioners": (
+        "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
+        "variable_axis_size_partitioner"
+    ),
     "tfjit.client.variables.variable_collections": (
         "all_variables assert_variables_initialized global_variables global_variables_initializer "
         "initialize_all_tables "
@@ -159,10 +163,6 @@ _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "estimators and feature columns": "distributions estimator feature_column keras",
-    "partitioned variables": (
-        "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
-        "variable_axis_size_partitioner"
-    ),
     "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",
     "contributed packages": "contrib",

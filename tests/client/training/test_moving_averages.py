@@ -84,3 +84,31 @@ def test_other_dtypes() -> None:
             tf.train.ExponentialMovingAverage(0.9).apply([tf.Variable(1, name="v")])
         messages.append(str(error.value))
     assert messages[1] == messages[0]
+
+
+def slots_of_slices(tf: Any) -> dict[str, Any]:
+    """Return names and places in checkpoints of slots and averages of a partitioned variable."""
+    v = tf.get_variable("v", [5, 2], partitioner=tf.fixed_size_partitioner(2))
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    with tf.variable_scope("p", partitioner=tf.fixed_size_partitioner(2)):
+        optimizer.minimize(tf.reduce_sum(tf.square(v)))
+        tf.train.ExponentialMovingAverage(0.9).apply()
+    places = {u.op.name: u._get_save_slice_info() for u in tf.global_variables()}
+    return {name: place and (place.full_name, place.spec) for name, place in places.items()}
+
+
+def test_slots_of_slices() -> None:
+    found = []
+    for tf in (tf1, tfjit):
+        with tf.Graph().as_default(), resource_variables(True), switches_and_merges():
+            found.append(slots_of_slices(tf))
+    assert found[1] == found[0]
+    with tfjit.Graph().as_default():
+        layer = tfjit.layers.Dense(4, kernel_regularizer=tfjit.nn.l2_loss)
+        with tfjit.variable_scope("s", partitioner=tfjit.fixed_size_partitioner(2)):
+            layer(tfjit.ones([1, 2]))
+        assert [w.op.name for w in layer.trainable_weights] == [
+            *("s/dense/kernel/part_0", "s/dense/kernel/part_1"),
+            *("s/dense/bias/part_0", "s/dense/bias/part_1"),
+        ]
+        assert len(layer.losses) == 2

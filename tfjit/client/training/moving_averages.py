@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tfjit.client.training.slots import create_slot, create_zeros_slot
+from tfjit.client.training.slots import create_slot, create_zeros_slot, initialized
 from tfjit.client.variables.assignments import assign, assign_sub
 from tfjit.client.variables.initializers import Zeros
 from tfjit.client.variables.variable_collections import (
     global_variables,
-    is_variable_initialized,
     moving_average_variables,
     trainable_variables,
 )
@@ -32,7 +31,6 @@ from tfjit.framework.graphs.function_graph import init_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.types import dtypes
 from tfjit.ops.arithmetic.elementwise_functions import cast, minimum, pow
-from tfjit.ops.control_flow.conditionals import cond
 from tfjit.ops.control_flow.control_flow import group
 from tfjit.ops.core.convert import convert_to_tensor
 
@@ -105,9 +103,7 @@ class ExponentialMovingAverage:
         if not isinstance(value, Variable):
             return create_zeros_slot(value, self._name, value.op.type in _VARIABLE_OPS)
         with device(value.device):
-            initial = cond(
-                is_variable_initialized(value), value.read_value, lambda: value.initial_value
-            )
+            initial = initialized(value)
         average = create_slot(value, initial, self._name, True)
         add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, value)
         return average

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import enum
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.client.variables.variables import (
-    Variable,
-    VariableAggregation,
-    VariableSynchronization,
-    resource_variables_enabled,
-)
-from tfjit.framework.errors import UnimplementedError
+from tfjit.client.variables.variable_store import stored_partitioned_variable, stored_variable
+from tfjit.client.variables.variables import VariableAggregation, VariableSynchronization
 from tfjit.framework.graphs.default_graph import (
     get_collection,
     get_default_graph,
@@ -26,10 +20,11 @@ from tfjit.framework.graphs.default_graph import (
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
-from tfjit.framework.types.shape import TensorShape, as_tensor_shape
+from tfjit.framework.types.shape import as_tensor_shape
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
+    from tfjit.client.variables.partitioned_variable import PartitionedVariable
     from tfjit.framework.graphs.typing import (
         ConstraintLike,
         DeviceLike,
@@ -41,8 +36,7 @@ if TYPE_CHECKING:
         VariableGetter,
     )
 
-# Collections with a name that is no string are not exported with the graph.
-_STORE: Final = ("__variable_store",)
+# A collection with a name that is no string is not exported with the graph.
 _SCOPE: Final = ("__varscope",)
 
 
@@ -76,23 +70,6 @@ def _scope_store() -> _ScopeStore:
     return held[0]
 
 
-def _variables_by_name() -> dict[str, Variable]:
-    held = get_default_graph().get_collection_ref(_STORE)
-    if not held:
-        held.append({})
-    return held[0]
-
-
-def _no_partitioner(partitioner: Any) -> None:
-    if partitioner is not None:
-        raise UnimplementedError(
-            None,
-            None,
-            "partitioner: partitioned variables are not supported yet; leave it out for one whole "
-            "variable",
-        )
-
-
 def no_regularizer(_: object) -> None:
     """Do nothing, in place of the scope's own regularizer."""
     return
@@ -119,12 +96,12 @@ class VariableScope:
         use_resource: bool | None = None,
         constraint: Any = None,
     ) -> None:
-        _no_partitioner(partitioner)
         self._name = name
         self._initializer = initializer
         self._regularizer = regularizer
         self._reuse = reuse
         self._caching_device = caching_device
+        self._partitioner = partitioner
         self._custom_getter = custom_getter
         self._name_scope = name_scope
         self._dtype: DType = as_dtype(dtype)
@@ -173,8 +150,8 @@ class VariableScope:
 
     @property
     def partitioner(self) -> Any:
-        """None: variables are not partitioned."""
-        return None
+        """Default partitioner."""
+        return self._partitioner
 
     @property
     def custom_getter(self) -> Any:
@@ -211,8 +188,8 @@ class VariableScope:
         self._caching_device = caching_device
 
     def set_partitioner(self, partitioner: PartitionerLike) -> None:
-        """Raise UnimplementedError for anything but None."""
-        _no_partitioner(partitioner)
+        """Set the default partitioner."""
+        self._partitioner = partitioner
 
     def set_custom_getter(self, custom_getter: VariableGetter) -> None:
         """Set the function that `get_variable` goes through."""
@@ -254,11 +231,12 @@ class VariableScope:
         aggregation: int = VariableAggregation.NONE,
     ) -> Any:
         """Return `get_variable` with this scope's defaults."""
-        _no_partitioner(partitioner)
         if regularizer is None:
             regularizer = self._regularizer
         if caching_device is None:
             caching_device = self._caching_device
+        if partitioner is None:
+            partitioner = self._partitioner
         if custom_getter is None:
             custom_getter = self._custom_getter
         if reuse is None:
@@ -282,9 +260,9 @@ class VariableScope:
             if use_resource is None:
                 use_resource = self._use_resource
             getter = (
-                _get_variable
+                stored_variable
                 if custom_getter is None
-                else functools.partial(custom_getter, _get_variable)
+                else functools.partial(custom_getter, stored_variable)
             )
             return getter(
                 name=full_name,
@@ -296,7 +274,7 @@ class VariableScope:
                 trainable=trainable,
                 collections=collections,
                 caching_device=caching_device,
-                partitioner=None,
+                partitioner=partitioner,
                 validate_shape=validate_shape,
                 use_resource=use_resource,
                 constraint=constraint,
@@ -304,132 +282,38 @@ class VariableScope:
                 aggregation=aggregation,
             )
 
-
-def _get_variable(
-    name: str,
-    shape: object = None,
-    dtype: Any = dtypes.float32,
-    initializer: Any = None,
-    regularizer: Any = None,
-    reuse: object = None,
-    trainable: bool | None = None,
-    collections: Sequence[str] | None = None,
-    caching_device: object = None,
-    partitioner: Any = None,
-    validate_shape: bool = True,
-    use_resource: bool | None = None,
-    constraint: Any = None,
-    synchronization: int = VariableSynchronization.AUTO,
-    aggregation: int = VariableAggregation.NONE,
-) -> Any:
-    """Return the graph's variable of the full `name`, or a new one."""
-    _no_partitioner(partitioner)
-    wanted = as_dtype(dtype)
-    from_value = initializer is not None and not callable(initializer)
-    if shape is not None and from_value:
-        raise ValueError("If initializer is a constant, do not specify shape.")
-    known_shape = None if shape is None else as_tensor_shape(shape)
-    known = _variables_by_name()
-    if name in known:
-        return _existing(known[name], name, known_shape, wanted, reuse)
-    if reuse is True:
-        raise ValueError(
-            f"Variable {name} does not exist, or was not created with tf.get_variable(). "
-            "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
-        )
-    if initializer is None:
-        if known_shape is None:
+    def _get_partitioned(
+        self,
+        partitioner: PartitionerLike,
+        shape: ShapeLike,
+        dtype: DTypeLike,
+        initializer: InitializerLike,
+        trainable: bool | None,
+        collections: Sequence[str] | None,
+    ) -> PartitionedVariable:
+        """Return the partitioned variable that has this scope's own name."""
+        if self._custom_getter is not None:
             raise ValueError(
-                f"Variable {name} did not get an initializer, so its `shape` argument must be "
-                "specified."
+                "Private access to _get_partitioned_variable is not allowed when a custom getter "
+                f"is set.  Current custom getter: {self._custom_getter}.  It is likely that "
+                "you're using create_partitioned_variables.  If so, consider instead using "
+                "get_variable with a non-empty partitioner parameter instead."
             )
-        initializer = _default_initializer(name, wanted)
-    initial, initial_dtype = initializer, None
-    if not from_value:
-        if inspect.isclass(initializer):
-            initializer = initializer()
-        if known_shape is not None and known_shape.is_fully_defined():
-            initial, initial_dtype = (
-                functools.partial(initializer, known_shape.as_list(), dtype=wanted),
-                wanted.base_dtype,
+        with name_scope(None):
+            return stored_partitioned_variable(
+                self._name,
+                partitioner,
+                as_tensor_shape(shape),
+                as_dtype(dtype),
+                self._initializer if initializer is None else initializer,
+                reuse=self._reuse,
+                regularizer=self._regularizer,
+                trainable=trainable,
+                collections=collections,
+                caching_device=self._caching_device,
+                use_resource=self._use_resource,
+                constraint=self._constraint,
             )
-        elif _is_nullary(initializer):
-            initial = initializer
-        else:
-            raise ValueError(
-                "The initializer passed is not valid. It should be a callable with no arguments "
-                "and the shape should not be provided or "
-                "an instance of `tf.initializers.*` and `shape` should be fully defined."
-            )
-    variable = Variable(
-        initial,
-        name=name,
-        trainable=trainable,
-        collections=collections,
-        caching_device=caching_device,
-        dtype=initial_dtype,
-        validate_shape=validate_shape,
-        constraint=constraint,
-        use_resource=(resource_variables_enabled() or get_default_graph().building_function)
-        if use_resource is None
-        else use_resource,
-        synchronization=synchronization,
-        aggregation=aggregation,
-    )
-    known[name] = variable
-    if regularizer is not None:
-        graph = variable.graph
-        with (
-            graph.colocate_with(variable.op),
-            graph.name_scope(name + "/Regularizer/"),
-            graph.control_dependencies(None),
-        ):
-            loss = regularizer(variable)
-        if loss is not None:
-            graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
-    return variable
-
-
-def _existing(
-    found: Variable, name: str, shape: TensorShape | None, dtype: DType, reuse: object
-) -> Variable:
-    if reuse is False:
-        message = (
-            f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or "
-            "reuse=tf.AUTO_REUSE in VarScope?"
-        )
-        place = found.op.built_at
-        raise ValueError(f"{message} Originally defined at: {place}" if place else message)
-    if shape is not None and not shape.is_compatible_with(found.get_shape()):
-        raise ValueError(
-            f"Trying to share variable {name}, but specified shape {shape} and found shape "
-            f"{found.get_shape()}."
-        )
-    if not dtype.is_compatible_with(found.dtype):
-        raise ValueError(
-            f"Trying to share variable {name}, but specified dtype {dtype.name} and found dtype "
-            f"{found.dtype.name}."
-        )
-    return found
-
-
-def _default_initializer(name: str, dtype: DType) -> Callable[..., Any]:
-    from tfjit.client.variables import initializers
-
-    if dtype.is_floating:
-        return initializers.glorot_uniform_initializer()
-    if dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype.base_dtype is dtypes.string:
-        return initializers.zeros_initializer()
-    raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype} is required")
-
-
-def _is_nullary(function: Callable[..., Any]) -> bool:
-    empty = inspect.Parameter.empty
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return all(
-        p.default is not empty or p.kind in kinds
-        for p in inspect.signature(function).parameters.values()
-    )
 
 
 def get_variable_scope() -> VariableScope:
@@ -460,9 +344,11 @@ def get_variable(
 
     initializer: a tensor or values (then without shape), or a callable (shape, dtype) -> values; by
     default Glorot's uniform distribution for floats and zeros for the rest. regularizer: a function
-    of the variable whose result joins REGULARIZATION_LOSSES. Raises ValueError when it exists and
+    of the variable whose result joins REGULARIZATION_LOSSES. partitioner: a function of shape and
+    dtype that returns the number of slices of each axis; the result then is a PartitionedVariable
+    of variables "<name>/part_<k>", which are saved as one tensor. Raises ValueError when it exists and
     the scope doesn't reuse, when it doesn't and the scope does, and where shape or dtype differ
-    from the existing one's; UnimplementedError for a partitioner.
+    from the existing one's.
     """
     return get_variable_scope().get_variable(
         name,
@@ -568,7 +454,6 @@ class variable_scope:
         constraint: Any = None,
         auxiliary_name_scope: bool = True,
     ) -> None:
-        _no_partitioner(partitioner)
         if default_name is None and name_or_scope is None:
             raise TypeError("If default_name is None then name_or_scope is required")
         if name_or_scope is not None and not isinstance(name_or_scope, (str, VariableScope)):
@@ -589,6 +474,7 @@ class variable_scope:
             "initializer": initializer,
             "regularizer": regularizer,
             "caching_device": caching_device,
+            "partitioner": partitioner,
             "dtype": None if dtype is None else as_dtype(dtype),
             "use_resource": use_resource,
         }

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfjit.client.session.session import get_default_session
 from tfjit.client.variables.initial_values import guarded
+from tfjit.client.variables.slice_info import SaveSliceInfo
 from tfjit.framework.graphs.default_graph import add_to_collections, get_default_graph, name_scope
 from tfjit.framework.graphs.function_graph import FunctionGraph, building, lifted
 from tfjit.framework.graphs.graph import Graph
@@ -79,6 +80,7 @@ class Variable:
     from. Raises ValueError without an initial value, or one of unknown shape.
     """
 
+    SaveSliceInfo = SaveSliceInfo
     # NumPy leaves `array + variable` to the variable.
     __array_priority__ = 100
 
@@ -91,6 +93,7 @@ class Variable:
     _synchronization: int
     _aggregation: int
     _caching_device: object
+    _save_slice_info: SaveSliceInfo | None = None
 
     def __new__(cls, *args: Any, use_resource: bool | None = None, **kwargs: Any) -> Variable:
         if cls is not Variable:
@@ -204,6 +207,13 @@ class Variable:
     @property
     def _shared_name(self) -> str:
         return self._name[: self._name.index(":")]
+
+    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo | None) -> None:
+        """Set the tensor of a checkpoint that this variable is a slice of."""
+        self._save_slice_info = save_slice_info
+
+    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+        return self._save_slice_info
 
     @property
     def initializer(self) -> Any:
@@ -429,6 +439,8 @@ class Variable:
         from tfjit.protos import VariableDef
 
         sharing: Any = {"synchronization": self._synchronization, "aggregation": self._aggregation}
+        if self._save_slice_info is not None:
+            sharing["save_slice_info_def"] = self._save_slice_info.to_proto(export_scope)
         return VariableDef(
             variable_name=_without_scope(self.op.outputs[0].name, export_scope),
             initial_value_name=""
@@ -466,6 +478,10 @@ class Variable:
         initial = variable_def.initial_value_name
         self._initial_value = self._element_from(initial, import_scope) if initial else None
         self._trainable = variable_def.trainable
+        if variable_def.HasField("save_slice_info_def"):
+            self._save_slice_info = SaveSliceInfo(
+                save_slice_info_def=variable_def.save_slice_info_def, import_scope=import_scope
+            )
         self._synchronization = variable_def.synchronization
         self._aggregation = variable_def.aggregation
         self._constraint = None
