@@ -43,15 +43,22 @@ _OPTIMIZERS: Final = (
 )
 _HOMES: Final = {
     "saving.checkpoints": (
-        "CheckpointReader NewCheckpointReader checkpoint_exists get_checkpoint_state "
+        "CheckpointReader NewCheckpointReader checkpoint_exists checkpoints_iterator "
+        "generate_checkpoint_state_proto get_checkpoint_mtimes get_checkpoint_state "
         "latest_checkpoint list_variables load_checkpoint "
         "load_variable remove_checkpoint update_checkpoint_state"
     ),
+    "saving.checkpoint_values": "init_from_checkpoint",
+    "saving.warm_starting": "VocabInfo warm_start",
+    "data.event_files": "summary_iterator",
     "training.coordinator": "Coordinator LooperThread",
+    "training.batching": (
+        "batch batch_join maybe_batch maybe_batch_join maybe_shuffle_batch "
+        "maybe_shuffle_batch_join shuffle_batch shuffle_batch_join"
+    ),
     "training.input_queues": (
-        "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch "
-        "range_input_producer shuffle_batch "
-        "shuffle_batch_join slice_input_producer string_input_producer"
+        "input_producer limit_epochs match_filenames_once range_input_producer "
+        "slice_input_producer string_input_producer"
     ),
     "saving.meta_graph": "export_meta_graph",
     "training.learning_rate_decay": (
@@ -75,6 +82,7 @@ _HOMES: Final = {
     "monitored.session_creators": "ChiefSessionCreator SessionCreator WorkerSessionCreator",
     "monitored.session_manager": "SessionManager",
     "monitored.supervisor": "Supervisor",
+    "monitored.train_loop": "basic_train_loop",
     "monitored.timers": "SecondOrStepTimer",
     "training.session_run_hook": (
         "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
@@ -108,7 +116,6 @@ _MESSAGES: Final = (
 _MISSING: Final = (
     ("Checkpoint", "object-based checkpoints"),
     ("checkpoint", "object-based checkpoints"),
-    ("batch", "some input queues"),
 )
 
 

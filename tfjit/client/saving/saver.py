@@ -415,7 +415,8 @@ def assigned_from_checkpoint(
         value.set_shape(variable.shape)
         return create("AssignVariableOp", resource=variable.handle, value=value)
     checked = check_shape and variable.shape.is_fully_defined()
-    return create("Assign", ref=variable.op.outputs[0], value=value, validate_shape=checked)
+    with get_default_graph().colocate_with(variable.op):
+        return create("Assign", ref=variable.op.outputs[0], value=value, validate_shape=checked)
 
 
 class _SavedTensor(NamedTuple):
