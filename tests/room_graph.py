@@ -103,6 +103,7 @@ ROOMS = {
         "saving",
         "monitored",
         "packing",
+        "testing",
         "",
     ),
     "lab": ("peers", "measure", "rewrites", "page", ""),

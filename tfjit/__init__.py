@@ -152,6 +152,7 @@ _MODULES = {
     "sparse": "tfjit.client.sparse",
     "strings": "tfjit.client.strings",
     "summary": "tfjit.client.data.summary",
+    "test": "tfjit.client.test",
     "train": "tfjit.client.train",
 }
 _SUBMODULES = (

@@ -71,6 +71,11 @@ def reset_default_graph() -> None:
     _stack.bottom = None
 
 
+def leave_all_graphs() -> None:
+    """Forget this thread's `as_default` blocks, which an error may have left open."""
+    _stack.graphs.clear()
+
+
 def graph_of(values: Sequence[Any] | None) -> Graph:
     """Return the graph of the first tensor or operation among `values`.
 
