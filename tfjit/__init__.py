@@ -135,6 +135,7 @@ _MODULES = {
     "data": "tfjit.client.datasets.data",
     "dtypes": "tfjit.framework.types.dtypes",
     "errors": "tfjit.framework.errors",
+    "graph_util": "tfjit.client.graph_util",
     "initializers": "tfjit.client.variables.initializers",
     "flags": "tfjit.client.flags",
     "gfile": "tfjit.client.gfile",
