@@ -28,8 +28,11 @@ _HOMES = {
     ),
     "tfjit.client.variables.variable_scope": (
         "AUTO_REUSE VariableScope get_local_variable get_variable get_variable_scope "
-        "no_regularizer variable_scope"
+        "no_regularizer variable_op_scope variable_scope"
     ),
+    "tfjit.client.variables.template": "make_template",
+    "tfjit.client.variables.variable_creators": "variable_creator_scope",
+    "tfjit.framework.graphs.function_graph": "init_scope",
     "tfjit.client.variables.partitioners": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
         "variable_axis_size_partitioner"
@@ -145,6 +148,7 @@ _MODULES = {
     "lookup": "tfjit.client.lookup",
     "losses": "tfjit.client.losses",
     "metrics": "tfjit.client.metrics",
+    "nest": "tfjit.client.nest",
     "nn": "tfjit.client.nn",
     "python_io": "tfjit.client.data.record_files",
     "queue": "tfjit.client.queue",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         PartitionerLike,
         RegularizerLike,
         ShapeLike,
+        Structure,
         VariableGetter,
     )
 
@@ -241,6 +242,8 @@ class VariableScope:
             custom_getter = self._custom_getter
         if reuse is None:
             reuse = self._reuse
+        if trainable is None:
+            trainable = synchronization != VariableSynchronization.ON_READ
         full_name = f"{self._name}/{name}" if self._name else name
         # The variable's name scope is its full name, in every scope.
         with name_scope(None):
@@ -563,3 +566,51 @@ class variable_scope:
         return stack.enter_context(
             _entered(store, self._with_settings(old, full_name, original_name_scope))
         )
+
+
+@contextmanager
+def pure_scope(
+    name: str, unique_name: str | None, custom_getter: VariableGetter | None
+) -> Iterator[VariableScope]:
+    """Open a variable scope without a name scope.
+
+    name: made unique unless there is a unique_name.
+    """
+    maker = variable_scope(name, custom_getter=custom_getter)
+    store = _scope_store()
+    chosen = unique_name or maker._unique(store, store.current, name)
+    with ExitStack() as stack:
+        yield maker._pure(stack, store, store.current, chosen, chosen)
+
+
+@contextmanager
+def variable_op_scope(
+    values: Structure,
+    name_or_scope: Structure,
+    default_name: str | None = None,
+    initializer: InitializerLike | None = None,
+    regularizer: RegularizerLike | None = None,
+    caching_device: DeviceLike | None = None,
+    partitioner: PartitionerLike | None = None,
+    custom_getter: VariableGetter | None = None,
+    reuse: object = None,
+    dtype: DTypeLike | None = None,
+    use_resource: bool | None = None,
+    constraint: ConstraintLike | None = None,
+) -> Iterator[VariableScope]:
+    """Open a `variable_scope`, whose old name this is, with other places of arguments."""
+    with variable_scope(
+        name_or_scope,
+        default_name,
+        values,
+        initializer,
+        regularizer,
+        caching_device,
+        partitioner,
+        custom_getter,
+        reuse,
+        dtype,
+        use_resource,
+        constraint,
+    ) as scope:
+        yield scope

@@ -12,6 +12,7 @@ import numpy as np
 from tfjit.client.session.session import get_default_session
 from tfjit.client.variables.initial_values import guarded
 from tfjit.client.variables.slice_info import SaveSliceInfo
+from tfjit.client.variables.variable_creators import CreatedVariable
 from tfjit.framework.graphs.default_graph import add_to_collections, get_default_graph, name_scope
 from tfjit.framework.graphs.function_graph import FunctionGraph, building, lifted
 from tfjit.framework.graphs.graph import Graph
@@ -66,7 +67,7 @@ class VariableAggregation(enum.IntEnum):
     ONLY_FIRST_TOWER = 3
 
 
-class Variable:
+class Variable(metaclass=CreatedVariable):
     """A tensor that keeps its value between runs of a session.
 
     `Variable(...)` makes a reference variable or, with use_resource (or after
