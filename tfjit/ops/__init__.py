@@ -34,6 +34,10 @@ _FAMILIES: Final = {
     ),
     "checks.orders": ("is_non_decreasing is_strictly_increasing"),
     "checks.ranks": ("assert_rank assert_rank_at_least assert_rank_in assert_scalar"),
+    "checks.numerics": ("add_check_numerics_ops"),
+    "arrays.average_norm": ("clip_by_average_norm"),
+    "arrays.batch_gather": ("batch_gather"),
+    "arrays.sorting": ("argsort sort"),
     "arithmetic.clipping": ("clip_by_global_norm clip_by_norm global_norm"),
     "control_flow.conditionals": ("Assert case cond switch_case"),
     "control_flow.control_flow": ("Print group no_op timestamp tuple"),
@@ -60,7 +64,7 @@ _FAMILIES: Final = {
         "zeta"
     ),
     "autodiff.backprop": (
-        "AggregationMethod UnconnectedGradients custom_gradient gradients hessians"
+        "AggregationMethod UnconnectedGradients custom_gradient grad_pass_through gradients hessians"
     ),
     "control_flow.folds": ("foldl foldr map_fn scan"),
     "control_flow.py_func": ("numpy_function py_func"),

@@ -151,6 +151,13 @@ class name_scope:
         outer.__exit__(*exc_info)
 
 
+def op_scope(
+    values: Sequence[object] | None, name: str | None, default_name: str | None = None
+) -> name_scope:
+    """Return the `name_scope`, whose old name this is, with other places of arguments."""
+    return name_scope(name, default_name, values)
+
+
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:
     """Call `Graph.device` of the default graph."""
     return get_default_graph().device(device_name_or_function)
