@@ -55,7 +55,8 @@ def test_same_graphs_and_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, node in found[0][1].items():
         if "/TensorScatterUpdate" not in name:
             assert found[1][1][name] == node
-    assert found[1][2] == found[0][2]
+    for name, shape in found[0][2].items():  # tfjit may know more sizes
+        assert tf1.TensorShape(shape).is_compatible_with(found[1][2][name]), name
     for expected, got in zip(found[0][0], found[1][0], strict=True):
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=1e-6)
