@@ -107,6 +107,7 @@ ROOMS = {
         "saving",
         "monitored",
         "packing",
+        "testing",
         "",
     ),
     "lab": ("peers", "measure", "rewrites", "page", ""),

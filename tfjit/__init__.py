@@ -29,7 +29,19 @@ _HOMES = {
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update"
     ),
     "tfjit.client.variables.variable_scope": (
-        "AUTO_REUSE VariableScope get_variable_scope no_regularizer variable_scope"
+        "AUTO_REUSE VariableScope get_variable_scope no_regularizer variable_op_scope variable_scope"
+    ),
+    "tfjit.client.logging": "get_logger",
+    "tfjit.client.printing": "print",
+    "tfjit.client.version": (
+        "GRAPH_DEF_VERSION GRAPH_DEF_VERSION_MIN_CONSUMER GRAPH_DEF_VERSION_MIN_PRODUCER VERSION"
+    ),
+    "tfjit.client.variables.template": "make_template",
+    "tfjit.client.variables.variable_creators": "variable_creator_scope",
+    "tfjit.framework.graphs.function_graph": "init_scope",
+    "tfjit.client.variables.partitioners": (
+        "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
+        "variable_axis_size_partitioner"
     ),
     "tfjit.client.variables.get_variable": "get_local_variable get_variable",
     "tfjit.client.variables.variable_collections": (
@@ -94,7 +106,8 @@ _HOMES = {
     "tfjit.framework.graphs.default_graph": (
         "add_to_collection add_to_collections colocate_with container control_dependencies device "
         "get_all_collection_keys get_collection "
-        "get_collection_ref get_default_graph get_name_scope name_scope reset_default_graph"
+        "get_collection_ref get_default_graph get_name_scope name_scope op_scope "
+        "reset_default_graph"
     ),
     "tfjit.framework.types.device_spec": "DeviceSpec",
     "tfjit.framework.types.dtypes": (
@@ -103,7 +116,7 @@ _HOMES = {
         "quint16 quint8 resource string uint16 uint32 uint64 uint8 variant"
     ),
     "tfjit.framework.errors": "OpError",
-    "tfjit.framework.op_defs.gradient_registry": "NoGradient NotDifferentiable RegisterGradient",
+    "tfjit.framework.op_defs.gradient_registry": "NoGradient NotDifferentiable RegisterGradient no_gradient=NoGradient",
     "tfjit.framework.graphs.graph": "Graph",
     "tfjit.framework.graphs.graph_def": "import_graph_def",
     "tfjit.framework.graphs.graph_keys": "GraphKeys",
@@ -134,6 +147,7 @@ _MODULES = {
     "data": "tfjit.client.datasets.data",
     "dtypes": "tfjit.framework.types.dtypes",
     "errors": "tfjit.framework.errors",
+    "graph_util": "tfjit.client.graph_util",
     "initializers": "tfjit.client.variables.initializers",
     "flags": "tfjit.client.flags",
     "gfile": "tfjit.client.gfile",
@@ -143,15 +157,19 @@ _MODULES = {
     "lookup": "tfjit.client.lookup",
     "losses": "tfjit.client.losses",
     "metrics": "tfjit.client.metrics",
+    "nest": "tfjit.client.nest",
     "nn": "tfjit.client.nn",
     "python_io": "tfjit.client.data.record_files",
     "queue": "tfjit.client.queue",
     "saved_model": "tfjit.client.saving.saved_model",
+    "resource_loader": "tfjit.client.resource_loader",
     "sets": "tfjit.client.data.sets",
     "sparse": "tfjit.client.sparse",
     "strings": "tfjit.client.strings",
     "summary": "tfjit.client.data.summary",
+    "test": "tfjit.client.test",
     "train": "tfjit.client.train",
+    "version": "tfjit.client.version",
 }
 _SUBMODULES = (
     *("cli", "client", "demo", "framework", "inspection", "kernels"),
@@ -162,10 +180,6 @@ _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "estimators and feature columns": "distributions estimator feature_column keras",
-    "partitioned variables": (
-        "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
-        "variable_axis_size_partitioner"
-    ),
     "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",
     "contributed packages": "contrib",

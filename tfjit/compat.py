@@ -5,13 +5,21 @@ It serves programs that say `import tensorflow.compat.v1 as tf`.
 
 from __future__ import annotations
 
+import numbers
 import os
 import sys
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 import tfjit as v1
 from tfjit.framework.types.dimension import dimension_value as dimension_value
 from tfjit.framework.types.shape import dimension_at_index as dimension_at_index
+
+bytes_or_text_types: Final = (bytes, str)
+integral_types: Final = (numbers.Integral, np.integer)
+real_types: Final = (numbers.Real, np.integer, np.floating)
+complex_types: Final = (numbers.Complex, np.number)
 
 # So that `import tfjit.compat.v1 as tf` finds it.
 sys.modules[__name__ + ".v1"] = v1

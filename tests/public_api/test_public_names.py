@@ -172,7 +172,7 @@ def test_dtypes() -> None:
 @pytest.mark.parametrize(
     ("expression", "feature"),
     [
-        ("tf.train.ExponentialMovingAverage", "moving averages are not supported yet"),
+        ("tf.train.CheckpointManager", "object-based checkpoints are not supported yet"),
         ("tf.estimator", "estimators and feature columns are not supported yet"),
         ("tf.summary.audio", "summaries of sounds are not supported yet"),
         ("tf.contrib", "contributed packages are not supported yet"),

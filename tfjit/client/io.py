@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfjit.client import gfile
 from tfjit.client.data.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -11,12 +12,19 @@ from tfjit.client.data.parsing import (
     parse_example,
     parse_single_example,
 )
+from tfjit.client.data.queues import (
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+)
 from tfjit.client.data.record_files import (
     TFRecordCompressionType,
     TFRecordOptions,
     TFRecordWriter,
     tf_record_iterator,
 )
+from tfjit.client.saving.write_graph import write_graph
 from tfjit.client.strings import (
     decode_base64,
     decode_compressed,
@@ -24,10 +32,15 @@ from tfjit.client.strings import (
     parse_tensor,
     serialize_tensor,
 )
+from tfjit.client.training.input_queues import match_filenames_once
 
 __all__ = [
     "FixedLenFeature",
     "FixedLenSequenceFeature",
+    "PaddingFIFOQueue",
+    "PriorityQueue",
+    "QueueBase",
+    "RandomShuffleQueue",
     "TFRecordCompressionType",
     "TFRecordOptions",
     "TFRecordWriter",
@@ -37,9 +50,12 @@ __all__ = [
     "decode_csv",
     "decode_raw",
     "encode_base64",
+    "gfile",
+    "match_filenames_once",
     "parse_example",
     "parse_single_example",
     "parse_tensor",
     "serialize_tensor",
     "tf_record_iterator",
+    "write_graph",
 ]

@@ -43,17 +43,30 @@ _OPTIMIZERS: Final = (
 )
 _HOMES: Final = {
     "saving.checkpoints": (
-        "CheckpointReader NewCheckpointReader checkpoint_exists get_checkpoint_state "
+        "CheckpointReader NewCheckpointReader checkpoint_exists checkpoints_iterator "
+        "generate_checkpoint_state_proto get_checkpoint_mtimes get_checkpoint_state "
         "latest_checkpoint list_variables load_checkpoint "
         "load_variable remove_checkpoint update_checkpoint_state"
     ),
+    "saving.checkpoint_values": "init_from_checkpoint",
+    "saving.warm_starting": "VocabInfo warm_start",
+    "data.event_files": "summary_iterator",
     "training.coordinator": "Coordinator LooperThread",
+    "training.batching": (
+        "batch batch_join maybe_batch maybe_batch_join maybe_shuffle_batch "
+        "maybe_shuffle_batch_join shuffle_batch shuffle_batch_join"
+    ),
     "training.input_queues": (
-        "batch batch_join input_producer limit_epochs match_filenames_once maybe_batch "
-        "range_input_producer shuffle_batch "
-        "shuffle_batch_join slice_input_producer string_input_producer"
+        "input_producer limit_epochs match_filenames_once range_input_producer "
+        "slice_input_producer string_input_producer"
     ),
     "saving.meta_graph": "export_meta_graph",
+    "training.learning_rate_decay": (
+        "cosine_decay cosine_decay_restarts exponential_decay inverse_time_decay "
+        "linear_cosine_decay natural_exp_decay noisy_linear_cosine_decay piecewise_constant "
+        "piecewise_constant_decay polynomial_decay"
+    ),
+    "training.moving_averages": "ExponentialMovingAverage",
     "training.optimizer": "Optimizer",
     "training.optimizers": " ".join(_OPTIMIZERS),
     "monitored.checkpoint_hooks": "CheckpointSaverHook CheckpointSaverListener",
@@ -69,6 +82,7 @@ _HOMES: Final = {
     "monitored.session_creators": "ChiefSessionCreator SessionCreator WorkerSessionCreator",
     "monitored.session_manager": "SessionManager",
     "monitored.supervisor": "Supervisor",
+    "monitored.train_loop": "basic_train_loop",
     "monitored.timers": "SecondOrStepTimer",
     "training.session_run_hook": (
         "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
@@ -102,9 +116,6 @@ _MESSAGES: Final = (
 _MISSING: Final = (
     ("Checkpoint", "object-based checkpoints"),
     ("checkpoint", "object-based checkpoints"),
-    ("batch", "some input queues"),
-    ("decay", "learning rate schedules"),
-    ("ExponentialMovingAverage", "moving averages"),
 )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow
@@ -72,3 +73,25 @@ def same_graph(program: Program) -> None:
     assert ours_shapes == theirs_shapes
     assert collections(graphs[1]) == collections(graphs[0])
     assert results[0] == results[1]
+
+
+@contextmanager
+def resource_variables(enabled: bool) -> Iterator[None]:
+    """Let both libraries make resource variables, or references, unless a program chooses."""
+    for tf in (tf1, tfjit):
+        (tf.enable_resource_variables if enabled else tf.disable_resource_variables)()
+    try:
+        yield
+    finally:
+        tf1.enable_resource_variables()
+        tfjit.disable_resource_variables()
+
+
+@contextmanager
+def switches_and_merges() -> Iterator[None]:
+    """Let TensorFlow build conditionals and loops as tfjit does: without functions."""
+    tf1.disable_control_flow_v2()
+    try:
+        yield
+    finally:
+        tf1.enable_control_flow_v2()

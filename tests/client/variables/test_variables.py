@@ -731,19 +731,6 @@ def test_errors(name: str) -> None:
     assert str(ours)[:24] in str(theirs)
 
 
-def test_partitioners_are_named_as_missing() -> None:
-    with tfjit.Graph().as_default():
-        for ask in (
-            lambda: tfjit.get_variable("v", [4], partitioner=lambda shape, dtype: [2]),
-            lambda: tfjit.variable_scope("s", partitioner=lambda shape, dtype: [2]),
-            lambda: tfjit.get_variable_scope().set_partitioner(lambda shape, dtype: [2]),
-        ):
-            with pytest.raises(
-                tfjit.errors.UnimplementedError, match="partitioned variables are not supported"
-            ):
-                ask()
-
-
 def test_resource_variables_by_default() -> None:
     with tfjit.Graph().as_default():
         tfjit.enable_resource_variables()

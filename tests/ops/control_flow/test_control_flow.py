@@ -214,7 +214,7 @@ def test_case_checks_its_predicates() -> None:
             with pytest.raises(tfjit.errors.InvalidArgumentError, match="more than 1 conditions"):
                 session.run(exclusive, {x: 1})
             with pytest.raises(
-                tfjit.errors.InvalidArgumentError, match="None of the conditions evaluated as True"
+                tfjit.errors.InvalidArgumentError, match="None of conditions evaluated as True"
             ):
                 session.run(without, {x: 9})
 

@@ -14,6 +14,7 @@ from tfjit.client.network.connected import Connected
 from tfjit.client.network.experimental import uses_keras_style
 from tfjit.client.network.input_spec import InputSpec, check_inputs
 from tfjit.client.session.default_session import get_default_session
+from tfjit.client.variables.partitioned_variable import PartitionedVariable
 from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
 from tfjit.client.variables.variable_scope import (
     VariableScope,
@@ -331,12 +332,12 @@ class Layer(Connected):
         variable = self._variable(name, shape, kwargs)
         # A variable that another layer made has its loss since then.
         new = graph.get_collection(GraphKeys.REGULARIZATION_LOSSES)[before:]
-        place = f"{re.escape(variable.name.partition(':')[0])}/Regularizer/"
+        place = rf"{re.escape(variable.name.partition(':')[0])}(/part_\d+)?/Regularizer/"
         self._regularization_losses += new or graph.get_collection(
             GraphKeys.REGULARIZATION_LOSSES, place
         )
         held = self._trainable_weights if trainable else self._non_trainable_weights
-        held.append(variable)
+        held += variable if isinstance(variable, PartitionedVariable) else [variable]
         return variable
 
     add_variable = add_weight

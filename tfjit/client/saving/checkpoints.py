@@ -8,9 +8,9 @@ from __future__ import annotations
 import glob
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,7 +18,11 @@ from tfjit.framework import errors
 from tfjit.framework.files.bundle import BundleReader
 from tfjit.protos import CheckpointState
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Message
+
 DEFAULT_NAME: Final = "checkpoint"
+_POLL_SECONDS: Final = 1.0
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
@@ -63,6 +67,109 @@ def latest_checkpoint(
     return path
 
 
+def generate_checkpoint_state_proto(
+    save_dir: str,
+    model_checkpoint_path: str,
+    all_model_checkpoint_paths: Sequence[str] | None = None,
+    all_model_checkpoint_timestamps: Sequence[float] | None = None,
+    last_preserved_timestamp: float | None = None,
+) -> Message:
+    """Return the CheckpointState that lists a folder's checkpoints, the newest last.
+
+    Relative paths become paths as seen from save_dir, unless that is absolute. Raises ValueError
+    for timestamps that are not one a path.
+    """
+    return _state(
+        save_dir,
+        model_checkpoint_path,
+        all_model_checkpoint_paths or (),
+        all_model_checkpoint_timestamps or (),
+        last_preserved_timestamp,
+        not os.path.isabs(save_dir),
+    )
+
+
+def _state(
+    save_dir: str,
+    model_checkpoint_path: str,
+    all_model_checkpoint_paths: Sequence[str],
+    all_model_checkpoint_timestamps: Sequence[float],
+    last_preserved_timestamp: float | None,
+    relative_paths: bool,
+) -> Message:
+    kept = list(all_model_checkpoint_paths)
+    if not kept or kept[-1] != model_checkpoint_path:
+        kept.append(model_checkpoint_path)
+    if all_model_checkpoint_timestamps and len(all_model_checkpoint_timestamps) != len(kept):
+        raise ValueError(
+            "Checkpoint timestamps, if provided, must match checkpoint paths (got paths "
+            f"{kept} and timestamps {all_model_checkpoint_timestamps})"
+        )
+
+    def listed(path: str) -> str:
+        return os.path.relpath(path, save_dir) if relative_paths else path
+
+    return CheckpointState(
+        model_checkpoint_path=listed(model_checkpoint_path),
+        all_model_checkpoint_paths=[listed(path) for path in kept],
+        all_model_checkpoint_timestamps=list(all_model_checkpoint_timestamps),
+        last_preserved_timestamp=last_preserved_timestamp or 0.0,
+    )
+
+
+def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
+    """Return the times at which the checkpoints were written, in whole seconds since 1970.
+
+    Checkpoints that do not exist are left out.
+    """
+    found = []
+    for prefix in checkpoint_prefixes:
+        for path in (f"{prefix}.index", prefix):  # the older format has one file
+            if os.path.exists(path):
+                found.append(float(int(os.stat(path).st_mtime)))
+                break
+    return found
+
+
+def checkpoints_iterator(
+    checkpoint_dir: str | os.PathLike[str],
+    min_interval_secs: float = 0,
+    timeout: float | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+) -> Iterator[str]:
+    """Yield the prefix of each new checkpoint of a folder, as another process writes them.
+
+    min_interval_secs: the least time between two. timeout: the longest wait for one, in seconds.
+    The iterator ends after this wait; with timeout_fn, once that returns true.
+    """
+    last = None
+    while True:
+        found = _new_checkpoint(os.fspath(checkpoint_dir), last, timeout)
+        if found is not None:
+            start = time.time()
+            last = found
+            yield found
+            rest = start + min_interval_secs - time.time()
+            if rest > 0:
+                time.sleep(rest)
+        elif timeout_fn is None:
+            return
+        if timeout_fn is not None and timeout_fn():
+            return
+
+
+def _new_checkpoint(folder: str, last: str | None, timeout: float | None) -> str | None:
+    """Wait for a checkpoint other than the last; return None when the time is over."""
+    end = None if timeout is None else time.time() + timeout
+    while True:
+        found = latest_checkpoint(folder)
+        if found is not None and found != last:
+            return found
+        if end is not None and time.time() + _POLL_SECONDS > end:
+            return None
+        time.sleep(_POLL_SECONDS)
+
+
 def update_checkpoint_state(
     save_dir: str,
     model_checkpoint_path: str,
@@ -101,30 +208,20 @@ def write_state(
     """
     from google.protobuf import text_format
 
-    def listed(path: str) -> str:
-        return (
-            os.path.relpath(path, save_dir)
-            if relative_paths or not os.path.isabs(save_dir)
-            else path
-        )
-
-    kept = list(all_model_checkpoint_paths)
-    if not kept or kept[-1] != model_checkpoint_path:
-        kept.append(model_checkpoint_path)
-    if all_model_checkpoint_timestamps and len(all_model_checkpoint_timestamps) != len(kept):
-        raise ValueError("Checkpoint timestamps, if provided, must match checkpoint paths.")
+    state = _state(
+        save_dir,
+        model_checkpoint_path,
+        all_model_checkpoint_paths,
+        all_model_checkpoint_timestamps,
+        last_preserved_timestamp,
+        relative_paths or not os.path.isabs(save_dir),
+    )
     target = os.path.join(save_dir, latest_filename or DEFAULT_NAME)
     if target == model_checkpoint_path:
         raise RuntimeError(
             f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  "
             "Please use another save path."
         )
-    state = CheckpointState(
-        model_checkpoint_path=listed(model_checkpoint_path),
-        all_model_checkpoint_paths=[listed(path) for path in kept],
-        all_model_checkpoint_timestamps=list(all_model_checkpoint_timestamps),
-        last_preserved_timestamp=last_preserved_timestamp or 0.0,
-    )
     temporary = f"{target}.tmp{os.getpid()}-{time.monotonic_ns()}"
     Path(temporary).write_text(text_format.MessageToString(state))
     os.replace(temporary, target)  # a concurrent reader sees the old list or the new one

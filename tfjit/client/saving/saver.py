@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tfjit import ops
 from tfjit.client.saving import checkpoints
+from tfjit.client.variables.partitioned_variable import PartitionedVariable
 from tfjit.client.variables.resource_variables import ResourceVariable
+from tfjit.client.variables.slice_info import SaveSliceInfo
 from tfjit.client.variables.variable_collections import global_variables
 from tfjit.client.variables.variables import Variable
 from tfjit.framework import errors
@@ -22,7 +24,7 @@ from tfjit.ops.core.apply import create, tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
-    from tfjit.framework.graphs.typing import Message, SessionLike, TensorLike
+    from tfjit.framework.graphs.typing import Message, SessionLike, Structure, TensorLike
 
 _FOREVER_HOURS: Final = 10000.0
 
@@ -91,8 +93,8 @@ class Saver:
         """Make the nodes, once."""
         if self.saver_def is not None or self._is_empty:
             return
-        named = _named_variables(global_variables() if self._var_list is None else self._var_list)
-        if not named:
+        saved = _saved_tensors(global_variables() if self._var_list is None else self._var_list)
+        if not saved:
             if not self._allow_empty:
                 raise ValueError("No variables to save")
             self._is_empty = True
@@ -104,8 +106,8 @@ class Saver:
                 "PlaceholderWithDefault", "filename", input=self._filename or "model", shape=()
             )
             path = tensor("PlaceholderWithDefault", "Const", input=path, shape=())
-            save = self._save_nodes(path, named)
-            restore = self._restore_nodes(path, named)
+            save = self._save_nodes(path, saved)
+            restore = self._restore_nodes(path, saved)
         self._use(
             SaverDef(
                 filename_tensor_name=path.name,
@@ -126,15 +128,15 @@ class Saver:
         )
         self._next_kept = time.time() + self._keep_hours * 3600
 
-    def _save_nodes(self, path: Tensor, named: Mapping[str, Variable]) -> Tensor:
+    def _save_nodes(self, path: Tensor, saved: Sequence[_SavedTensor]) -> Tensor:
         graph = get_default_graph()
         if not self._sharded:
-            written = _write(path, named, "SaveV2")
+            written = _write(path, saved, "SaveV2")
             with graph.control_dependencies([written]):
                 return ops.identity(path, name="control_dependency")
-        by_device: dict[str, dict[str, Variable]] = {}
-        for name, variable in named.items():
-            by_device.setdefault(variable.device, {})[name] = variable
+        by_device: dict[str, list[_SavedTensor]] = {}
+        for item in saved:
+            by_device.setdefault(item.variable.device, []).append(item)
         temporary = tensor("StringJoin", "StringJoin", inputs=[path, "_temp_part"])
         parts, written_all = [], []
         for k, (device, own) in enumerate(sorted(by_device.items())):
@@ -160,33 +162,28 @@ class Saver:
         with graph.control_dependencies([merged]):
             return ops.identity(path, name="control_dependency")
 
-    def _restore_nodes(self, path: Tensor, named: Mapping[str, Variable]) -> Operation:
+    def _restore_nodes(self, path: Tensor, saved: Sequence[_SavedTensor]) -> Operation:
         graph = get_default_graph()
         with graph.device("/device:CPU:0"):
             read = create(
                 "RestoreV2",
                 "RestoreV2",
                 prefix=path,
-                tensor_names=list(named),
-                shape_and_slices=[""] * len(named),
-                dtypes=[variable.dtype.base_dtype for variable in named.values()],
+                tensor_names=[item.name for item in saved],
+                shape_and_slices=[item.slice_spec for item in saved],
+                dtypes=[item.variable.dtype.base_dtype for item in saved],
             )
         assigned: list[Operation] = []
-        for value, variable in zip(read.outputs, named.values(), strict=True):
+        for value, item in zip(read.outputs, saved, strict=True):
             before = assigned[-1:] if self._sequentially else []
-            with graph.control_dependencies(before), graph.colocate_with(variable.op):
-                assigned.append(self._assign(variable, value))
+            with graph.control_dependencies(before), graph.colocate_with(item.variable.op):
+                assigned.append(self._assign(item.variable, value))
         return ops.group(*assigned, name="restore_all")
 
     def _assign(self, variable: Variable, value: Tensor) -> Operation:
         if self._reshape:
             value = ops.reshape(value, variable.shape)
-        if isinstance(variable, ResourceVariable):
-            value = ops.identity(value)
-            value.set_shape(variable.shape)
-            return create("AssignVariableOp", resource=variable.handle, value=value)
-        checked = not self._reshape and variable.shape.is_fully_defined()
-        return create("Assign", ref=variable.op.outputs[0], value=value, validate_shape=checked)
+        return assigned_from_checkpoint(variable, value, check_shape=not self._reshape)
 
     # files
 
@@ -409,30 +406,97 @@ def _step_tensor(global_step: TensorLike) -> Any:
     )
 
 
-def _named_variables(var_list: Any) -> dict[str, Variable]:
-    """Return name in the checkpoint -> variable, by name.
+def assigned_from_checkpoint(
+    variable: Variable, value: Tensor, check_shape: bool = True
+) -> Operation:
+    """Return an operation that gives a variable the value that RestoreV2 read."""
+    if isinstance(variable, ResourceVariable):
+        value = ops.identity(value)
+        value.set_shape(variable.shape)
+        return create("AssignVariableOp", resource=variable.handle, value=value)
+    checked = check_shape and variable.shape.is_fully_defined()
+    with get_default_graph().colocate_with(variable.op):
+        return create("Assign", ref=variable.op.outputs[0], value=value, validate_shape=checked)
 
-    Raises ValueError for a name that comes twice, TypeError for a value that is no variable.
+
+class _SavedTensor(NamedTuple):
+    """A tensor of a checkpoint, or a slice of one, and the variable that has it."""
+
+    name: str
+    slice_spec: str  # empty for a whole tensor
+    variable: Variable
+
+
+def _saved_tensors(var_list: Structure) -> list[_SavedTensor]:
+    """Return the tensors to save, by name; slices of one tensor in their order.
+
+    Raises ValueError for a name that comes twice and slices that do not belong together, TypeError
+    for a value that is no variable.
     """
-    named: dict[str, Variable] = {}
-    pairs = (
-        var_list.items()
-        if isinstance(var_list, Mapping)
-        else [(None, variable) for variable in var_list]
-    )
-    for given, variable in pairs:
-        if not isinstance(variable, Variable):
-            raise TypeError(f"Variable to save is not a Variable: {variable}")
-        name = given if given is not None else variable._shared_name
-        if named.get(name, variable) is not variable:
+    found: list[_SavedTensor] = []
+    for name, variable in sorted(named_variables(var_list).items()):
+        if isinstance(variable, Variable):
+            found.append(_SavedTensor(name, "", variable))
+        else:
+            found += [_SavedTensor(name, info.spec, part) for part, info in slice_places(variable)]
+    return found
+
+
+def named_variables(var_list: Structure) -> dict[str, Structure]:
+    """Return name in the checkpoint -> variable, PartitionedVariable or list of slices."""
+    if isinstance(var_list, Mapping):
+        for variable in var_list.values():
+            _check_variable(variable)
+        return dict(var_list)
+    named: dict[str, Structure] = {}
+    for variable in var_list:
+        _check_variable(variable)
+    for variable in sorted(var_list, key=lambda variable: variable.name):
+        info = None if isinstance(variable, PartitionedVariable) else variable._save_slice_info
+        if info is not None:
+            parts = named.setdefault(info.full_name, [])
+            if not isinstance(parts, list):
+                raise ValueError(
+                    f"Mixing slices and non-slices with the same name: {info.full_name}"
+                )
+            parts.append(variable)
+            continue
+        is_variable = isinstance(variable, Variable)
+        name = variable._shared_name if is_variable else variable.name
+        if named.setdefault(name, variable) is not variable:
             raise ValueError(f"At least two variables have the same name: {name}")
-        named[name] = variable
-    return dict(sorted(named.items()))
+    return named
 
 
-def _write(path: Tensor, named: Mapping[str, Variable], name: str) -> Operation:
+def _check_variable(value: object) -> None:
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(part, (Variable, PartitionedVariable)) for part in parts):
+        raise TypeError(f"Variable to save is not a Variable: {value}")
+
+
+def slice_places(parts: Iterable[Variable]) -> list[tuple[Variable, SaveSliceInfo]]:
+    """Return the slices of one tensor with their places.
+
+    Raises ValueError for variables that are not slices, or slices of several tensors.
+    """
+    found: list[tuple[Variable, SaveSliceInfo]] = []
+    for part in parts:
+        info = part._save_slice_info
+        if info is None:
+            raise ValueError(f"Slices must all be slices: {part}")
+        if found and found[0][1].full_name != info.full_name:
+            raise ValueError(
+                f"Slices must all be from the same tensor: {found[0][1].full_name} != "
+                f"{info.full_name}"
+            )
+        found.append((part, info))
+    return found
+
+
+def _write(path: Tensor, saved: Sequence[_SavedTensor], name: str) -> Operation:
     values: list[object] = []
-    for variable in named.values():
+    for item in saved:
+        variable = item.variable
         with get_default_graph().device(variable.device or None):
             values.append(
                 variable.read_value()
@@ -444,8 +508,8 @@ def _write(path: Tensor, named: Mapping[str, Variable], name: str) -> Operation:
             "SaveV2",
             name,
             prefix=path,
-            tensor_names=list(named),
-            shape_and_slices=[""] * len(named),
+            tensor_names=[item.name for item in saved],
+            shape_and_slices=[item.slice_spec for item in saved],
             tensors=values,
         )
 

@@ -5,13 +5,13 @@ They hold names of files, examples one by one, or batches of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfjit import ops
-from tfjit.client.data.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from tfjit.client.data.queues import FIFOQueue, QueueBase
 from tfjit.client.training.queue_runner import QueueRunner, add_queue_runner
 from tfjit.client.variables.assignments import count_up_to
 from tfjit.client.variables.variables import Variable
@@ -24,7 +24,7 @@ from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import ShapeLike, Structure, TensorLike
+    from tfjit.framework.graphs.typing import ShapeLike, TensorLike
 
 
 def match_filenames_once(pattern: object, name: str | None = None) -> Variable:
@@ -188,234 +188,3 @@ def slice_input_producer(
         )
         index = queue.dequeue()
         return [ops.gather(value, index) for value in tensors]
-
-
-def _flat(tensors: Any) -> tuple[list[Tensor], Any]:
-    """Return the tensors of a list or dictionary, and its keys."""
-    if isinstance(tensors, Mapping):
-        keys = sorted(tensors)
-        return [convert_to_tensor(tensors[key]) for key in keys], keys
-    items = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-    return [convert_to_tensor(item) for item in items], None if isinstance(
-        tensors, (list, tuple)
-    ) else "one"
-
-
-def _as_given(taken: Any, keys: Any) -> Structure:
-    found = list(taken) if isinstance(taken, (list, tuple)) else [taken]
-    return (
-        found[0]
-        if keys == "one"
-        else dict(zip(keys, found, strict=True))
-        if keys is not None
-        else found
-    )
-
-
-def _shapes(tensors: Sequence[Tensor], given: Any, many: bool) -> list[Any]:
-    if given is not None:
-        return list(given)
-    shapes = [t.shape_tuple for t in tensors]
-    return [None if s is None else s[1:] if many else s for s in shapes]
-
-
-def _batched(
-    queue: QueueBase,
-    lists: Sequence[Sequence[Tensor]],
-    threads: int,
-    many: bool,
-    batch_size: TensorLike,
-    smaller: bool,
-    keys: TensorLike,
-    keep: Any,
-    scope: str,
-) -> Structure:
-    """Enqueue the lists, each in its threads, and dequeue batches.
-
-    keep: only examples for which it is true are enqueued.
-    """
-    enqueued = []
-    for tensors in lists:
-        if keep is None:
-            op = queue.enqueue_many(list(tensors)) if many else queue.enqueue(list(tensors))
-        elif many:
-            op = queue.enqueue_many([ops.boolean_mask(t, keep) for t in tensors])
-        else:
-            kept = [
-                ops.boolean_mask(ops.expand_dims(t, 0), ops.reshape(keep, [1])) for t in tensors
-            ]
-            op = queue.enqueue_many(kept)
-        enqueued += [op] * threads
-    add_queue_runner(QueueRunner(queue, enqueued))
-    taken = (
-        queue.dequeue_up_to(batch_size, name=scope)
-        if smaller
-        else queue.dequeue_many(batch_size, name=scope)
-    )
-    return _as_given(taken, keys)
-
-
-def batch(
-    tensors: Any,
-    batch_size: TensorLike,
-    num_threads: int = 1,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Sequence[ShapeLike | None] | None = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Structure:
-    """Return batches of examples through a queue.
-
-    `num_threads` threads fill the queue. Batches are like `tensors`, with a first dimension of
-    batch_size.
-
-    enqueue_many: the tensors hold several examples each time. dynamic_pad: fill up examples of
-    different sizes with zeros. allow_smaller_final_batch: the last may be smaller; its first
-    dimension is unknown then.
-    """
-    return maybe_batch(
-        tensors,
-        None,
-        batch_size,
-        num_threads,
-        capacity,
-        enqueue_many,
-        shapes,
-        dynamic_pad,
-        allow_smaller_final_batch,
-        shared_name,
-        name,
-    )
-
-
-def maybe_batch(
-    tensors: Any,
-    keep_input: Any,
-    batch_size: TensorLike,
-    num_threads: int = 1,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Sequence[ShapeLike | None] | None = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Structure:
-    """Batch the examples for which keep_input, a bool tensor, is true."""
-    flat, keys = _flat(tensors)
-    with name_scope(name, "batch") as scope:
-        kinds, sizes = [t.dtype.base_dtype for t in flat], _shapes(flat, shapes, enqueue_many)
-        make = PaddingFIFOQueue if dynamic_pad else FIFOQueue
-        queue = make(capacity, kinds, sizes, shared_name=shared_name)
-        return _batched(
-            queue,
-            [flat],
-            num_threads,
-            enqueue_many,
-            batch_size,
-            allow_smaller_final_batch,
-            keys,
-            keep_input,
-            scope,
-        )
-
-
-def batch_join(
-    tensors_list: Sequence[Any],
-    batch_size: TensorLike,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Sequence[ShapeLike | None] | None = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Structure:
-    """Do as `batch` from several sources, each with its own thread."""
-    lists, keys = _lists(tensors_list)
-    with name_scope(name, "batch_join") as scope:
-        kinds, sizes = (
-            [t.dtype.base_dtype for t in lists[0]],
-            _shapes(lists[0], shapes, enqueue_many),
-        )
-        make = PaddingFIFOQueue if dynamic_pad else FIFOQueue
-        queue = make(capacity, kinds, sizes, shared_name=shared_name)
-        return _batched(
-            queue, lists, 1, enqueue_many, batch_size, allow_smaller_final_batch, keys, None, scope
-        )
-
-
-def shuffle_batch(
-    tensors: Any,
-    batch_size: TensorLike,
-    capacity: int,
-    min_after_dequeue: int,
-    num_threads: int = 1,
-    seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Sequence[ShapeLike | None] | None = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Structure:
-    """Return batches in random order.
-
-    min_after_dequeue: number of examples that stay in the queue to choose from.
-    """
-    flat, keys = _flat(tensors)
-    with name_scope(name, "shuffle_batch") as scope:
-        kinds, sizes = [t.dtype.base_dtype for t in flat], _shapes(flat, shapes, enqueue_many)
-        queue = RandomShuffleQueue(
-            capacity, min_after_dequeue, kinds, sizes, seed=seed, shared_name=shared_name
-        )
-        return _batched(
-            queue,
-            [flat],
-            num_threads,
-            enqueue_many,
-            batch_size,
-            allow_smaller_final_batch,
-            keys,
-            None,
-            scope,
-        )
-
-
-def shuffle_batch_join(
-    tensors_list: Sequence[Any],
-    batch_size: TensorLike,
-    capacity: int,
-    min_after_dequeue: int,
-    seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Sequence[ShapeLike | None] | None = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Structure:
-    """Do as `shuffle_batch` from several sources, each with its own thread."""
-    lists, keys = _lists(tensors_list)
-    with name_scope(name, "shuffle_batch_join") as scope:
-        kinds, sizes = (
-            [t.dtype.base_dtype for t in lists[0]],
-            _shapes(lists[0], shapes, enqueue_many),
-        )
-        queue = RandomShuffleQueue(
-            capacity, min_after_dequeue, kinds, sizes, seed=seed, shared_name=shared_name
-        )
-        return _batched(
-            queue, lists, 1, enqueue_many, batch_size, allow_smaller_final_batch, keys, None, scope
-        )
-
-
-def _lists(tensors_list: Sequence[Any]) -> tuple[list[list[Tensor]], Any]:
-    found = [_flat(tensors) for tensors in tensors_list]
-    if not found:
-        raise ValueError("Expected at least one set of tensors")
-    kinds = [[t.dtype.base_dtype for t in flat] for flat, _ in found]
-    if any(k != kinds[0] for k in kinds[1:]):
-        raise TypeError(f"the sources have components of different types: {kinds}")
-    return [flat for flat, _ in found], found[0][1]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from tfjit.client.training.slots import (
+    create_slot,
+    create_slot_with_initializer,
+    create_zeros_slot,
+)
 from tfjit.client.variables.assignments import assign_add
 from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.resource_variables import ResourceVariable
@@ -17,6 +22,7 @@ from tfjit.framework.graphs.default_graph import (
     get_default_graph,
     name_scope,
 )
+from tfjit.framework.graphs.function_graph import init_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -29,7 +35,9 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
-    from tfjit.framework.graphs.typing import GradientLike
+    from tfjit.framework.graphs.typing import GradientLike, InitializerLike
+    from tfjit.framework.types.dtypes import DType
+    from tfjit.framework.types.shape import TensorShape
 
 _FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
@@ -184,7 +192,7 @@ class Optimizer:
             )
         self._check_dtypes([gradient for gradient, _ in pairs if gradient is not None])
         graph = get_default_graph()
-        with control_dependencies(None):  # slots are made once, without the control inputs here
+        with init_scope():  # slots are made once, without the control inputs here
             self._create_slots(variables)
         with name_scope(name or self._name) as scope:
             self._prepare()
@@ -231,24 +239,36 @@ class Optimizer:
         )
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
-        return self._get_or_make_slot(var, lambda: filled(var, 0.0), slot_name, op_name)
+        """Return the slot, made of zeros if missing. op_name: the last part of its name."""
+        return self._kept_slot(var, slot_name, lambda: create_zeros_slot(var, op_name, True))
 
     def _get_or_make_slot(
-        self, var: Variable, val: object, slot_name: str, op_name: str
+        self, var: Variable, val: Tensor, slot_name: str, op_name: str
     ) -> Variable:
-        """Return the slot, made with the value `val` if missing.
+        """Return the slot, made with the value `val` if missing."""
+        return self._kept_slot(var, slot_name, lambda: create_slot(var, val, op_name, True))
 
-        val: the value, or a function that makes it. op_name: its scope's name.
-        """
+    def _get_or_make_slot_with_initializer(
+        self,
+        var: Variable,
+        initializer: InitializerLike,
+        shape: TensorShape,
+        dtype: DType,
+        slot_name: str,
+        op_name: str,
+    ) -> Variable:
+        """Return the slot, made by the initializer if missing."""
+        return self._kept_slot(
+            var,
+            slot_name,
+            lambda: create_slot_with_initializer(var, initializer, shape, dtype, op_name, True),
+        )
+
+    def _kept_slot(self, var: Variable, slot_name: str, make: Callable[[], Variable]) -> Variable:
         named = self._slots.setdefault(slot_name, {})
         found = named.get(_key(var))
         if found is None:
-            resource = isinstance(var, ResourceVariable)
-            with name_scope(None), colocate_with(var.op):
-                found = Variable(
-                    val, trainable=False, name=f"{var.op.name}/{op_name}", use_resource=resource
-                )
-            named[_key(var)] = found
+            found = named[_key(var)] = make()
         return found
 
     def _create_non_slot_variable(
@@ -342,24 +362,6 @@ class Optimizer:
 
 def _key(variable: Variable) -> tuple[object, str]:
     return variable.graph, variable.op.name
-
-
-def filled(variable: Variable, value: float) -> Tensor:
-    """Return a tensor of the variable's shape and dtype, of one value.
-
-    It is a slot's initial value.
-    """
-    shape = variable.shape
-    known = (
-        shape.as_list()
-        if shape.is_fully_defined()
-        else raw.Shape(input=variable.initialized_value())
-    )
-    sizes = convert_to_tensor(known, dtype=dtypes.int32)
-    made: Tensor = raw.Fill(
-        dims=sizes, value=convert_to_tensor(value, dtype=variable.dtype.base_dtype)
-    )
-    return made
 
 
 def _without_repeats(gradient: IndexedSlices) -> IndexedSlices:

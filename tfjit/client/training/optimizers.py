@@ -6,10 +6,12 @@ Each is a thin cover over the operations that update a variable and its slots.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tfjit.client.training.optimizer import Optimizer, filled
+from tfjit.client.training.optimizer import Optimizer
+from tfjit.client.variables.initializers import Constant, Ones
 from tfjit.client.variables.variables import Variable
 from tfjit.framework.graphs.default_graph import (
     colocate_with,
@@ -20,11 +22,14 @@ from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops import raw_ops as raw
+from tfjit.ops.arithmetic.elementwise_functions import cast
+from tfjit.ops.arrays.array import shape as shape_of
+from tfjit.ops.arrays.creation import fill, ones, ones_like
 from tfjit.ops.control_flow.control_flow import group
-from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.convert import constant, convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, HyperparameterLike
+    from tfjit.framework.graphs.typing import DTypeLike, HyperparameterLike, InitializerLike
 
 
 class _Fused(Optimizer):
@@ -108,6 +113,17 @@ class _Fused(Optimizer):
         )
 
 
+def _constant_like(variable: Variable, value: float) -> Tensor:
+    """Return a constant of the variable's shape and dtype, placed with it."""
+    with colocate_with(variable.op):
+        return constant(value, dtype=variable.dtype.base_dtype, shape=variable.shape)
+
+
+def _filled_like(variable: Variable, value: float) -> Tensor:
+    """Return a tensor of the shape that the variable has when it runs."""
+    return cast(fill(shape_of(variable), value), variable.dtype.base_dtype)
+
+
 class GradientDescentOptimizer(_Fused):
     """var -= learning_rate * gradient."""
 
@@ -189,8 +205,12 @@ class AdagradOptimizer(_Fused):
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._get_or_make_slot(
-                var, lambda var=var: filled(var, self._start), "accumulator", self._name
+            dtype = var.dtype.base_dtype
+            start: InitializerLike = Constant(self._start, dtype)
+            if not var.shape.is_fully_defined():
+                start = partial(_filled_like, var, self._start)
+            self._get_or_make_slot_with_initializer(
+                var, start, var.shape, dtype, "accumulator", self._name
             )
 
 
@@ -244,7 +264,13 @@ class RMSPropOptimizer(_Fused):
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._get_or_make_slot(var, lambda var=var: filled(var, 1.0), "rms", self._name)
+            if var.shape.is_fully_defined():
+                start = Ones(var.dtype.base_dtype)
+                self._get_or_make_slot_with_initializer(
+                    var, start, var.shape, var.dtype, "rms", self._name
+                )
+            else:
+                self._get_or_make_slot(var, ones_like(var), "rms", self._name)
             if "mg" in self._slot_inputs:
                 self._zeros_slot(var, "mg", self._name)
             self._zeros_slot(var, "momentum", self._name)
@@ -419,8 +445,13 @@ class FtrlOptimizer(_Fused):
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._get_or_make_slot(
-                var, lambda var=var: filled(var, self._start), "accum", self._accum_name
+            self._get_or_make_slot_with_initializer(
+                var,
+                lambda shape, dtype: ones(shape, dtype) * self._start,
+                var.shape,
+                var.dtype,
+                "accum",
+                self._accum_name,
             )
             self._zeros_slot(var, "linear", self._linear_name)
 
@@ -473,6 +504,11 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
         super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
         self._hyper.update({"l1": l1_regularization_strength, "l2": l2_regularization_strength})
 
+    def _create_slots(self, var_list: Sequence[Variable]) -> None:
+        for var in var_list:
+            start = _constant_like(var, self._start)
+            self._get_or_make_slot(var, start, "accumulator", self._name)
+
 
 class AdagradDAOptimizer(_Fused):
     """Adagrad by dual averaging. Source: Duchi, Hazan, Singer (2011).
@@ -514,13 +550,9 @@ class AdagradDAOptimizer(_Fused):
 
     def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
-            self._zeros_slot(var, "gradient_accumulator", self._name)
-            self._get_or_make_slot(
-                var,
-                lambda var=var: filled(var, self._start),
-                "gradient_squared_accumulator",
-                self._name,
-            )
+            zero, start = (_constant_like(var, value) for value in (0.0, self._start))
+            self._get_or_make_slot(var, zero, "gradient_accumulator", self._name)
+            self._get_or_make_slot(var, start, "gradient_squared_accumulator", self._name)
 
     def _prepare(self) -> None:
         super()._prepare()

@@ -45,9 +45,11 @@ def get_variable(
 
     initializer: a tensor or values (then without shape), or a callable (shape, dtype) -> values; by
     default Glorot's uniform distribution for floats and zeros for the rest. regularizer: a function
-    of the variable whose result joins REGULARIZATION_LOSSES. Raises ValueError when it exists and
-    the scope doesn't reuse, when it doesn't and the scope does, and where shape or dtype differ
-    from the existing one's; UnimplementedError for a partitioner.
+    of the variable whose result joins REGULARIZATION_LOSSES. partitioner: a function of shape and
+    dtype that returns the number of slices of each axis; the result then is a PartitionedVariable
+    of variables "<name>/part_<k>", which are saved as one tensor. Raises ValueError when it exists
+    and the scope doesn't reuse, when it doesn't and the scope does, and where shape or dtype differ
+    from the existing one's.
     """
     return get_variable_scope().get_variable(
         name,

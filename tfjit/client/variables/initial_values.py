@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Operation, Tensor
+
+_VARIABLES: Final = ("Variable", "VariableV2", "VarHandleOp")
+# Operations that are not replaced, nor are their inputs.
+_KEPT: Final = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If")
 
 
 def guarded(scope: str, initial: Tensor) -> Tensor:
@@ -14,15 +19,14 @@ def guarded(scope: str, initial: Tensor) -> Tensor:
     So all variables may be initialized in one step. Its own nodes behind a variable are copied, as
     "<node>_<scope>". A graph with a cycle stays as it is.
     """
-    order = _ancestors(initial.op)
-    if order is None:
+    if _ancestors(initial.op, _all_inputs) is None:
         return initial
     suffix = "_" + scope.replace(":", "_")
     copies: dict[Operation, Operation] = {}
-    for op in order:
-        if op.type in ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If"):
+    for op in _ancestors(initial.op, _replaceable_inputs) or ():
+        if op.type in _KEPT:
             continue
-        if op.type in ("Variable", "VariableV2", "VarHandleOp"):
+        if op.type in _VARIABLES:
             variable = _variable_of(op)
             if variable is not None:
                 copies[op] = variable.initialized_value().op
@@ -36,20 +40,31 @@ def guarded(scope: str, initial: Tensor) -> Tensor:
     return copies[initial.op].outputs[initial.value_index] if initial.op in copies else initial
 
 
-def _ancestors(op: Operation) -> list[Operation] | None:
+def _all_inputs(op: Operation) -> list[Operation]:
+    return [*(t.op for t in op.inputs), *op.control_inputs]
+
+
+def _replaceable_inputs(op: Operation) -> list[Operation]:
+    """Return the inputs whose values may be replaced: none behind a read of a resource."""
+    return [] if op.type in _KEPT or op.type in _VARIABLES else [t.op for t in op.inputs]
+
+
+def _ancestors(
+    op: Operation, inputs: Callable[[Operation], list[Operation]]
+) -> list[Operation] | None:
     """Return `op` and its ancestors, inputs first, or None for a cycle.
 
     Depth first, as in TensorFlow.
     """
     order: list[Operation] = []
     state = {op: False}  # False: its inputs are being looked at
-    stack = [(op, iter([*(t.op for t in op.inputs), *op.control_inputs]))]
+    stack = [(op, iter(inputs(op)))]
     while stack:
         current, rest = stack[-1]
         for other in rest:
             if other not in state:
                 state[other] = False
-                stack.append((other, iter([*(t.op for t in other.inputs), *other.control_inputs])))
+                stack.append((other, iter(inputs(other))))
                 break
             if not state[other]:
                 return None

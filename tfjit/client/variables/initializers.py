@@ -17,11 +17,13 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.ops.arrays import array, creation
 from tfjit.ops.arrays.movement_functions import matrix_transpose
+from tfjit.ops.arrays.slicing import slice as slice_of
 from tfjit.ops.core import convert
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.random_values import stateful_random
 
 if TYPE_CHECKING:
+    from tfjit.client.variables.slice_info import PartitionInfo
     from tfjit.framework.graphs.typing import DTypeLike, ShapeLike
 
 # The standard deviation of a normal distribution truncated at two of these deviations.
@@ -34,7 +36,10 @@ class Initializer:
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         raise NotImplementedError
 
@@ -65,7 +70,10 @@ class Zeros(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         return creation.zeros(shape, self.dtype if dtype is None else dtype)
 
@@ -79,7 +87,10 @@ class Ones(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         return creation.ones(shape, self.dtype if dtype is None else dtype)
 
@@ -109,7 +120,7 @@ class Constant(Initializer):
         self,
         shape: ShapeLike,
         dtype: DTypeLike | None = None,
-        partition_info: object = None,
+        partition_info: PartitionInfo | None = None,
         verify_shape: bool | None = None,
     ) -> Tensor:
         verify = self._verify_shape if verify_shape is None else verify_shape
@@ -139,7 +150,10 @@ class RandomUniform(Initializer):
         self.dtype = as_dtype(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         return stateful_random.random_uniform(
             shape, self.minval, self.maxval, self.dtype if dtype is None else dtype, seed=self.seed
@@ -164,7 +178,10 @@ class RandomNormal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         return stateful_random.random_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
@@ -189,7 +206,10 @@ class TruncatedNormal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         return stateful_random.truncated_normal(
             shape, self.mean, self.stddev, self.dtype if dtype is None else dtype, seed=self.seed
@@ -212,10 +232,14 @@ class UniformUnitScaling(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         inputs = 1.0
-        for size in _sizes(shape)[:-1]:
+        whole = shape if partition_info is None else partition_info.full_shape
+        for size in _sizes(whole)[:-1]:
             inputs *= float(size)
         bound = math.sqrt(3 / max(inputs, 1.0)) * self.factor
         return stateful_random.random_uniform(
@@ -262,10 +286,14 @@ class VarianceScaling(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         wanted = self.dtype if dtype is None else dtype
-        fan_in, fan_out = _fans(_sizes(shape))
+        whole = shape if partition_info is None else partition_info.full_shape
+        fan_in, fan_out = _fans(_sizes(whole))
         count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[
             self.mode
         ]
@@ -311,7 +339,10 @@ class Orthogonal(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
         sizes = _sizes(shape)
         if len(sizes) < 2:
@@ -343,15 +374,20 @@ class Identity(Initializer):
         self.dtype = _floating(dtype)
 
     def __call__(
-        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: PartitionInfo | None = None,
     ) -> Tensor:
-        sizes = _sizes(shape)
+        sizes = _sizes(shape if partition_info is None else partition_info.full_shape)
         if len(sizes) != 2:
             raise ValueError(
                 "The tensor to initialize, specified by argument `shape` must be two-dimensional. "
                 f"Received shape={shape}"
             )
         matrix: Any = creation.eye(sizes[0], sizes[1], dtype=self.dtype if dtype is None else dtype)
+        if partition_info is not None:
+            matrix = slice_of(matrix, partition_info.var_offset, shape)
         return matrix if self.gain is None else self.gain * matrix
 
 

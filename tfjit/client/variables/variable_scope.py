@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
-from tfjit.client.variables.variable_store import check_partitioner, variable_of_name
+from tfjit.client.variables.variable_store import stored_partitioned_variable, stored_variable
 from tfjit.framework.graphs.default_graph import (
     get_collection,
     get_default_graph,
@@ -20,9 +20,11 @@ from tfjit.framework.graphs.default_graph import (
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
+from tfjit.framework.types.shape import as_tensor_shape
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
+    from tfjit.client.variables.partitioned_variable import PartitionedVariable
     from tfjit.framework.graphs.typing import (
         ConstraintLike,
         DeviceLike,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         PartitionerLike,
         RegularizerLike,
         ShapeLike,
+        Structure,
         VariableGetter,
     )
 
@@ -94,12 +97,12 @@ class VariableScope:
         use_resource: bool | None = None,
         constraint: Any = None,
     ) -> None:
-        check_partitioner(partitioner)
         self._name = name
         self._initializer = initializer
         self._regularizer = regularizer
         self._reuse = reuse
         self._caching_device = caching_device
+        self._partitioner = partitioner
         self._custom_getter = custom_getter
         self._name_scope = name_scope
         self._dtype: DType = as_dtype(dtype)
@@ -148,8 +151,8 @@ class VariableScope:
 
     @property
     def partitioner(self) -> Any:
-        """None: variables are not partitioned."""
-        return None
+        """Default partitioner."""
+        return self._partitioner
 
     @property
     def custom_getter(self) -> Any:
@@ -186,8 +189,8 @@ class VariableScope:
         self._caching_device = caching_device
 
     def set_partitioner(self, partitioner: PartitionerLike) -> None:
-        """Raise UnimplementedError for anything but None."""
-        check_partitioner(partitioner)
+        """Set the default partitioner."""
+        self._partitioner = partitioner
 
     def set_custom_getter(self, custom_getter: VariableGetter) -> None:
         """Set the function that `get_variable` goes through."""
@@ -229,15 +232,18 @@ class VariableScope:
         aggregation: int = VariableAggregation.NONE,
     ) -> Any:
         """Return `get_variable` with this scope's defaults."""
-        check_partitioner(partitioner)
         if regularizer is None:
             regularizer = self._regularizer
         if caching_device is None:
             caching_device = self._caching_device
+        if partitioner is None:
+            partitioner = self._partitioner
         if custom_getter is None:
             custom_getter = self._custom_getter
         if reuse is None:
             reuse = self._reuse
+        if trainable is None:
+            trainable = synchronization != VariableSynchronization.ON_READ
         full_name = f"{self._name}/{name}" if self._name else name
         # The variable's name scope is its full name, in every scope.
         with name_scope(None):
@@ -257,9 +263,9 @@ class VariableScope:
             if use_resource is None:
                 use_resource = self._use_resource
             getter = (
-                variable_of_name
+                stored_variable
                 if custom_getter is None
-                else functools.partial(custom_getter, variable_of_name)
+                else functools.partial(custom_getter, stored_variable)
             )
             return getter(
                 name=full_name,
@@ -271,12 +277,45 @@ class VariableScope:
                 trainable=trainable,
                 collections=collections,
                 caching_device=caching_device,
-                partitioner=None,
+                partitioner=partitioner,
                 validate_shape=validate_shape,
                 use_resource=use_resource,
                 constraint=constraint,
                 synchronization=synchronization,
                 aggregation=aggregation,
+            )
+
+    def _get_partitioned(
+        self,
+        partitioner: PartitionerLike,
+        shape: ShapeLike,
+        dtype: DTypeLike,
+        initializer: InitializerLike,
+        trainable: bool | None,
+        collections: Sequence[str] | None,
+    ) -> PartitionedVariable:
+        """Return the partitioned variable that has this scope's own name."""
+        if self._custom_getter is not None:
+            raise ValueError(
+                "Private access to _get_partitioned_variable is not allowed when a custom getter "
+                f"is set.  Current custom getter: {self._custom_getter}.  It is likely that "
+                "you're using create_partitioned_variables.  If so, consider instead using "
+                "get_variable with a non-empty partitioner parameter instead."
+            )
+        with name_scope(None):
+            return stored_partitioned_variable(
+                self._name,
+                partitioner,
+                as_tensor_shape(shape),
+                as_dtype(dtype),
+                self._initializer if initializer is None else initializer,
+                reuse=self._reuse,
+                regularizer=self._regularizer,
+                trainable=trainable,
+                collections=collections,
+                caching_device=self._caching_device,
+                use_resource=self._use_resource,
+                constraint=self._constraint,
             )
 
 
@@ -330,7 +369,6 @@ class variable_scope:
         constraint: Any = None,
         auxiliary_name_scope: bool = True,
     ) -> None:
-        check_partitioner(partitioner)
         if default_name is None and name_or_scope is None:
             raise TypeError("If default_name is None then name_or_scope is required")
         if name_or_scope is not None and not isinstance(name_or_scope, (str, VariableScope)):
@@ -351,6 +389,7 @@ class variable_scope:
             "initializer": initializer,
             "regularizer": regularizer,
             "caching_device": caching_device,
+            "partitioner": partitioner,
             "dtype": None if dtype is None else as_dtype(dtype),
             "use_resource": use_resource,
         }
@@ -439,3 +478,51 @@ class variable_scope:
         return stack.enter_context(
             _entered(store, self._with_settings(old, full_name, original_name_scope))
         )
+
+
+@contextmanager
+def pure_scope(
+    name: str, unique_name: str | None, custom_getter: VariableGetter | None
+) -> Iterator[VariableScope]:
+    """Open a variable scope without a name scope.
+
+    name: made unique unless there is a unique_name.
+    """
+    maker = variable_scope(name, custom_getter=custom_getter)
+    store = _scope_store()
+    chosen = unique_name or maker._unique(store, store.current, name)
+    with ExitStack() as stack:
+        yield maker._pure(stack, store, store.current, chosen, chosen)
+
+
+@contextmanager
+def variable_op_scope(
+    values: Structure,
+    name_or_scope: Structure,
+    default_name: str | None = None,
+    initializer: InitializerLike | None = None,
+    regularizer: RegularizerLike | None = None,
+    caching_device: DeviceLike | None = None,
+    partitioner: PartitionerLike | None = None,
+    custom_getter: VariableGetter | None = None,
+    reuse: object = None,
+    dtype: DTypeLike | None = None,
+    use_resource: bool | None = None,
+    constraint: ConstraintLike | None = None,
+) -> Iterator[VariableScope]:
+    """Open a `variable_scope`, whose old name this is, with other places of arguments."""
+    with variable_scope(
+        name_or_scope,
+        default_name,
+        values,
+        initializer,
+        regularizer,
+        caching_device,
+        partitioner,
+        custom_getter,
+        reuse,
+        dtype,
+        use_resource,
+        constraint,
+    ) as scope:
+        yield scope

@@ -1,69 +1,237 @@
-"""Find a graph's variables by name, and make those that are missing."""
+"""The variables of a graph by name, whole and in slices, as `get_variable` shares them."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tfjit.client.variables.partitioned_variable import (
+    PartitionedVariable,
+    called_partitioner,
+    slices,
+)
 from tfjit.client.variables.resource_default import resource_variables_enabled
+from tfjit.client.variables.slice_info import PartitionInfo, SaveSliceInfo
 from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
 from tfjit.client.variables.variables import Variable
-from tfjit.framework.errors import UnimplementedError
-from tfjit.framework.graphs.default_graph import get_default_graph
+from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.graph_keys import GraphKeys
+from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape, as_tensor_shape
+from tfjit.ops.arrays.slicing import slice as slice_of
+from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import (
+        DTypeLike,
+        InitializerLike,
+        PartitionerLike,
+        RegularizerLike,
+        ShapeLike,
+        Structure,
+    )
 
 # A collection with a name that is no string is not exported with the graph.
 _STORE: Final = ("__variable_store",)
 
 
-def _variables_by_name() -> dict[str, Variable]:
+class _VariableStore:
+    """Variables of one graph that `get_variable` made, by their full names."""
+
+    def __init__(self) -> None:
+        self.whole: dict[str, Variable] = {}  # slices, too
+        self.partitioned: dict[str, PartitionedVariable] = {}
+
+
+def variable_store() -> _VariableStore:
+    """Return the store of the default graph."""
     held = get_default_graph().get_collection_ref(_STORE)
     if not held:
-        held.append({})
-    return held[0]
+        held.append(_VariableStore())
+    found: _VariableStore = held[0]
+    return found
 
 
-def check_partitioner(partitioner: object) -> None:
-    """Raise UnimplementedError for anything but None."""
-    if partitioner is not None:
-        raise UnimplementedError(
-            None,
-            None,
-            "partitioner: partitioned variables are not supported yet; leave it out for one whole "
-            "variable",
-        )
-
-
-def variable_of_name(
+def stored_variable(
     name: str,
-    shape: object = None,
-    dtype: Any = dtypes.float32,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = dtypes.float32,
+    initializer: InitializerLike | None = None,
+    regularizer: RegularizerLike | None = None,
     reuse: object = None,
     trainable: bool | None = None,
     collections: Sequence[str] | None = None,
     caching_device: object = None,
-    partitioner: Any = None,
+    partitioner: PartitionerLike | None = None,
     validate_shape: bool = True,
     use_resource: bool | None = None,
-    constraint: Any = None,
+    constraint: object = None,
     synchronization: int = VariableSynchronization.AUTO,
     aggregation: int = VariableAggregation.NONE,
-) -> Any:
-    """Return the graph's variable of the full `name`, or a new one."""
-    check_partitioner(partitioner)
+) -> Structure:
+    """Return the graph's variable of the full `name`, or a new one.
+
+    With a partitioner, and for a partitioned variable that is used again, it is a
+    PartitionedVariable.
+    """
+    settings = {
+        "regularizer": regularizer,
+        "trainable": trainable,
+        "collections": collections,
+        "caching_device": caching_device,
+        "validate_shape": validate_shape,
+        "use_resource": use_resource,
+        "constraint": constraint,
+        "synchronization": synchronization,
+        "aggregation": aggregation,
+    }
     wanted = as_dtype(dtype)
+    scalar = isinstance(shape, Sequence) and not shape
+    if partitioner is not None and not scalar and not callable(partitioner):
+        raise ValueError(f"Partitioner must be callable, but received: {partitioner}")
+    store = variable_store()
+    if (partitioner is not None and not scalar) or (
+        reuse is True and partitioner is None and name in store.partitioned
+    ):
+        known_shape = as_tensor_shape(shape)
+        with name_scope(None):
+            return stored_partitioned_variable(
+                name, partitioner, known_shape, wanted, initializer, reuse, **settings
+            )
+    if f"{name}/part_0" in store.whole:
+        raise ValueError(
+            "No partitioner was provided, but a partitioned version of the variable was found: "
+            f"{name}/part_0. Perhaps a variable of the same name was already created with "
+            "partitioning?"
+        )
+    return _whole(name, shape, wanted, initializer, reuse, **settings)
+
+
+def stored_partitioned_variable(
+    name: str,
+    partitioner: PartitionerLike | None,
+    shape: TensorShape,
+    dtype: DType,
+    initializer: Any,
+    reuse: object,
+    **settings: object,
+) -> PartitionedVariable:
+    """Return the graph's partitioned variable of the full `name`, or a new one."""
+    store = variable_store()
+    if name in store.whole:
+        raise ValueError(
+            "A partitioner was provided, but an unpartitioned version of the variable was found: "
+            f"{name}.  Perhaps a variable of the same name was already created without "
+            "partitioning?"
+        )
+    if isinstance(initializer, Tensor):
+        shape = shape.merge_with(initializer.shape)
+    counts = None
+    if partitioner is not None:
+        counts = called_partitioner(partitioner, shape, dtype)
+    if name in store.partitioned:
+        return _existing_partitioned(store.partitioned[name], name, shape, dtype, counts, reuse)
+    if reuse is True or counts is None:
+        raise ValueError(
+            f"PartitionedVariable {name} does not exist, or was not created with "
+            "tf.get_variable(). Did you mean to set reuse=False or reuse=tf.AUTO_REUSE in "
+            "VarScope?"
+        )
+    places = list(slices(shape.as_list(), counts))
+    _check_parts(store, name, len(places))
+    if initializer is None:
+        initializer = _default_initializer(name, dtype)
+    parts = []
+    for k, (offsets, sizes) in enumerate(places):
+        part_name = f"{name}/part_{k}"
+        initial, part_shape = initializer, sizes
+        if not callable(initializer):
+            with name_scope(f"{part_name}/PartitionedInitializer"):
+                # A tensor has its own dtype.
+                value = convert_to_tensor(
+                    initializer, None if isinstance(initializer, Tensor) else dtype
+                )
+                initial, part_shape = slice_of(value, offsets, sizes), None
+                dtype = value.dtype.base_dtype
+        with name_scope(None):
+            part = _whole(
+                part_name,
+                part_shape,
+                dtype,
+                initial,
+                reuse,
+                partition_info=PartitionInfo(shape.as_list(), offsets),
+                **settings,
+            )
+        part._set_save_slice_info(SaveSliceInfo(name, shape.as_list(), offsets, sizes))
+        parts.append(part)
+    made = store.partitioned[name] = PartitionedVariable(name, shape, dtype, parts, counts)
+    return made
+
+
+def _existing_partitioned(
+    found: PartitionedVariable,
+    name: str,
+    shape: TensorShape,
+    dtype: DType,
+    counts: Sequence[int] | None,
+    reuse: object,
+) -> PartitionedVariable:
+    if reuse is False:
+        raise ValueError(
+            f"Partitioned variable with name {name} already exists. Did you mean to set "
+            "reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+        )
+    differing = None
+    if not shape.is_compatible_with(found.shape):
+        differing = f"shape {shape} and found shape {found.shape}"
+    elif not dtype.is_compatible_with(found.dtype):
+        differing = f"dtype {dtype.name} and found dtype {found.dtype.name}"
+    elif counts is not None and found._get_partitions() != counts:
+        differing = f"partitions {counts} and found partitions {found._get_partitions()}"
+    if differing:
+        raise ValueError(f"Trying to reuse partitioned variable {name}, but specified {differing}.")
+    return found
+
+
+def _check_parts(store: _VariableStore, name: str, count: int) -> None:
+    """Raise ValueError if variables with names of slices are there, but not as many."""
+    if f"{name}/part_0" not in store.whole:
+        return
+    start = (
+        "Partitioner returned a different partitioning than what was already found.  Partitioner "
+        f"returned {count} shards, and shard {name}/part_0 was found, but "
+    )
+    if f"{name}/part_{count - 1}" not in store.whole:
+        raise ValueError(f"{start}{name}/part_{count - 1} was not.")
+    if f"{name}/part_{count}" in store.whole:
+        raise ValueError(f"{start}so was the extra shard {name}/part_{count}.")
+
+
+def _whole(
+    name: str,
+    shape: object,
+    wanted: DType,
+    initializer: Any,
+    reuse: object,
+    regularizer: Any = None,
+    use_resource: bool | None = None,
+    partition_info: PartitionInfo | None = None,
+    **settings: Any,
+) -> Variable:
+    """Return the variable of the full `name`, or a new one.
+
+    partition_info: of the slice that it is, for the initializer.
+    """
     from_value = initializer is not None and not callable(initializer)
     if shape is not None and from_value:
         raise ValueError("If initializer is a constant, do not specify shape.")
     known_shape = None if shape is None else as_tensor_shape(shape)
-    known = _variables_by_name()
+    known = variable_store().whole
     if name in known:
         return _existing(known[name], name, known_shape, wanted, reuse)
     if reuse is True:
@@ -78,63 +246,41 @@ def variable_of_name(
                 "specified."
             )
         initializer = _default_initializer(name, wanted)
-    initial, initial_dtype = _initial_value(initializer, known_shape, wanted)
+    initial, initial_dtype = initializer, None
+    if not from_value:
+        if inspect.isclass(initializer):
+            initializer = initializer()
+        if known_shape is not None and known_shape.is_fully_defined():
+            about: dict[str, object] = {"dtype": wanted}
+            if "partition_info" in inspect.signature(initializer).parameters:
+                about["partition_info"] = partition_info
+            initial = functools.partial(initializer, known_shape.as_list(), **about)
+            initial_dtype = wanted.base_dtype
+        elif _is_nullary(initializer):
+            initial = initializer
+        else:
+            raise ValueError(
+                "The initializer passed is not valid. It should be a callable with no arguments "
+                "and the shape should not be provided or "
+                "an instance of `tf.initializers.*` and `shape` should be fully defined."
+            )
+    if use_resource is None:
+        use_resource = resource_variables_enabled() or get_default_graph().building_function
     variable = Variable(
-        initial,
-        name=name,
-        trainable=trainable,
-        collections=collections,
-        caching_device=caching_device,
-        dtype=initial_dtype,
-        validate_shape=validate_shape,
-        constraint=constraint,
-        use_resource=(resource_variables_enabled() or get_default_graph().building_function)
-        if use_resource is None
-        else use_resource,
-        synchronization=synchronization,
-        aggregation=aggregation,
+        initial, name=name, dtype=initial_dtype, use_resource=use_resource, **settings
     )
     known[name] = variable
     if regularizer is not None:
-        _regularize(variable, name, regularizer)
+        graph = variable.graph
+        with (
+            graph.colocate_with(variable.op),
+            graph.name_scope(name + "/Regularizer/"),
+            graph.control_dependencies(None),
+        ):
+            loss = regularizer(variable)
+        if loss is not None:
+            graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
     return variable
-
-
-def _initial_value(
-    initializer: Any, shape: TensorShape | None, dtype: DType
-) -> tuple[Any, DType | None]:
-    """Return the initial value, and the dtype to convert it to.
-
-    The value may be a function that makes it. Raises ValueError for a function that needs a shape,
-    if none is known.
-    """
-    if not callable(initializer):
-        return initializer, None
-    if inspect.isclass(initializer):
-        initializer = initializer()
-    if shape is not None and shape.is_fully_defined():
-        made = functools.partial(initializer, shape.as_list(), dtype=dtype)
-        return made, dtype.base_dtype
-    if not _is_nullary(initializer):
-        raise ValueError(
-            "The initializer passed is not valid. It should be a callable with no arguments "
-            "and the shape should not be provided or "
-            "an instance of `tf.initializers.*` and `shape` should be fully defined."
-        )
-    return initializer, None
-
-
-def _regularize(variable: Variable, name: str, regularizer: Callable[[Variable], object]) -> None:
-    """Add the loss that a regularizer gives to the graph."""
-    graph = variable.graph
-    with (
-        graph.colocate_with(variable.op),
-        graph.name_scope(name + "/Regularizer/"),
-        graph.control_dependencies(None),
-    ):
-        loss = regularizer(variable)
-    if loss is not None:
-        graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 
 
 def _existing(

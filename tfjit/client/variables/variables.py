@@ -9,7 +9,9 @@ import numpy as np
 
 from tfjit.client.session.default_session import get_default_session
 from tfjit.client.variables.resource_default import resource_variables_enabled
+from tfjit.client.variables.slice_info import SaveSliceInfo
 from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
+from tfjit.client.variables.variable_creators import CreatedVariable
 from tfjit.framework.graphs.default_graph import add_to_collections, get_default_graph, name_scope
 from tfjit.framework.graphs.function_graph import FunctionGraph, lifted
 from tfjit.framework.graphs.graph import Graph
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DTypeLike, Message, SessionLike, ShapeLike, TensorLike
 
 
-class Variable:
+class Variable(metaclass=CreatedVariable):
     """A tensor that keeps its value between runs of a session.
 
     `Variable(...)` makes a reference variable or, with use_resource (or after
@@ -39,6 +41,7 @@ class Variable:
     from. Raises ValueError without an initial value, or one of unknown shape.
     """
 
+    SaveSliceInfo = SaveSliceInfo
     # NumPy leaves `array + variable` to the variable.
     __array_priority__ = 100
 
@@ -51,6 +54,7 @@ class Variable:
     _synchronization: int
     _aggregation: int
     _caching_device: object
+    _save_slice_info: SaveSliceInfo | None = None
 
     def __new__(cls, *args: Any, use_resource: bool | None = None, **kwargs: Any) -> Variable:
         if cls is not Variable:
@@ -166,6 +170,13 @@ class Variable:
     @property
     def _shared_name(self) -> str:
         return self._name[: self._name.index(":")]
+
+    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo | None) -> None:
+        """Set the tensor of a checkpoint that this variable is a slice of."""
+        self._save_slice_info = save_slice_info
+
+    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+        return self._save_slice_info
 
     @property
     def initializer(self) -> Any:
@@ -398,6 +409,8 @@ class Variable:
         from tfjit.protos import VariableDef
 
         sharing: Any = {"synchronization": self._synchronization, "aggregation": self._aggregation}
+        if self._save_slice_info is not None:
+            sharing["save_slice_info_def"] = self._save_slice_info.to_proto(export_scope)
         return VariableDef(
             variable_name=_without_scope(self.op.outputs[0].name, export_scope),
             initial_value_name=""
@@ -435,6 +448,10 @@ class Variable:
         initial = variable_def.initial_value_name
         self._initial_value = self._element_from(initial, import_scope) if initial else None
         self._trainable = variable_def.trainable
+        if variable_def.HasField("save_slice_info_def"):
+            self._save_slice_info = SaveSliceInfo(
+                save_slice_info_def=variable_def.save_slice_info_def, import_scope=import_scope
+            )
         self._synchronization = variable_def.synchronization
         self._aggregation = variable_def.aggregation
         self._constraint = None

@@ -71,6 +71,11 @@ def reset_default_graph() -> None:
     _stack.bottom = None
 
 
+def leave_all_graphs() -> None:
+    """Forget this thread's `as_default` blocks, which an error may have left open."""
+    _stack.graphs.clear()
+
+
 def graph_of(values: Sequence[Any] | None) -> Graph:
     """Return the graph of the first tensor or operation among `values`.
 
@@ -144,6 +149,13 @@ class name_scope:
         inner = self._contexts.pop()
         inner.__exit__(*exc_info)
         outer.__exit__(*exc_info)
+
+
+def op_scope(
+    values: Sequence[object] | None, name: str | None, default_name: str | None = None
+) -> name_scope:
+    """Return the `name_scope`, whose old name this is, with other places of arguments."""
+    return name_scope(name, default_name, values)
 
 
 def device(device_name_or_function: Any) -> AbstractContextManager[None]:

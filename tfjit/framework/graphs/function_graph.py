@@ -297,19 +297,16 @@ def building(graph: Graph) -> Any:
 
 
 @contextmanager
-def lifted() -> Iterator[None]:
-    """Make variables of a body in the outermost graph.
+def init_scope() -> Iterator[None]:
+    """Add nodes outside of control dependencies, branches, loops and bodies of functions.
 
-    The name scope stays the same. Outside a body nothing changes.
+    The name scope stays the same. In a body, nodes are added to the outermost graph.
     """
     current = get_default_graph()
     if not isinstance(current, FunctionGraph):
-        yield
+        with current.control_dependencies(None):
+            yield
         return
-    around: Graph = current
-    while isinstance(around, FunctionGraph):
-        around.makes_variables = True
-        around = around.outer_graph
     outer = current.outermost
     scope = current.get_name_scope()
     with (
@@ -317,4 +314,15 @@ def lifted() -> Iterator[None]:
         outer.control_dependencies(None),
         outer.name_scope(scope + "/" if scope else None),
     ):
+        yield
+
+
+@contextmanager
+def lifted() -> Iterator[None]:
+    """Make variables of a body in the outermost graph, and note that the body makes some."""
+    around: Graph = get_default_graph()
+    while isinstance(around, FunctionGraph):
+        around.makes_variables = True
+        around = around.outer_graph
+    with init_scope():
         yield

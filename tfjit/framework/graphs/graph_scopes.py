@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -31,6 +31,8 @@ class Scopes(threading.local):
         self.colocation: list[Operation] = []
         self.control: list[Controller] = []
         self.control_flow_context: Any = None
+        # functions that make the variables, the outermost block's first
+        self.variable_creators: tuple[Callable[..., object], ...] = ()
 
 
 class Controller:

@@ -35,7 +35,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """
     if axis == 0 and not isinstance(values, Tensor):
         try:
-            if all(map(_is_tensor, values)):
+            if values and all(map(_is_tensor, values)):
                 return tensor("Pack", name, values=list(values), axis=0)
             return convert_to_tensor(values, name=name)
         except (TypeError, ValueError):

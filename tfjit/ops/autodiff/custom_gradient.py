@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -51,3 +52,16 @@ def custom_gradient(f: Callable[..., Structure] | None = None) -> Callable[..., 
     apply.__name__ = getattr(f, "__name__", "custom_gradient")
     apply.__doc__ = f.__doc__
     return apply
+
+
+def grad_pass_through(f: Callable[..., Structure]) -> Callable[..., Structure]:
+    """Return a function of the same outputs whose gradient is that of the identity.
+
+    The gradients of the outputs become those of the inputs; variables inside have none.
+    """
+
+    @custom_gradient
+    def passed(*args: Any, **kwargs: Any) -> Structure:
+        return f(*args, **kwargs), lambda *grads: list(grads)
+
+    return functools.wraps(f)(passed)

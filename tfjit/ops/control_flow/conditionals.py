@@ -15,7 +15,7 @@ from tfjit.ops.control_flow.control_flow import merge, no_op, switch, with_depen
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
 from tfjit.ops.core.apply import create, tensor
-from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
+from tfjit.ops.core.convert import constant, convert_n_to_tensor, convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure, TensorLike
@@ -132,13 +132,13 @@ def case(
     with name_scope(name, "case", [p for p in predicates if isinstance(p, Tensor)]):
         if default is None:
             default = _none_is_true(predicates, pairs[-1][1])
-            pairs = pairs[:-1]
+            pairs, predicates = pairs[:-1], predicates[:-1]
         choose: Callable[[], object] = default
         for pred, action in reversed(pairs):
             choose = _nested(pred, action, choose, strict)
         if not exclusive:
             return choose()
-        with control_dependencies([_at_most_one(predicates)]):
+        with control_dependencies([_at_most(1, predicates, "Input error: exclusive=True")]):
             return choose()
 
 
@@ -169,16 +169,6 @@ def _pairs(given: object) -> list[tuple[Tensor, Callable[[], object]]]:
     ]
 
 
-def _true_count(predicates: Sequence[Tensor]) -> Tensor:
-    from tfjit.ops.arithmetic.elementwise_functions import cast
-    from tfjit.ops.arithmetic.reduction import reduce_sum
-    from tfjit.ops.arrays.movement_functions import stack
-
-    return reduce_sum(
-        cast(stack(list(predicates), name="preds_c"), dtypes.int32), name="num_true_conds"
-    )
-
-
 def _none_is_true(
     predicates: Sequence[Tensor], action: Callable[[], object]
 ) -> Callable[[], object]:
@@ -186,28 +176,36 @@ def _none_is_true(
 
     All other predicates are false there.
     """
-    names = ", ".join(p.name for p in predicates)
-    last = predicates[-1]
+    from tfjit.ops.arrays.movement_functions import stack
+
+    *others, last = predicates
+    wrong = (
+        f"Implementation error: selected default action #{len(others)} was called, but some of "
+        "other predicates are True: "
+    )
+    missing = "Input error: None of conditions evaluated as True:"
 
     def checked() -> Structure:
-        text = f"None of the conditions evaluated as True. Conditions: ({names}), Values:"
-        with control_dependencies([Assert(last, [text, last], summarize=len(predicates))]):
+        values = stack(list(predicates), name="preds_c")
+        checks = [_at_most(0, others, wrong), Assert(last, [missing, values])]
+        with control_dependencies(checks):
             return action()
 
     return checked
 
 
-def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
-    from tfjit.ops.arithmetic.elementwise_functions import less_equal
+def _at_most(count: int, predicates: Sequence[Tensor], reason: str) -> Operation:
+    """Assert that at most `count` of the predicates are true."""
+    from tfjit.ops.arithmetic.elementwise_functions import cast, less_equal
+    from tfjit.ops.arithmetic.reduction import reduce_sum
     from tfjit.ops.arrays.movement_functions import stack
 
-    names = ", ".join(p.name for p in predicates)
-    text = f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:"
-    return Assert(
-        less_equal(_true_count(predicates), 1),
-        [text, stack(list(predicates))],
-        summarize=len(predicates),
-    )
+    values = stack(list(predicates), name="preds_c")
+    found = reduce_sum(cast(values, dtypes.int32), name="num_true_conds")
+    allowed = less_equal(found, constant(count, name="n_true_conds"))
+    names = ", ".join(predicate.name for predicate in predicates)
+    text = f"{reason}: more than {count} conditions ({names}) evaluated as True:"
+    return Assert(allowed, [text, values], summarize=len(predicates))
 
 
 def switch_case(
