@@ -15,7 +15,7 @@ from tfjit.ops.control_flow.control_flow_contexts import CondContext
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
 from tfjit.ops.core.apply import create, tensor
-from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
+from tfjit.ops.core.convert import constant, convert_n_to_tensor, convert_to_tensor
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure, TensorLike
@@ -169,16 +169,6 @@ def _pairs(given: object) -> list[tuple[Tensor, Callable[[], object]]]:
     ]
 
 
-def _true_count(predicates: Sequence[Tensor]) -> Tensor:
-    from tfjit.ops.arithmetic.elementwise_functions import cast
-    from tfjit.ops.arithmetic.reduction import reduce_sum
-    from tfjit.ops.arrays.movement_functions import stack
-
-    return reduce_sum(
-        cast(stack(list(predicates), name="preds_c"), dtypes.int32), name="num_true_conds"
-    )
-
-
 def _none_is_true(
     predicates: Sequence[Tensor], action: Callable[[], object]
 ) -> Callable[[], object]:
@@ -198,14 +188,17 @@ def _none_is_true(
 
 
 def _at_most_one(predicates: Sequence[Tensor]) -> Operation:
-    from tfjit.ops.arithmetic.elementwise_functions import less_equal
+    from tfjit.ops.arithmetic.elementwise_functions import cast, less_equal
+    from tfjit.ops.arithmetic.reduction import reduce_sum
     from tfjit.ops.arrays.movement_functions import stack
 
     names = ", ".join(p.name for p in predicates)
     text = f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:"
+    values = stack(list(predicates), name="preds_c")
+    count = reduce_sum(cast(values, dtypes.int32), name="num_true_conds")
     return Assert(
-        less_equal(_true_count(predicates), 1),
-        [text, stack(list(predicates))],
+        less_equal(count, constant(1, name="n_true_conds")),
+        [text, values],
         summarize=len(predicates),
     )
 

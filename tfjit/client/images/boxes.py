@@ -1,10 +1,8 @@
-"""Present tf.image.
-
-Images resized, cropped, cut into patches, in other colours, and boxes in them.
-"""
+"""Suppress, sample and draw bounding boxes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
@@ -13,113 +11,7 @@ from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import IntsLike, TensorLike
-
-
-def _resized(
-    op_type: str, name: str | None, images: TensorLike, size: TensorLike, **options: object
-) -> Tensor:
-    return tensor(op_type, name, images=images, size=size, **options)
-
-
-def resize_bilinear(
-    images: TensorLike,
-    size: TensorLike,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Tensor:
-    """Resize images between the four nearest pixels.
-
-    images [batch, h, w, c], size [2] -> float32 [batch, *size, c].
-    """
-    return _resized(
-        "ResizeBilinear",
-        name,
-        images,
-        size,
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-    )
-
-
-def resize_nearest_neighbor(
-    images: TensorLike,
-    size: TensorLike,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Tensor:
-    """Resize images to the nearest pixel.
-
-    images [batch, h, w, c], size [2] -> [batch, *size, c] of the same dtype.
-    """
-    return _resized(
-        "ResizeNearestNeighbor",
-        name,
-        images,
-        size,
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-    )
-
-
-def resize_bicubic(
-    images: TensorLike,
-    size: TensorLike,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Tensor:
-    """Resize images by a cubic through the 16 nearest pixels.
-
-    images [batch, h, w, c], size [2] -> float32 [batch, *size, c].
-    """
-    return _resized(
-        "ResizeBicubic",
-        name,
-        images,
-        size,
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-    )
-
-
-def resize_area(
-    images: TensorLike, size: TensorLike, align_corners: bool = False, name: str | None = None
-) -> Tensor:
-    """Resize images by the mean of each pixel's area.
-
-    images [batch, h, w, c], size [2] -> float32 [batch, *size, c].
-    """
-    return _resized("ResizeArea", name, images, size, align_corners=align_corners)
-
-
-def crop_and_resize(
-    image: TensorLike,
-    boxes: TensorLike,
-    box_ind: TensorLike | None = None,
-    crop_size: TensorLike | None = None,
-    method: str = "bilinear",
-    extrapolation_value: float = 0,
-    name: str | None = None,
-    box_indices: TensorLike | None = None,
-) -> Tensor:
-    """Crop boxes of images and resize the crops.
-
-    image [batch, h, w, c], boxes [n, 4] (y1, x1, y2, x2 in 0..1), box_ind [n], crop_size [2] ->
-    float32 [n, *crop_size, c].
-    """
-    return tensor(
-        "CropAndResize",
-        name,
-        image=image,
-        boxes=boxes,
-        box_ind=box_ind if box_indices is None else box_indices,
-        crop_size=crop_size,
-        method=method,
-        extrapolation_value=extrapolation_value,
-    )
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def non_max_suppression(
@@ -227,48 +119,6 @@ def combined_non_max_suppression(
         )
 
 
-def extract_image_patches(
-    images: TensorLike,
-    ksizes: IntsLike | None = None,
-    strides: IntsLike | None = None,
-    rates: IntsLike | None = None,
-    padding: str | None = None,
-    name: str | None = None,
-    sizes: TensorLike | None = None,
-) -> Tensor:
-    """Extract the patch of each window.
-
-    images [batch, h, w, c] -> [batch, out_h, out_w, k_h * k_w * c]: each window's pixels, side by
-    side.
-    """
-    sizes = ksizes if sizes is None else sizes
-    return tensor(
-        "ExtractImagePatches",
-        name,
-        images=images,
-        ksizes=sizes,
-        strides=strides,
-        rates=rates,
-        padding=padding,
-    )
-
-
-def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
-    """Convert RGB to HSV.
-
-    images [..., 3] red, green, blue -> [..., 3] hue, saturation, value.
-    """
-    return tensor("RGBToHSV", name, images=images)
-
-
-def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
-    """Convert HSV to RGB.
-
-    images [..., 3] hue, saturation, value -> [..., 3] red, green, blue.
-    """
-    return tensor("HSVToRGB", name, images=images)
-
-
 def draw_bounding_boxes(
     images: TensorLike, boxes: TensorLike, name: str | None = None, colors: TensorLike | None = None
 ) -> Tensor:
@@ -279,3 +129,70 @@ def draw_bounding_boxes(
     if colors is None:
         return tensor("DrawBoundingBoxes", name, images=images, boxes=boxes)
     return tensor("DrawBoundingBoxesV2", name, images=images, boxes=boxes, colors=colors)
+
+
+def sample_distorted_bounding_box(
+    image_size: TensorLike,
+    bounding_boxes: TensorLike,
+    seed: int | None = None,
+    seed2: int | None = None,
+    min_object_covered: TensorLike = 0.1,
+    aspect_ratio_range: Sequence[float] | None = None,
+    area_range: Sequence[float] | None = None,
+    max_attempts: int | None = None,
+    use_image_if_no_bounding_boxes: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Sample a crop of an image that covers enough of an object.
+
+    image_size [3]: height, width, channels; bounding_boxes float32 [batch, n, 4] in 0..1. seed,
+    seed2: of the node alone, and random for two zeros. Returns begin [3] and size [3] for
+    `tf.slice`, of the dtype of image_size, and bboxes [1, 1, 4] for `draw_bounding_boxes`: the
+    first of max_attempts crops that covers min_object_covered of a box, else the whole image. A run
+    raises InvalidArgumentError without boxes, except with use_image_if_no_bounding_boxes.
+    """
+    with name_scope(name, "sample_distorted_bounding_box"):
+        return call(
+            "SampleDistortedBoundingBoxV2",
+            name,
+            image_size=image_size,
+            bounding_boxes=bounding_boxes,
+            min_object_covered=min_object_covered,
+            seed=seed,
+            seed2=seed2,
+            aspect_ratio_range=aspect_ratio_range,
+            area_range=area_range,
+            max_attempts=max_attempts,
+            use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
+        )
+
+
+def generate_bounding_box_proposals(
+    scores: TensorLike,
+    bbox_deltas: TensorLike,
+    image_info: TensorLike,
+    anchors: TensorLike,
+    nms_threshold: TensorLike = 0.7,
+    pre_nms_topn: TensorLike = 6000,
+    min_size: TensorLike = 16,
+    post_nms_topn: int = 300,
+    name: str | None = None,
+) -> Any:
+    """Return the boxes that anchors and their predicted deltas propose.
+
+    scores [batch, h, w, anchors], bbox_deltas [batch, h, w, 4 * anchors] (each dy, dx, log dh, log
+    dw), image_info [batch, 5] (height, width, scale, ...), anchors [anchors, 4] -> rois [batch,
+    post_nms_topn, 4] and roi_probabilities [batch, post_nms_topn].
+    """
+    return call(
+        "GenerateBoundingBoxProposals",
+        name,
+        scores=scores,
+        bbox_deltas=bbox_deltas,
+        image_info=image_info,
+        anchors=anchors,
+        nms_threshold=nms_threshold,
+        pre_nms_topn=pre_nms_topn,
+        min_size=min_size,
+        post_nms_topn=post_nms_topn,
+    )
