@@ -35,6 +35,7 @@ FAMILIES: Final = (
     "images.crop",
     "images.boxes",
     "images.color",
+    "images.codec",
     "images.patches",
     "arithmetic.factorizations",
     "arithmetic.diagonal",
