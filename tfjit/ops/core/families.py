@@ -36,6 +36,7 @@ FAMILIES: Final = (
     "images.boxes",
     "images.color",
     "images.codec",
+    "images.distorted_box",
     "images.patches",
     "arithmetic.factorizations",
     "arithmetic.diagonal",
