@@ -45,6 +45,7 @@ FAMILIES: Final = (
     "records.parsing",
     "records.serialized",
     "records.audio",
+    "layers.morphology",
     "layers.fake_quant",
     "layers.quantization",
     "layers.fused_layers",
