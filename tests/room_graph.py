@@ -95,6 +95,7 @@ ROOMS = {
         "session",
         "variables",
         "network",
+        "images",
         "data",
         "datasets",
         "evaluation",

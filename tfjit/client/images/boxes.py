@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
@@ -59,9 +60,9 @@ def non_max_suppression_with_scores(
             boxes=boxes,
             scores=scores,
             max_output_size=max_output_size,
-            iou_threshold=iou_threshold,
-            score_threshold=score_threshold,
-            soft_nms_sigma=soft_nms_sigma,
+            iou_threshold=convert_to_tensor(iou_threshold, name="iou_threshold"),
+            score_threshold=convert_to_tensor(score_threshold, name="score_threshold"),
+            soft_nms_sigma=convert_to_tensor(soft_nms_sigma, name="soft_nms_sigma"),
             pad_to_max_output_size=False,
         )
         return found[0], found[1]
@@ -83,7 +84,7 @@ def non_max_suppression_overlaps(
             overlaps=overlaps,
             scores=scores,
             max_output_size=max_output_size,
-            overlap_threshold=overlap_threshold,
+            overlap_threshold=convert_to_tensor(overlap_threshold, name="overlap_threshold"),
             score_threshold=score_threshold,
         )
 
@@ -105,15 +106,17 @@ def combined_non_max_suppression(
     valid_detections.
     """
     with name_scope(name, "combined_non_max_suppression"):
+        overlap = convert_to_tensor(iou_threshold, dtype=dtypes.float32, name="iou_threshold")
+        least = convert_to_tensor(score_threshold, dtype=dtypes.float32, name="score_threshold")
         return call(
             "CombinedNonMaxSuppression",
             None,
             boxes=boxes,
             scores=scores,
             max_output_size_per_class=max_output_size_per_class,
-            max_total_size=max_total_size,
-            iou_threshold=iou_threshold,
-            score_threshold=score_threshold,
+            max_total_size=convert_to_tensor(max_total_size),
+            iou_threshold=overlap,
+            score_threshold=least,
             pad_per_class=pad_per_class,
             clip_boxes=clip_boxes,
         )
@@ -178,11 +181,11 @@ def generate_bounding_box_proposals(
     post_nms_topn: int = 300,
     name: str | None = None,
 ) -> Any:
-    """Return the boxes that anchors and their predicted deltas propose.
+    """Add a node for the boxes that anchors and their predicted deltas propose.
 
-    scores [batch, h, w, anchors], bbox_deltas [batch, h, w, 4 * anchors] (each dy, dx, log dh, log
-    dw), image_info [batch, 5] (height, width, scale, ...), anchors [anchors, 4] -> rois [batch,
-    post_nms_topn, 4] and roi_probabilities [batch, post_nms_topn].
+    scores [batch, h, w, anchors], bbox_deltas [batch, h, w, 4 * anchors], image_info [batch, 5],
+    anchors [h, w, 4 * anchors] -> rois [batch, post_nms_topn, 4] and roi_probabilities [batch,
+    post_nms_topn]. No kernel runs the node, as in TensorFlow on CPUs.
     """
     return call(
         "GenerateBoundingBoxProposals",
