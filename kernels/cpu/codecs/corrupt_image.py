@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CorruptImage(Exception):
-    """Says that the bytes of a file break the rules of its format.
+    """The bytes of a file break the rules of its format.
 
     in_header: nothing of the image could be read.
     """

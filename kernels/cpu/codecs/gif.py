@@ -23,7 +23,10 @@ _PASSES: Final = ((0, 8), (4, 8), (2, 4), (1, 2))
 
 @dataclass
 class Frame:
-    """A frame: its place, palette entry of each pixel, palette [n, 3], transparent entry or -1."""
+    """A frame and its place.
+
+    indices [h, w]: entries of the palette [n, 3]; transparent: an entry, or -1.
+    """
 
     left: int
     top: int
@@ -166,8 +169,9 @@ def decompressed(data: bytes, bits: int, count: int) -> np.ndarray:
 
 
 def composed(frames: list[Frame], count: int | None = None) -> np.ndarray:
-    """Return the pictures after each of the first frames, uint8 [count, h, w, 3].
+    """Return the pictures after each of the first frames.
 
+    The result is uint8 [count, h, w, 3].
     The picture has the size of the largest frame. Raises CorruptImage for an index beyond the
     palette.
     """

@@ -98,9 +98,9 @@ class JpegForm(NamedTuple):
 
 
 def encode_jpeg(image: np.ndarray, form: JpegForm) -> bytes:
-    """Return the JPEG file of an image [h, w, 1 or 3], uint8.
+    """Return the JPEG file of an image.
 
-    The bytes are TensorFlow's.
+    image uint8 [h, w, 1 or 3]. The bytes are TensorFlow's.
     """
     image_module = _pillow("JPEG")
     gray = image.shape[2] == 1
@@ -125,9 +125,9 @@ def encode_jpeg(image: np.ndarray, form: JpegForm) -> bytes:
 
 
 def decode_webp(content: bytes) -> np.ndarray:
-    """Return the frames [frames, h, w, 3 or 4] of a WebP file, uint8.
+    """Return the frames of a WebP file.
 
-    Raises CorruptImage.
+    The result is uint8 [frames, h, w, 3 or 4]. Raises CorruptImage.
     """
     image_module = _pillow("WebP")
     try:

@@ -1,4 +1,4 @@
-"""Convert the samples of PNG files to channels and depths, as libpng does for TensorFlow.
+"""Convert the samples of PNG files to channels and depths.
 
 The order of the steps is libpng's, since each rounds: palette and low depths to 8 bits, alpha,
 gray, 16 to 8 bits.
@@ -120,7 +120,10 @@ def _gray(colors: np.ndarray, gamma: int, wide: bool) -> np.ndarray:
 
 
 def _power(values: np.ndarray, gamma: int, dtype: np.dtype[np.generic], drop: int) -> np.ndarray:
-    """Return values to the power of gamma, rounded; the lowest `drop` bits do not count."""
+    """Return values to the power of gamma, rounded.
+
+    The lowest `drop` bits of the values do not count.
+    """
     largest = float(np.iinfo(dtype).max)
     shares = (values >> drop) / ((1 << dtype.itemsize * 8 - drop) - 1)
     return np.floor(largest * shares ** (gamma * 1e-5) + 0.5).astype(np.int64)

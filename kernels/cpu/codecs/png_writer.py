@@ -23,9 +23,9 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def encode(image: np.ndarray, compression: int) -> bytes:
-    """Return the file of an image [h, w, 1 to 4], uint8 or uint16.
+    """Return the file of an image.
 
-    compression: -1 or 0 .. 9, as of zlib.
+    image [h, w, 1 to 4], uint8 or uint16; compression: -1 or 0 .. 9, as of zlib.
     """
     height, width, channels = image.shape
     wide = image.dtype == np.uint16
@@ -40,7 +40,10 @@ def encode(image: np.ndarray, compression: int) -> bytes:
 
 
 def _filtered(rows: np.ndarray) -> bytes:
-    """Return each row behind the number of its filter, and less the filter's prediction."""
+    """Return the rows less their filters' predictions.
+
+    The number of its filter stands before each row.
+    """
     height = len(rows)
     wide = np.zeros((height + 1, rows.shape[1] + 1, rows.shape[2]), np.int16)
     wide[1:, 1:] = rows

@@ -1,4 +1,4 @@
-"""Draw numbers from a Philox stream one after the other, each from its next words."""
+"""Draw numbers from the next words of a Philox stream."""
 
 from __future__ import annotations
 

@@ -59,16 +59,16 @@ def _between_integers(
 
 
 def _as_float(image: Tensor) -> Tensor:
-    """Return an image of halves or floats as it is, others as float32."""
+    """Return an image as float32, except for halves."""
     if image.dtype.base_dtype in (dtypes.float16, dtypes.float32):
         return image
     return convert_image_dtype(image, dtypes.float32)
 
 
 def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
-    """Add a number to images, in the range 0 .. 1 of floats.
+    """Add a number to images.
 
-    image: of any shape, delta: scalar -> the same shape and dtype; integers are clipped.
+    image: of any shape, delta: scalar, in the range 0 .. 1 of floats -> the same shape and dtype; integers are clipped.
     """
     with name_scope(None, "adjust_brightness", [image, delta]) as scope:
         image = convert_to_tensor(image, name="image")

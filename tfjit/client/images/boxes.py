@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -99,7 +99,7 @@ def combined_non_max_suppression(
     pad_per_class: bool = False,
     clip_boxes: bool = True,
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the best boxes of all classes.
 
     boxes [batch, n, 1 or classes, 4], scores [batch, n, classes] -> boxes, scores, classes,
@@ -145,7 +145,7 @@ def sample_distorted_bounding_box(
     max_attempts: int | None = None,
     use_image_if_no_bounding_boxes: bool | None = None,
     name: str | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Sample a crop of an image that covers enough of an object.
 
     image_size [3]: height, width, channels; bounding_boxes float32 [batch, n, 4] in 0..1. seed,
@@ -180,8 +180,8 @@ def generate_bounding_box_proposals(
     min_size: TensorLike = 16,
     post_nms_topn: int = 300,
     name: str | None = None,
-) -> Any:
-    """Add a node for the boxes that anchors and their predicted deltas propose.
+) -> tuple[Tensor, Tensor]:
+    """Add a node that proposes boxes from anchors and their deltas.
 
     scores [batch, h, w, anchors], bbox_deltas [batch, h, w, 4 * anchors], image_info [batch, 5],
     anchors [h, w, 4 * anchors] -> rois [batch, post_nms_topn, 4] and roi_probabilities [batch,

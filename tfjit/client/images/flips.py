@@ -99,26 +99,26 @@ def rot90(image: TensorLike, k: TensorLike = 1, name: str | None = None) -> Tens
         image = checked_image(convert_to_tensor(image, name="image"))
         k = convert_to_tensor(k, dtype=dtypes.int32, name="k")
         k.shape.assert_has_rank(0)
-        turns = ops.mod(k, 4, name="mod")
+        quarters = ops.mod(k, 4, name="mod")
         return by_rank(
             image,
-            lambda: _turned(image, turns, 0, scope),
-            lambda: _turned(image, turns, 1, scope),
+            lambda: _rotated(image, quarters, 0, scope),
+            lambda: _rotated(image, quarters, 1, scope),
         )
 
 
-def _turned(image: Tensor, turns: Tensor, first: int, scope: str) -> Tensor:
+def _rotated(image: Tensor, quarters: Tensor, first: int, scope: str) -> Tensor:
     """Turn images whose rows are axis `first`."""
     columns = first + 1
     swap = [*range(first), columns, first, columns + 1]
     cases = [
         (
-            ops.equal(turns, 1),
+            ops.equal(quarters, 1),
             lambda: ops.transpose(ops.reverse_v2(image, [columns]), swap),
         ),
-        (ops.equal(turns, 2), lambda: ops.reverse_v2(image, [first, columns])),
+        (ops.equal(quarters, 2), lambda: ops.reverse_v2(image, [first, columns])),
         (
-            ops.equal(turns, 3),
+            ops.equal(quarters, 3),
             lambda: ops.reverse_v2(ops.transpose(image, swap), [columns]),
         ),
     ]

@@ -22,7 +22,7 @@ Size = int | Tensor
 
 
 def is_symbolic(value: object) -> bool:
-    """Return whether a value is known only in a run: a tensor or a variable."""
+    """Return whether a value is a tensor or a variable."""
     return isinstance(value, Tensor) or hasattr(value, "_as_graph_element")
 
 
@@ -40,7 +40,10 @@ def require(holds: object, message: str) -> list[Operation]:
 
 
 def _ranked(image: Tensor, rank: int, message: str) -> TensorShape:
-    """Return the shape, of at least a rank; an unknown shape gets the rank."""
+    """Return the shape of an image, of at least a rank.
+
+    An unknown shape gets the rank. Raises ValueError with the message for a lower one.
+    """
     shape = image.shape
     try:
         return shape.with_rank(rank) if shape.rank is None else shape.with_rank_at_least(rank)
@@ -49,9 +52,9 @@ def _ranked(image: Tensor, rank: int, message: str) -> TensorShape:
 
 
 def image_assertions(image: Tensor) -> list[Operation]:
-    """Return assertions that an image has three axes at least, none of them empty.
+    """Return assertions on the rank and the sizes of an image.
 
-    Raises ValueError where that is known to be wrong.
+    It has three axes at least, and none of the last three is empty. Raises ValueError where that is known to be wrong.
     """
     shape = _ranked(image, 3, f"'image' (shape {image.shape}) must be at least three-dimensional.")
     inner = shape[-3:]
@@ -95,7 +98,10 @@ def checked_grayscale(image: TensorLike) -> Tensor:
 
 
 def sizes_of(image: Tensor, rank: int) -> list[Size]:
-    """Return the size of each axis: a number where it is known, else a tensor."""
+    """Return the size of each axis.
+
+    It is a number, or a tensor where it is not known.
+    """
     if image.shape.is_fully_defined():
         return image.shape.as_list()
     static = image.shape.with_rank(rank).as_list()
@@ -104,7 +110,7 @@ def sizes_of(image: Tensor, rank: int) -> list[Size]:
 
 
 def as_batch(image: Tensor) -> tuple[Tensor, bool]:
-    """Return an image as a batch of images, and whether it is one already.
+    """Return an image as a batch, and whether it is one already.
 
     An image of unknown rank is taken as one image. Raises ValueError for a rank that is neither 3
     nor 4.

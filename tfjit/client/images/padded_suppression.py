@@ -36,9 +36,9 @@ def non_max_suppression_padded(
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
 ) -> tuple[Tensor, Tensor]:
-    """Return the indices of the best boxes of each image, padded with zeros, and their number.
+    """Return the indices of the best boxes, padded, and their number.
 
-    boxes [..., n, 4], scores [..., n] -> int32 [..., max_output_size] and [...]; without
+    The padding is zeros. boxes [..., n, 4], scores [..., n] -> int32 [..., max_output_size] and [...]; without
     pad_to_max_output_size boxes [n, 4] -> [selected] and []. sorted_input: the scores fall.
     canonicalized_coordinates: boxes are y_min, x_min, y_max, x_max. Raises ValueError for batches
     without padding.
@@ -142,7 +142,7 @@ def _selected(
 
     boxes.set_shape([None, None, 4])
 
-    def goes_on(_: Tensor, kept: Tensor, index: Tensor) -> Tensor:
+    def continues(_: Tensor, kept: Tensor, index: Tensor) -> Tensor:
         return ops.logical_and(ops.reduce_min(kept) < limit, index < tiles)
 
     def next_tile(boxes: Tensor, kept: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,7 +152,7 @@ def _selected(
     batch = ops.shape(boxes)[0]
     none = ops.zeros(ops.stack([batch]), dtypes.int32)
     boxes, kept, _ = ops.while_loop(
-        goes_on,
+        continues,
         next_tile,
         [boxes, none, constant(0)],
         shape_invariants=[
@@ -194,7 +194,7 @@ def _suppress_tile(
         later = ops.reshape(places, [1, -1]) > ops.reshape(places, [-1, 1])
         counts = ops.logical_and(ops.expand_dims(later, 0), ratios >= overlap)
         ratios *= ops.cast(counts, ratios.dtype)
-        ratios = _settled(ratios, overlap)
+        ratios = _final_overlaps(ratios, overlap)
         lost = ops.reduce_sum(ratios, 1) > 0
         members *= ops.expand_dims(1.0 - ops.cast(lost, members.dtype), 2)
         here = ops.cast(ops.equal(ops.range(tiles), index), boxes.dtype)
@@ -206,7 +206,7 @@ def _suppress_tile(
         return boxes, ops.reduce_sum(alive, [1])
 
 
-def _settled(ratios: Tensor, overlap: Tensor) -> Tensor:
+def _final_overlaps(ratios: Tensor, overlap: Tensor) -> Tensor:
     """Return the overlaps with boxes that are not suppressed themselves.
 
     ratios [batch, suppressing, suppressed]. A box that a free box suppresses suppresses none; the
@@ -227,7 +227,10 @@ def _settled(ratios: Tensor, overlap: Tensor) -> Tensor:
 
 
 def _overlaps(a: Tensor, b: Tensor) -> Tensor:
-    """Return intersection over union of boxes [batch, n, 4] and [batch, m, 4], [batch, n, m]."""
+    """Return the intersection over union of boxes.
+
+    a [batch, n, 4], b [batch, m, 4] -> [batch, n, m].
+    """
     with name_scope("bbox_overlap"):
         top, left, bottom, right = ops.split(a, 4, axis=2)
         columns = [ops.transpose(edge, [0, 2, 1]) for edge in ops.split(b, 4, axis=2)]

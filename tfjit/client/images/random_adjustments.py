@@ -76,7 +76,7 @@ def random_saturation(
 def random_jpeg_quality(
     image: TensorLike, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
 ) -> Tensor:
-    """Encode an image as JPEG of a random quality and decode it again.
+    """Encode an image as JPEG of a random quality and decode that.
 
     The quality is min_jpeg_quality .. max_jpeg_quality - 1. See `adjust_jpeg_quality`. Raises
     ValueError for an empty range, and for one outside of 0 .. 100.

@@ -99,7 +99,7 @@ def resize_images(
 
 
 def _size_in(images: Tensor, size: Tensor) -> Tensor:
-    """Return the largest size within `size` that keeps the ratio of the images."""
+    """Return the largest size within `size` of the images' ratio."""
     _, height, width, _ = sizes_of(images, 4)
 
     def number(value: Size) -> Tensor:
@@ -117,7 +117,7 @@ def _size_in(images: Tensor, size: Tensor) -> Tensor:
 def _static_size_in(
     height: int | None, width: int | None, limits: np.ndarray | None
 ) -> list[int | None]:
-    """Return the sizes of `_size_in` where all that they depend on is known."""
+    """Return the sizes of `_size_in`, None where they are not known."""
     if height is None or width is None or limits is None or 0 in (height, width):
         return [None, None]
     scale = min(
@@ -142,10 +142,10 @@ def resize_image_with_pad(
     method: int | str = ResizeMethod.BILINEAR,
     align_corners: bool = False,
 ) -> Tensor:
-    """Resize images to fit a size, and pad them to it with zeros.
+    """Resize images to fit a size, and pad them to it.
 
     image [h, w, c] or [batch, h, w, c] -> [..., target_height, target_width, c]; the ratio of
-    height and width stays. Errors are those of `resize_images` and `pad_to_bounding_box`.
+    height and width stays, and the padding is zeros. Errors are those of `resize_images` and `pad_to_bounding_box`.
     """
     with name_scope(None, "resize_image_with_pad", [image]):
         image, is_batch = as_batch(convert_to_tensor(image, name="image"))

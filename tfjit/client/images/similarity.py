@@ -39,9 +39,9 @@ class _Window(NamedTuple):
 
 
 def _comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, list[Operation]]:
-    """Return the shapes of two batches of images, and assertions that the images' are equal.
+    """Return the shapes of two batches, and assertions on them.
 
-    Raises ValueError where shapes are known to differ.
+    The images of both have one shape. Raises ValueError where shapes are known to differ.
     """
     first, second = (image.shape.with_rank_at_least(3) for image in (a, b))
     first[-3:].assert_is_compatible_with(second[-3:])
@@ -211,7 +211,7 @@ def ssim_multiscale(
 def _halved(
     images: list[Tensor], heads: list[Tensor], tails: list[Tensor], halves: Tensor
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the means of 2 x 2 pixels, and the shapes of one image.
+    """Return images of half the size, and the shapes of one.
 
     Odd heights and widths are padded by reflection.
     """

@@ -262,7 +262,9 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
 
 
 def _common_limits(given: DType, wanted: DType) -> tuple[Any, Any]:
-    """Return the lowest and highest value of `given` that lie in the range of `wanted`.
+    """Return the lowest and highest values that both dtypes have.
+
+    They are values of `given`.
 
     A limit that `given` rounds to a value beyond it moves to the next value towards 0.
     """

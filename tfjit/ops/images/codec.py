@@ -26,7 +26,7 @@ def _channels(c: ShapeContext) -> int | None:
 
 
 def image(rank: int = 3) -> Rule:
-    """Return the rule of a decoder: a scalar -> sizes that are not known, and the channels."""
+    """Return the rule of a decoder: only the channels are known."""
 
     def rule(c: ShapeContext) -> Shapes:
         c.with_rank(0, 0)
@@ -49,7 +49,7 @@ def frames(c: ShapeContext) -> Shapes:
 
 
 def cropped(c: ShapeContext) -> Shapes:
-    """Infer the shape of a part: crop_window [4] has its height and width."""
+    """Infer the shape of a part from crop_window [4]."""
     c.with_rank(0, 0)
     channels = _channels(c)
     c.with_value(c.with_rank(1, 1)[0], 4)

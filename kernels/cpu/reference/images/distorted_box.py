@@ -53,9 +53,9 @@ def _draw_crop(
     ratio: np.float32,
     draws: WordDraws,
 ) -> _Box | None:
-    """Return a random crop with a ratio of width to height, or None.
+    """Return a random crop, or None.
 
-    areas: the least and the most of the image, 0 .. 1.
+    ratio: of width to height; areas: the least and the most of the image, 0 .. 1.
     """
     if areas[1] <= 0 or ratio <= 0 or width <= 0 or height <= 0 or areas[0] > areas[1]:
         return None

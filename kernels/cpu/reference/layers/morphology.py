@@ -68,7 +68,7 @@ def _windows(node: NodeSpec, image: Array, kernel: Array) -> tuple[Window, Windo
 
 
 def _reached(window: Window, tap: int) -> tuple[slice, slice]:
-    """Return the outputs for which a tap is inside the image, and the inputs there."""
+    """Return the outputs whose tap is inside the image, and its inputs."""
     shift = tap * window.dilation - window.before
     first = max(0, -(shift // window.stride)) if shift < 0 else 0
     last = min(window.out, (window.length - 1 - shift) // window.stride + 1)
@@ -97,7 +97,7 @@ def _dilate(node: NodeSpec, image: Array, kernel: Array) -> _Dilation:
 
 @reference("Dilation2D")
 def _dilation(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Return the largest sum of an image and a kernel in each window.
+    """Return the largest sum of image and kernel in each window.
 
     input [batch, h, w, c], filter [k_h, k_w, c] -> [batch, out_h, out_w, c].
     """
@@ -117,7 +117,7 @@ def _upstream(found: _Dilation, gradient: Array) -> tuple[Array, ...]:
 
 @reference("Dilation2DBackpropInput")
 def _input_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Add each output's gradient to the input that it is the sum of.
+    """Add each output's gradient to the input of its sum.
 
     The first of equal sums counts.
     """
@@ -144,7 +144,7 @@ def _input_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("Dilation2DBackpropFilter")
 def _filter_gradient(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Add each output's gradient to the tap that it is the sum of.
+    """Add each output's gradient to the tap of its sum.
 
     The first of equal sums counts.
     """
