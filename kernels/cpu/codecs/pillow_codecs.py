@@ -62,7 +62,7 @@ def decode_jpeg(content: bytes, channels: int, options: JpegOptions) -> np.ndarr
         raise _unimplemented(f"a ratio of {ratio}, which is more than its height or width")
     image_module = _pillow("JPEG")
     if options.try_recover_truncated and not content.rstrip(b"\0").endswith(b"\xff\xd9"):
-        content += b"\xff\xd9"  # libjpeg fills what is missing with gray
+        content += b"\xff\xd9"  # libjpeg fills the rest with gray
     try:
         with image_module.open(io.BytesIO(content), formats=("JPEG",)) as image:
             mode = "L" if channels == 1 and image.mode == "RGB" else None

@@ -213,8 +213,9 @@ def _unpacked(data: bytes, height: int, width: int, file: PngFile) -> np.ndarray
 def unfiltered(rows: np.ndarray, filters: np.ndarray) -> np.ndarray:
     """Add the predictions of the filters to rows.
 
-    rows uint8 [h, places, bytes a pixel]. A pixel depends on those to the left, above, and above to the left. So all pixels of a diagonal
-    are computed at once: the diagonals of some hundred rows are a table [diagonal, row].
+    rows uint8 [h, places, bytes a pixel]. A pixel depends on those to the left, above, and above to
+    the left. So all pixels of a diagonal are computed at once: the diagonals of some hundred rows
+    are a table [diagonal, row].
     """
     out = np.empty_like(rows)
     places, step = rows.shape[1:]

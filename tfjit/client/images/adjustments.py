@@ -68,7 +68,8 @@ def _as_float(image: Tensor) -> Tensor:
 def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
     """Add a number to images.
 
-    image: of any shape, delta: scalar, in the range 0 .. 1 of floats -> the same shape and dtype; integers are clipped.
+    image: of any shape, delta: scalar, in the range 0 .. 1 of floats -> the same shape and dtype;
+    integers are clipped.
     """
     with name_scope(None, "adjust_brightness", [image, delta]) as scope:
         image = convert_to_tensor(image, name="image")

@@ -54,7 +54,8 @@ def _ranked(image: Tensor, rank: int, message: str) -> TensorShape:
 def image_assertions(image: Tensor) -> list[Operation]:
     """Return assertions on the rank and the sizes of an image.
 
-    It has three axes at least, and none of the last three is empty. Raises ValueError where that is known to be wrong.
+    It has three axes at least, and none of the last three is empty. Raises ValueError where that is
+    known to be wrong.
     """
     shape = _ranked(image, 3, f"'image' (shape {image.shape}) must be at least three-dimensional.")
     inner = shape[-3:]

@@ -38,10 +38,10 @@ def non_max_suppression_padded(
 ) -> tuple[Tensor, Tensor]:
     """Return the indices of the best boxes, padded, and their number.
 
-    The padding is zeros. boxes [..., n, 4], scores [..., n] -> int32 [..., max_output_size] and [...]; without
-    pad_to_max_output_size boxes [n, 4] -> [selected] and []. sorted_input: the scores fall.
-    canonicalized_coordinates: boxes are y_min, x_min, y_max, x_max. Raises ValueError for batches
-    without padding.
+    The padding is zeros. boxes [..., n, 4], scores [..., n] -> int32 [..., max_output_size] and
+    [...]; without pad_to_max_output_size boxes [n, 4] -> [selected] and []. sorted_input: the
+    scores fall. canonicalized_coordinates: boxes are y_min, x_min, y_max, x_max. Raises ValueError
+    for batches without padding.
     """
     with name_scope(name, "non_max_suppression_padded"):
         if not pad_to_max_output_size and (boxes.shape.rank or 0) > 2:

@@ -145,7 +145,8 @@ def resize_image_with_pad(
     """Resize images to fit a size, and pad them to it.
 
     image [h, w, c] or [batch, h, w, c] -> [..., target_height, target_width, c]; the ratio of
-    height and width stays, and the padding is zeros. Errors are those of `resize_images` and `pad_to_bounding_box`.
+    height and width stays, and the padding is zeros. Errors are those of `resize_images` and
+    `pad_to_bounding_box`.
     """
     with name_scope(None, "resize_image_with_pad", [image]):
         image, is_batch = as_batch(convert_to_tensor(image, name="image"))

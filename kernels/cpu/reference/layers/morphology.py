@@ -68,7 +68,7 @@ def _windows(node: NodeSpec, image: Array, kernel: Array) -> tuple[Window, Windo
 
 
 def _reached(window: Window, tap: int) -> tuple[slice, slice]:
-    """Return the outputs whose tap is inside the image, and its inputs."""
+    """Return the outputs of a tap inside the image, and its inputs."""
     shift = tap * window.dilation - window.before
     first = max(0, -(shift // window.stride)) if shift < 0 else 0
     last = min(window.out, (window.length - 1 - shift) // window.stride + 1)
