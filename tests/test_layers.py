@@ -25,6 +25,7 @@ HOMES = {
     "numba": "kernels",
     "llvmlite": "kernels",
     "grpc": "distributed",
+    "PIL": "kernels",
     "matplotlib": "lab",
     "tensorflow": "lab",
     "onnx": "lab",

@@ -39,6 +39,7 @@ FOREIGN = {
     *("walk", "Walk", "SERVING", "DEFAULT_SERVING_SIGNATURE_DEF_KEY"),
     *("BandedTriangularSolve", "_banded_triangular_solve", "swap_memory"),
     "_pending_takes",  # TakeGrad
+    "draft",  # Pillow's method for smaller images
 }
 _ENDINGS = ("", "s", "es", "d", "ed", "n", "ing", "er", "ers")
 

@@ -94,6 +94,8 @@ _HOMES = {
     ),
     "tfjit.client.data.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader "
     "TextLineReader WholeFileReader",
+    "tfjit.client.images.cropping": "random_crop",
+    "tfjit.client.images.patches": "extract_image_patches extract_volume_patches",
     "tfjit.client.user_ops": "register_op unregister_op",
     "tfjit.client.session.tensor_handles": "delete_session_tensor get_session_handle "
     "get_session_tensor",
@@ -151,6 +153,7 @@ _MODULES = {
     "initializers": "tfjit.client.variables.initializers",
     "flags": "tfjit.client.flags",
     "gfile": "tfjit.client.gfile",
+    "image": "tfjit.client.image",
     "io": "tfjit.client.io",
     "layers": "tfjit.client.layers",
     "logging": "tfjit.client.logging",

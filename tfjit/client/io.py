@@ -1,4 +1,4 @@
-"""`tfjit.io`: files of records, parsing, matching names."""
+"""`tfjit.io`: files of records and images, parsing, matching names."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ from tfjit.client.data.record_files import (
     TFRecordWriter,
     tf_record_iterator,
 )
+from tfjit.client.images.image_files import (
+    decode_and_crop_jpeg,
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_jxl,
+    decode_png,
+    decode_webp,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
 from tfjit.client.saving.write_graph import write_graph
 from tfjit.client.strings import (
     decode_base64,
@@ -45,13 +59,25 @@ __all__ = [
     "TFRecordOptions",
     "TFRecordWriter",
     "VarLenFeature",
+    "decode_and_crop_jpeg",
     "decode_base64",
+    "decode_bmp",
     "decode_compressed",
     "decode_csv",
+    "decode_gif",
+    "decode_image",
+    "decode_jpeg",
+    "decode_jxl",
+    "decode_png",
     "decode_raw",
+    "decode_webp",
     "encode_base64",
     "gfile",
     "match_filenames_once",
+    "encode_jpeg",
+    "encode_png",
+    "extract_jpeg_shape",
+    "is_jpeg",
     "parse_example",
     "parse_single_example",
     "parse_tensor",

@@ -92,7 +92,7 @@ _FAMILIES: Final = {
         "roll split stack tile transpose unstack"
     ),
     "random_values.stateful_random": (
-        "multinomial random_crop random_gamma random_normal random_poisson random_shuffle "
+        "multinomial random_gamma random_normal random_poisson random_shuffle "
         "random_uniform truncated_normal"
     ),
     "arithmetic.reduction": (
@@ -123,7 +123,6 @@ _NAMES: Final = {
 _NAMESPACES: Final = (
     "bitwise",
     "debugging",
-    "image",
     "linalg",
     "manip",
     "math",

@@ -33,7 +33,6 @@ from tfjit.ops.layers.convolution_functions import (
     convolution,
     depthwise_conv2d,
     depthwise_conv2d_native,
-    dilation2d,
     separable_conv2d,
 )
 from tfjit.ops.layers.layer_functions import (
@@ -51,6 +50,7 @@ from tfjit.ops.layers.losses import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from tfjit.ops.layers.morphology import dilation2d, erosion2d
 from tfjit.ops.layers.normalization_functions import (
     batch_normalization,
     bias_add,
@@ -111,6 +111,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding_lookup",
+    "erosion2d",
     "fixed_unigram_candidate_sampler",
     "fused_batch_norm",
     "gelu",

@@ -5,7 +5,6 @@ Random values, from a graph's or an explicit seed.
 
 from tfjit.framework.graphs.random_seed import get_seed, set_random_seed
 from tfjit.ops.random_values.stateful_random import categorical, multinomial, truncated_normal
-from tfjit.ops.random_values.stateful_random import random_crop as crop
 from tfjit.ops.random_values.stateful_random import random_gamma as gamma
 from tfjit.ops.random_values.stateful_random import random_normal as normal
 from tfjit.ops.random_values.stateful_random import random_poisson as poisson
@@ -21,7 +20,6 @@ from tfjit.ops.random_values.stateless_random import stateless_random_uniform as
 
 __all__ = [
     "categorical",
-    "crop",
     "gamma",
     "get_seed",
     "multinomial",

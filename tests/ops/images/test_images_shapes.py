@@ -183,7 +183,54 @@ def audio() -> Iterator[Case]:
     yield from expand("Mfcc", [(10, 129), ()], [F, I], dct_coefficient_count=7)
 
 
-@pytest.mark.parametrize("cases", [resizes, adjustments, pieces, suppressions, audio])
+def files() -> Iterator[Case]:
+    text, byte = "string", "uint8"
+    for op in ("DecodeBmp", "DecodeImage", "DecodeJpeg", "DecodeJxl", "DecodePng", "DecodeWebP"):
+        for channels in (0, 3, -1):
+            yield from expand(op, [()], text, channels=channels)
+        yield from expand(op, [(1,)], text)
+    yield from expand("DecodeImage", [()], text, channels=3, expand_animations=False)
+    for contents in ((), (1,)):
+        yield from expand("DecodeGif", [contents], text)
+        yield from expand("ExtractJpegShape", [contents], text, output_type=9)
+    for window in (ints(0, 0, 3, 4), (4,), (3,), (2, 2), ints(0, 0, 0, 4)):
+        yield from expand("DecodeAndCropJpeg", [(), window], [text, I], channels=1)
+    for image in ((4, 5, 3), (4, 5), (2, 4, 5, 3)):
+        yield from expand("EncodeJpeg", [image], byte)
+        yield from expand("EncodePng", [image], byte)
+        for quality in ((), (1,)):
+            yield from expand("EncodeJpegVariableQuality", [image, quality], [byte, I])
+
+
+def proposed() -> Iterator[Case]:
+    for size, boxes, least, seed in (
+        ((3,), (1, 2, 4), (), (2,)),
+        ((2,), (1, 2, 4), (), (2,)),
+        ((3,), (4,), (), (2,)),
+        ((3,), (1, 2, 3), (1,), (3,)),
+    ):
+        yield from expand("SampleDistortedBoundingBox", [size, boxes], [I, F])
+        yield from expand("SampleDistortedBoundingBoxV2", [size, boxes, least], [I, F, F])
+        yield from expand(
+            "StatelessSampleDistortedBoundingBox", [size, boxes, least, seed], [I, F, F, I]
+        )
+    for scores, info, anchors, scalars in (
+        ((2, 3, 4, 5), (2, 5), (3, 4, 20), ()),
+        ((2, 3), (2, 5), (3, 4, 20), ()),
+        ((2, 3, 4, 5), (2, 4), (5, 4), ()),
+        ((2, 3, 4, 5), (3, 5), (9, 9, 9), (1,)),
+    ):
+        inputs = [scores, (2, 3, 4, 20), info, anchors, scalars, scalars, scalars]
+        for count in (7, -1):
+            yield from expand(
+                "GenerateBoundingBoxProposals", inputs, [F] * 5 + [I, F], post_nms_topn=count
+            )
+
+
+CASES = [resizes, adjustments, pieces, suppressions, audio, files, proposed]
+
+
+@pytest.mark.parametrize("cases", CASES, ids=lambda cases: cases.__name__)
 def test_shapes_equal_tensorflow(cases: Any) -> None:
     wrong = []
     for case in cases():

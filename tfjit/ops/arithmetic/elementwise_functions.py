@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
@@ -250,11 +252,35 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")
         wanted, given = as_dtype(dtype).base_dtype, value.dtype.base_dtype
-        if given.min < wanted.min:
-            value = maximum(value, convert_to_tensor(wanted.min, given, name="min"))
-        if given.max > wanted.max:
-            value = minimum(value, convert_to_tensor(wanted.max, given, name="max"))
-        return cast(value, wanted, name=scope)
+        lowest, highest = (
+            convert_to_tensor(limit, given) for limit in _common_limits(given, wanted.real_dtype)
+        )
+        clipped = tensor(
+            "ClipByValue", "clamp", t=value, clip_value_min=lowest, clip_value_max=highest
+        )
+        return cast(clipped, wanted, name=scope)
+
+
+def _common_limits(given: DType, wanted: DType) -> tuple[Any, Any]:
+    """Return the lowest and highest values that both dtypes have.
+
+    They are values of `given`.
+
+    A limit that `given` rounds to a value beyond it moves to the next value towards 0.
+    """
+    kind = given.as_numpy_dtype
+    try:
+        both = np.promote_types(kind, wanted.as_numpy_dtype)
+    except TypeError:  # bfloat16 and an integer
+        both = np.dtype(float)
+    with np.errstate(over="ignore"):  # a half has no 65535
+        lowest = kind(max(given.min, wanted.min))
+        highest = kind(min(float(given.max), float(wanted.max)))
+    if both.type(lowest) < both.type(wanted.min):
+        lowest = np.nextafter(lowest, kind(0), dtype=kind)
+    if both.type(highest) > both.type(wanted.max):
+        highest = np.nextafter(highest, kind(0), dtype=kind)
+    return lowest, highest
 
 
 def _to(dtype: DType, public: str) -> Callable[..., Tensor]:

@@ -227,7 +227,7 @@ def reduce_variance(
             raise TypeError(
                 f"Input must be either real or complex. Received integer type {mean.dtype}."
             )
-        difference = tensor("Sub", None, x=x, y=mean)
+        difference = tensor("Sub", "sub", x=x, y=mean)
         return reduce_mean(tensor("Square", None, x=difference), axis, keepdims)
 
 

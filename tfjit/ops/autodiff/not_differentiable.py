@@ -43,10 +43,12 @@ OPS: Final = {
     "control_flow.py_func": ("PyFunc PyFuncStateless"),
     "images.boxes": (
         "DrawBoundingBoxes DrawBoundingBoxesV2 NonMaxSuppression NonMaxSuppressionV2 "
-        "NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps"
+        "NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps "
+        "GenerateBoundingBoxProposals"
     ),
     "images.color": ("HSVToRGB"),
     "images.crop": ("ExtractGlimpse"),
+    "images.distorted_box": ("SampleDistortedBoundingBox SampleDistortedBoundingBoxV2"),
     "images.resize": ("ResizeBilinearGrad"),
     "layers.fake_quant": (
         "FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVarsGradient "
@@ -56,9 +58,7 @@ OPS: Final = {
     "layers.quantization": ("QuantizeV2 QuantizedConcat"),
     "layers.sequences": ("CTCBeamSearchDecoder CTCGreedyDecoder EditDistance"),
     "layers.top_k": ("InTopK InTopKV2"),
-    "random_values.candidate_sampling": (
-        "RandomCrop SampleDistortedBoundingBox SampleDistortedBoundingBoxV2"
-    ),
+    "random_values.candidate_sampling": ("RandomCrop"),
     "random_values.stateful_random": (
         "Multinomial ParameterizedTruncatedNormal RandomShuffle RandomStandardNormal RandomUniform "
         "RandomUniformInt TruncatedNormal"

@@ -81,6 +81,22 @@ def combined_suppression(c: ShapeContext) -> Shapes:
     return [(batch, count, 4), (batch, count), (batch, count), (batch,)]
 
 
+def proposals(c: ShapeContext) -> Shapes:
+    """Infer the shapes of proposals.
+
+    scores [batch, h, w, anchors], bbox_deltas [batch, h, w, 4 * anchors], image_info [batch, 5],
+    anchors [h, w, 4 * anchors] -> [batch, post_nms_topn, 4], [batch, post_nms_topn].
+    """
+    scores = c.with_rank(0, 4)
+    c.with_rank(1, 4)
+    c.with_value(c.with_rank(2, 2)[1], 5)
+    c.with_rank(3, 3)
+    require_scalars(c, 4, 5, 6)
+    count = int(c.attr("post_nms_topn"))
+    found = (scores[0], count if count >= 0 else None)
+    return [(*found, 4), found]
+
+
 register_op(
     "CombinedNonMaxSuppression",
     inputs=(
@@ -113,6 +129,21 @@ register_op(
     outputs=("output: T",),
     attrs=("T: {float, half} = DT_FLOAT",),
     shape=drawn,
+)
+register_op(
+    "GenerateBoundingBoxProposals",
+    inputs=(
+        "scores: float",
+        "bbox_deltas: float",
+        "image_info: float",
+        "anchors: float",
+        "nms_threshold: float",
+        "pre_nms_topn: int32",
+        "min_size: float",
+    ),
+    outputs=("rois: float", "roi_probabilities: float"),
+    attrs=("post_nms_topn: int = 300",),
+    shape=proposals,
 )
 register_op(
     "NonMaxSuppression",

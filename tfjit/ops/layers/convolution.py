@@ -27,12 +27,6 @@ CONV_3D: Final = (
     "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'",
     "dilations: list(int) = [1, 1, 1, 1, 1]",
 )
-_DILATION: Final = (
-    "T: realnumbertype",
-    "strides: list(int) >= 4",
-    "rates: list(int) >= 4",
-    "padding: {'SAME', 'VALID'}",
-)
 
 
 def _axes(c: ShapeContext, spatial: int) -> tuple[int, int, list[int]]:
@@ -200,26 +194,6 @@ def _conv3d_backprop_filter(c: ShapeContext) -> Shapes:
     return [c.with_rank(1, 5)]
 
 
-def _dilation(c: ShapeContext) -> Shapes:
-    shape, kernel = c.with_rank(0, 4), c.with_rank(1, 3)
-    strides, rates = c.attr("strides"), c.attr("rates")
-    if len(strides) != 4:
-        raise fail(
-            f"Dilation2D requires the stride attribute to contain 4 values, but got: {len(strides)}"
-        )
-    if len(rates) != 4:
-        raise fail(
-            f"Dilation2D requires the rates attribute to contain 4 values, but got: {len(rates)}"
-        )
-    pads: tuple[int, int] | None = None if c.attr("padding") == b"SAME" else (0, 0)
-    c.merge_dim(shape[3], kernel[2])
-    if None in (shape[1], shape[2], kernel[0], kernel[1]):
-        return [(shape[0], None, None, kernel[2])]
-    rows = _windowed(c, shape[1], kernel[0], rates[1], strides[1], pads)
-    columns = _windowed(c, shape[2], kernel[1], rates[2], strides[2], pads)
-    return [(shape[0], rows, columns, kernel[2])]
-
-
 def _depthwise_backprop_input(c: ShapeContext) -> Shapes:
     return [c.with_rank(c.constant_as_shape(0), 4)]
 
@@ -383,25 +357,4 @@ register_op(
         *_DEPTHWISE,
     ),
     shape=_depthwise_backprop_input,
-)
-register_op(
-    "Dilation2D",
-    inputs=("input: T", "filter: T"),
-    outputs=("output: T",),
-    attrs=_DILATION,
-    shape=_dilation,
-)
-register_op(
-    "Dilation2DBackpropFilter",
-    inputs=("input: T", "filter: T", "out_backprop: T"),
-    outputs=("filter_backprop: T",),
-    attrs=_DILATION,
-    shape=same_as_input(1),
-)
-register_op(
-    "Dilation2DBackpropInput",
-    inputs=("input: T", "filter: T", "out_backprop: T"),
-    outputs=("in_backprop: T",),
-    attrs=_DILATION,
-    shape=unchanged,
 )

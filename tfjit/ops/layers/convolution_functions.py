@@ -496,27 +496,3 @@ def convolution(
         dilations,
         name=name or "convolution",
     )
-
-
-def dilation2d(
-    input: TensorLike,
-    filter: TensorLike | None = None,
-    strides: Any = None,
-    rates: Any = None,
-    padding: PaddingLike | None = None,
-    name: str | None = None,
-    filters: TensorLike | None = None,
-    dilations: IntsLike | None = None,
-) -> Tensor:
-    """Dilate in greyscale: the largest of input + filter in each window."""
-    filter = renamed(filters, filter, "filters", "filter")
-    rates = renamed(dilations, rates, "dilations", "rates")
-    return tensor(
-        "Dilation2D",
-        name,
-        input=input,
-        filter=filter,
-        strides=list(strides),
-        rates=list(rates),
-        padding=padding,
-    )

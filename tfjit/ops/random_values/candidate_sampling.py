@@ -90,35 +90,6 @@ register_op(
     deprecated=(8, "Random crop is now pure Python"),
 )
 register_op(
-    "SampleDistortedBoundingBox",
-    inputs=("image_size: T", "bounding_boxes: float"),
-    outputs=("begin: T", "size: T", "bboxes: float"),
-    attrs=(
-        "T: {uint8, int8, int16, int32, int64}",
-        *_SEEDS,
-        "min_object_covered: float = 0.1",
-        "aspect_ratio_range: list(float) = [0.75, 1.33]",
-        "area_range: list(float) = [0.05, 1.0]",
-        "max_attempts: int = 100",
-        "use_image_if_no_bounding_boxes: bool = false",
-    ),
-    stateful=True,
-)
-register_op(
-    "SampleDistortedBoundingBoxV2",
-    inputs=("image_size: T", "bounding_boxes: float", "min_object_covered: float"),
-    outputs=("begin: T", "size: T", "bboxes: float"),
-    attrs=(
-        "T: {uint8, int8, int16, int32, int64}",
-        *_SEEDS,
-        "aspect_ratio_range: list(float) = [0.75, 1.33]",
-        "area_range: list(float) = [0.05, 1.0]",
-        "max_attempts: int = 100",
-        "use_image_if_no_bounding_boxes: bool = false",
-    ),
-    stateful=True,
-)
-register_op(
     "SobolSample",
     inputs=("dim: int32", "num_results: int32", "skip: int32"),
     outputs=("samples: dtype",),

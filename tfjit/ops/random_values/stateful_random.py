@@ -171,15 +171,9 @@ def random_uniform(
         maxval = 1
     with name_scope(name, "random_uniform", [shape, minval, maxval]) as scope:
         sizes = _shape_tensor(shape)
-        # Only for integers, as in TensorFlow: 0.0 and 1.0 take the long way.
-        unit = (
-            kind.is_floating
-            and isinstance(minval, int)
-            and minval == 0
-            and isinstance(maxval, int)
-            and maxval == 1
-        )
-        if unit:
+        # only integers, as in TensorFlow: 0.0 and 1.0 take the long way
+        from_zero = isinstance(minval, int) and minval == 0
+        if kind.is_floating and from_zero and isinstance(maxval, int) and maxval == 1:
             return tensor("RandomUniform", None, shape=sizes, dtype=kind, **_seeds(seed))
         low = convert_to_tensor(minval, dtype=kind, name="min")
         high = convert_to_tensor(maxval, dtype=kind, name="max")
@@ -187,6 +181,8 @@ def random_uniform(
         if kind.is_integer:
             return tensor("RandomUniformInt", scope, shape=sizes, minval=low, maxval=high, **seeds)
         draw = tensor("RandomUniform", None, shape=sizes, dtype=kind, **seeds)
+        if from_zero:
+            return tensor("Mul", None, x=draw, y=high)
         span = tensor("Sub", "sub", x=high, y=low)
         return tensor("AddV2", scope, x=tensor("Mul", "mul", x=draw, y=span), y=low)
 
@@ -240,23 +236,6 @@ def truncated_normal(
 def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """Return the rows of `value` in random order."""
     return tensor("RandomShuffle", name, value=value, **_seeds(seed))
-
-
-def random_crop(
-    value: TensorLike, size: TensorLike, seed: int | None = None, name: str | None = None
-) -> Tensor:
-    """Return a random part of `value` of a given size."""
-    with name_scope(name, "random_crop", [value, size]) as scope:
-        value = convert_to_tensor(value, name="value")
-        size = convert_to_tensor(size, dtype=dtypes.int32, name="size")
-        shape = tensor("Shape", None, input=value)
-        limit = tensor("AddV2", None, x=tensor("Sub", None, x=shape, y=size), y=1)
-        draw = random_uniform(
-            tensor("Shape", None, input=shape), maxval=2**31 - 1, dtype=dtypes.int32, seed=seed
-        )
-        return tensor(
-            "Slice", scope, input=value, begin=tensor("FloorMod", None, x=draw, y=limit), size=size
-        )
 
 
 def multinomial(

@@ -208,19 +208,6 @@ register_op(
     shape=_keyed_int,
 )
 register_op(
-    "StatelessSampleDistortedBoundingBox",
-    inputs=("image_size: T", "bounding_boxes: float", "min_object_covered: float", "seed: Tseed"),
-    outputs=("begin: T", "size: T", "bboxes: float"),
-    attrs=(
-        "T: {uint8, int8, int16, int32, int64}",
-        f"Tseed: {INDEX}",
-        "aspect_ratio_range: list(float) = [0.75, 1.33]",
-        "area_range: list(float) = [0.05, 1.0]",
-        "max_attempts: int = 100",
-        "use_image_if_no_bounding_boxes: bool = false",
-    ),
-)
-register_op(
     "StatelessShuffle",
     inputs=("value: T", "key: uint64", "counter: uint64", "alg: int32"),
     outputs=("output: T",),

@@ -52,19 +52,6 @@ def _parse_single_example(c: ShapeContext) -> Shapes:
     return [*([(None, 1)] * count), *([(None,)] * count), *([(1,)] * count), *_dense_shapes(c, ())]
 
 
-def _image(c: ShapeContext) -> Shapes:
-    c.with_rank(0, 0)
-    channels = int(c.attr("channels"))
-    if channels < 0:
-        raise fail(f"channels must be non-negative, got {channels}")
-    return [(None, None, channels or None)]
-
-
-def _strings_of_images(c: ShapeContext) -> Shapes:
-    shape = c.with_rank_at_least(0, 3)
-    return [None if shape is None else shape[:-3]]
-
-
 register_op(
     "DecodeCSV",
     inputs=("records: string", "record_defaults: OUT_TYPE"),
@@ -79,13 +66,6 @@ register_op(
     shape=_decode_csv,
 )
 register_op(
-    "DecodePng",
-    inputs=("contents: string",),
-    outputs=("image: dtype",),
-    attrs=("channels: int = 0", "dtype: {uint8, uint16} = DT_UINT8"),
-    shape=_image,
-)
-register_op(
     "DecodeRaw",
     inputs=("bytes: string",),
     outputs=("output: out_type",),
@@ -97,13 +77,6 @@ register_op(
         "little_endian: bool = true",
     ),
     shape=_decode_raw,
-)
-register_op(
-    "EncodePng",
-    inputs=("image: T",),
-    outputs=("contents: string",),
-    attrs=("compression: int = -1", "T: {uint8, uint16} = DT_UINT8"),
-    shape=_strings_of_images,
 )
 register_op(
     "ParseExample",

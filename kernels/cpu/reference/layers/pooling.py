@@ -30,7 +30,8 @@ from tfjit.kernels.cpu.reference.layers.windows import (
 from tfjit.kernels.registry import NodeSpec, reference
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
+def lowest_finite(dtype: np.dtype[Any]) -> Any:
+    """Return the lowest finite value of a dtype."""
     if dtype.kind in "iu":
         return np.iinfo(dtype).min
     if dtype.kind == "f":
@@ -65,7 +66,7 @@ def _fold_max(taps: Any, dtype: np.dtype[Any]) -> np.ndarray:
     with np.errstate(all="ignore"):
         for tap in taps:
             if best is None:
-                best = np.full(tap.shape, _lowest(dtype), dtype)
+                best = np.full(tap.shape, lowest_finite(dtype), dtype)
             np.copyto(best, tap, where=tap > best)
     assert best is not None
     return best
@@ -93,7 +94,7 @@ def max_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     if layout.depth_size > 1:
         return [from_nhwc(layout, _pool_depth(layout, x))]
     rows, cols = layout.windows(x.shape[1], x.shape[2])
-    padded = pad_image(x, rows, cols, _lowest(x.dtype))
+    padded = pad_image(x, rows, cols, lowest_finite(x.dtype))
     taps = (
         tap_view(padded, rows, cols, kh, kw) for kh in range(rows.size) for kw in range(cols.size)
     )
@@ -107,8 +108,8 @@ def _max_tap(padded: np.ndarray, rows: Window, cols: Window) -> np.ndarray:
     inside the image counts.
     """
     shape = (padded.shape[0], rows.out, cols.out, padded.shape[3])
-    lowest = _lowest(padded.dtype)
-    best = np.full(shape, lowest, padded.dtype)
+    least = lowest_finite(padded.dtype)
+    best = np.full(shape, least, padded.dtype)
     inside_h = np.array([rows.taps(i)[0] for i in range(rows.out)], np.int64).reshape(1, -1, 1, 1)
     inside_w = np.array([cols.taps(i)[0] for i in range(cols.out)], np.int64).reshape(1, 1, -1, 1)
     index = np.broadcast_to(inside_h * cols.size + inside_w, shape).copy()
@@ -133,7 +134,7 @@ def max_pool_grad(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarr
         raise InvalidArgumentError(None, None, "MaxPoolGrad over depth has no kernel")
     rows, cols = layout.windows(x.shape[1], x.shape[2])
     with np.errstate(all="ignore"):
-        index = _max_tap(pad_image(x, rows, cols, _lowest(x.dtype)), rows, cols)
+        index = _max_tap(pad_image(x, rows, cols, lowest_finite(x.dtype)), rows, cols)
         return [
             from_nhwc(
                 layout,
@@ -240,8 +241,10 @@ def _max_pool(node: NodeSpec, inputs: Arrays) -> Arrays:
     check_volume(inputs[0], "tensor_in")
     x = to_ndhwc(node, inputs[0])
     windows = _pool(node, x)
-    bordered = padded(x, windows, _lowest(x.dtype))
-    best = np.full((x.shape[0], *(w.out for w in windows), x.shape[4]), _lowest(x.dtype), x.dtype)
+    bordered = padded(x, windows, lowest_finite(x.dtype))
+    best = np.full(
+        (x.shape[0], *(w.out for w in windows), x.shape[4]), lowest_finite(x.dtype), x.dtype
+    )
     if best.size:
         for _, place in taps(windows):
             part = bordered[(slice(None), *place)]
@@ -311,10 +314,10 @@ def _avg_pool_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 def _first_taps(x: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
     """Return the first tap with each window's maximum, [batch, *out, c]."""
-    lowest = _lowest(x.dtype)
-    bordered = padded(x, windows, lowest)
+    least = lowest_finite(x.dtype)
+    bordered = padded(x, windows, least)
     shape = (x.shape[0], *(w.out for w in windows), x.shape[-1])
-    best, found = np.full(shape, lowest, x.dtype), np.full(shape, -1, np.int64)
+    best, found = np.full(shape, least, x.dtype), np.full(shape, -1, np.int64)
     for number, (_, place) in enumerate(taps(windows)):
         part = bordered[(slice(None), *place)]
         better = part > best
@@ -424,10 +427,10 @@ def _max_pool_with_argmax(node: NodeSpec, inputs: Arrays) -> Arrays:
     windows = _windows(node, x)
     kind = np.dtype(node.attrs["Targmax"].as_numpy_dtype)
     shape = (x.shape[0], *(w.out for w in windows), x.shape[3])
-    best, found = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
+    best, found = np.full(shape, lowest_finite(x.dtype), x.dtype), np.full(shape, -1, np.int64)
     if best.size:
         values, places = (
-            padded(x, windows, _lowest(x.dtype)),
+            padded(x, windows, lowest_finite(x.dtype)),
             padded(_places(node, x, windows), windows, -1),
         )
         for _, place in taps(windows):

@@ -10,7 +10,7 @@ Source of the table of `FixedUnigramCandidateSampler`: Walker's alias method, Vo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,11 +19,11 @@ from tfjit.framework.errors import InvalidArgumentError, NotFoundError, Unimplem
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.random import philox
 from tfjit.kernels.cpu.random.libm import expm1f, log1pf
+from tfjit.kernels.cpu.random.word_draws import WordDraws
 from tfjit.kernels.random_stream import BLOCKS_PER_CANDIDATE, advance
 from tfjit.kernels.registry import NodeSpec, initial_state, reference
 
 Arrays = Sequence[Any]
-_DRAWN_AT_ONCE: Final = 1024  # words
 _LOWEST: Final = np.finfo(np.float32).min
 
 
@@ -31,43 +31,11 @@ def _fail(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
 
 
-class _Draws:
-    """Read the stream's words, one after the other."""
-
-    def __init__(self, state: np.ndarray) -> None:
-        self._words = self._drawn(state.copy())
-
-    @staticmethod
-    def _drawn(state: np.ndarray) -> Iterator[int]:
-        at = 0
-        while True:
-            yield from philox.blocks(state, at, _DRAWN_AT_ONCE // 4).reshape(-1).tolist()
-            at += _DRAWN_AT_ONCE // 4
-
-    def below(self, n: int) -> int:
-        """Return an integer of [0, n) from 32 random bits."""
-        return next(self._words) % n
-
-    def below_64(self, n: int) -> int:
-        """Return an integer of [0, n) from 64 random bits."""
-        low = next(self._words)
-        return (next(self._words) << 32 | low) % n
-
-    def unit(self) -> float:
-        """Return a float32 of [0, 1)."""
-        return float(philox._unit32(np.array([next(self._words)], np.uint32))[0])
-
-    def unit_64(self) -> float:
-        """Return a float64 of [0, 1)."""
-        high, low = (np.array([next(self._words)], np.uint32) for _ in range(2))
-        return float(philox._unit64(high, low)[0])
-
-
 class _Uniform:
     def __init__(self, node: NodeSpec) -> None:
         self.range = int(node.attrs["range_max"])
 
-    def sample(self, draws: _Draws) -> int:
+    def sample(self, draws: WordDraws) -> int:
         return draws.below_64(self.range)
 
     def probability(self, value: int) -> float:
@@ -84,7 +52,7 @@ class _LogUniform:
         self.range = int(node.attrs["range_max"])
         self.log_range = math.log1p(self.range)
 
-    def sample(self, draws: _Draws) -> int:
+    def sample(self, draws: WordDraws) -> int:
         return (int(math.exp(draws.unit_64() * self.log_range)) - 1) % self.range
 
     def probability(self, value: int) -> float:
@@ -103,7 +71,7 @@ class _Learned:
         self.counts = node.state[3:]
         self.ends = np.cumsum(self.counts)
 
-    def sample(self, draws: _Draws) -> int:
+    def sample(self, draws: WordDraws) -> int:
         return int(np.searchsorted(self.ends, draws.below(int(self.ends[-1])), side="right"))
 
     def probability(self, value: int) -> float:
@@ -171,7 +139,7 @@ class _Fixed:
             share[k] = 1.0
         return [np.float32(s) for s in share], other
 
-    def sample(self, draws: _Draws) -> int:
+    def sample(self, draws: WordDraws) -> int:
         chance, place = draws.unit(), draws.below(len(self.kept))
         return (
             place if chance < self.kept[place] else self.other[place]
@@ -231,7 +199,7 @@ def _candidates(node: NodeSpec, inputs: Arrays) -> Arrays:
         raise UnimplementedError(
             None, None, f"{node.op} runs only with its stream's state, which folding does not have"
         )
-    sampler, draws = _SAMPLERS[node.op](node), _Draws(node.state[:3])
+    sampler, draws = _SAMPLERS[node.op](node), WordDraws(node.state[:3])
     count, tries = int(node.attrs["num_sampled"]), 0
     if node.attrs["unique"] and sampler.range < count:
         raise _fail("Sampler's range is too small.")

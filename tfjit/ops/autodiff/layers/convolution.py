@@ -74,13 +74,3 @@ def _register_rules(convolution: str, for_x: str, for_w: str, attrs: tuple[str, 
 
 for _convolution, _rules in _CONVOLUTIONS.items():
     _register_rules(_convolution, *_rules)
-
-
-@RegisterGradient("Dilation2D")
-def _dilation2d(op: Operation, grad: Tensor) -> Gradients:
-    x, w = op.inputs
-    options = attrs_of(op, "strides", "rates", "padding")
-    return (
-        raw.Dilation2DBackpropInput(input=x, filter=w, out_backprop=grad, **options),
-        raw.Dilation2DBackpropFilter(input=x, filter=w, out_backprop=grad, **options),
-    )
