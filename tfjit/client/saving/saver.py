@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit import ops
+from tfjit.client import logging
 from tfjit.client.saving import checkpoints
 from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.client.variables.variable_collections import global_variables
@@ -19,6 +20,7 @@ from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.ops.core.apply import create, tensor
+from tfjit.protos import SaverDef
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
@@ -36,7 +38,8 @@ class Saver:
     keep_checkpoint_every_n_hours: of the deleted ones, one in each such period stays. saver_def: a
     SaverDef to use nodes that the graph has already. defer_build: make the nodes at `build` or the
     first use. allow_empty: without variables it saves and restores nothing. pad_step_number: steps
-    in names have 8 digits. save_relative_paths: the list of checkpoints can be moved with its
+    in names have 8 digits. write_version: SaverDef.V1 for the older format of one file a device;
+    checkpoints of both are restored. save_relative_paths: the list of checkpoints can be moved with its
     folder. Raises ValueError without variables, TypeError for values that are none.
     """
 
@@ -53,7 +56,7 @@ class Saver:
         builder: object = None,
         defer_build: bool = False,
         allow_empty: bool = False,
-        write_version: int = 2,
+        write_version: int = SaverDef.V2,
         pad_step_number: bool = False,
         save_relative_paths: bool = False,
         filename: str | None = None,
@@ -63,10 +66,9 @@ class Saver:
                 "If `var_list` is provided then build cannot be deferred. Either set "
                 "defer_build=False or var_list=None."
             )
-        if write_version != 2:
-            raise ValueError(
-                f"write_version {write_version}: only checkpoints of version 2 are written; leave "
-                "it out"
+        if write_version not in (SaverDef.V1, SaverDef.V2):
+            raise TypeError(
+                f"write_version must be SaverDef.V1 or SaverDef.V2, but it is {write_version!r}"
             )
         if builder is not None:
             raise ValueError("a builder of one's own is not supported; leave it out")
@@ -76,6 +78,7 @@ class Saver:
         self._name, self._filename = name, filename
         self._allow_empty = allow_empty
         self._pad, self._relative = pad_step_number, save_relative_paths
+        self._version = write_version
         self._is_empty = False
         self._last: list[tuple[str, float]] = []
         self._next_kept = time.time() + self._keep_hours * 3600
@@ -97,8 +100,6 @@ class Saver:
                 raise ValueError("No variables to save")
             self._is_empty = True
             return
-        from tfjit.protos import SaverDef
-
         with name_scope(self._name, "save"), get_default_graph().control_dependencies(None):
             path = tensor(
                 "PlaceholderWithDefault", "filename", input=self._filename or "model", shape=()
@@ -114,7 +115,7 @@ class Saver:
                 max_to_keep=self._max_to_keep,
                 sharded=self._sharded,
                 keep_checkpoint_every_n_hours=self._keep_hours,
-                version=SaverDef.V2,
+                version=SaverDef.V1 if self._version == SaverDef.V1 else SaverDef.V2,
             )
         )
 
@@ -124,18 +125,19 @@ class Saver:
             saver_def.max_to_keep,
             saver_def.keep_checkpoint_every_n_hours,
         )
+        self._version = int(saver_def.version)
         self._next_kept = time.time() + self._keep_hours * 3600
 
     def _save_nodes(self, path: Tensor, named: Mapping[str, Variable]) -> Tensor:
         graph = get_default_graph()
         if not self._sharded:
-            written = _write(path, named, "SaveV2")
-            with graph.control_dependencies([written]):
-                return ops.identity(path, name="control_dependency")
+            return self._saved(path, named)
         by_device: dict[str, dict[str, Variable]] = {}
         for name, variable in named.items():
             by_device.setdefault(variable.device, {})[name] = variable
-        temporary = tensor("StringJoin", "StringJoin", inputs=[path, "_temp_part"])
+        whole = self._version == SaverDef.V1
+        base = path if whole else tensor("StringJoin", "StringJoin", inputs=[path, "_temp_part"])
+        count = ops.constant(len(by_device), name="num_shards")
         parts, written_all = [], []
         for k, (device, own) in enumerate(sorted(by_device.items())):
             with graph.device(device or None):
@@ -143,13 +145,15 @@ class Saver:
                     tensor(
                         "ShardedFilename",
                         "ShardedFilename",
-                        basename=temporary,
+                        basename=base,
                         shard=k,
-                        num_shards=len(by_device),
+                        num_shards=count,
                     )
                 )
-                written_all.append(_write(parts[-1], own, "SaveV2"))
+                written_all.append(self._saved(parts[-1], own).op)
         with graph.control_dependencies(written_all):
+            if whole:
+                return tensor("ShardedFilespec", basename=path, num_shards=count)
             prefixes = ops.stack(parts, name="MergeV2Checkpoints/checkpoint_prefixes")
             merged = create(
                 "MergeV2Checkpoints",
@@ -159,6 +163,41 @@ class Saver:
             )
         with graph.control_dependencies([merged]):
             return ops.identity(path, name="control_dependency")
+
+    def _saved(self, path: Tensor, named: Mapping[str, Variable]) -> Tensor:
+        """Return the path, behind the operation that writes the variables."""
+        with get_default_graph().control_dependencies([self._write(path, named)]):
+            return ops.identity(path, name="control_dependency")
+
+    def _write(self, path: Tensor, named: Mapping[str, Variable]) -> Operation:
+        """Return the operation that writes the variables, in the format of the version."""
+        values: list[object] = []
+        for variable in named.values():
+            with get_default_graph().device(variable.device or None):
+                values.append(
+                    variable.read_value()
+                    if isinstance(variable, ResourceVariable)
+                    else variable.op.outputs[0]
+                )
+        names, slices = list(named), [""] * len(named)
+        if self._version == SaverDef.V1:
+            return create(
+                "SaveSlices",
+                "save",
+                filename=path,
+                tensor_names=names,
+                shapes_and_slices=slices,
+                data=values,
+            )
+        with get_default_graph().device("/device:CPU:0"):
+            return create(
+                "SaveV2",
+                "SaveV2",
+                prefix=path,
+                tensor_names=names,
+                shape_and_slices=slices,
+                tensors=values,
+            )
 
     def _restore_nodes(self, path: Tensor, named: Mapping[str, Variable]) -> Operation:
         graph = get_default_graph()
@@ -232,6 +271,11 @@ class Saver:
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):
             raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
+        if self._version != SaverDef.V2:
+            logging.warning(
+                "Checkpoints of version 1 are deprecated: leave out write_version, and the Saver "
+                "writes version 2, which needs less memory"
+            )
         written = sess.run(
             self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}
         )
@@ -248,10 +292,10 @@ class Saver:
                 self._relative,
             )
             for old in dropped:
-                checkpoints.remove_checkpoint(old, meta_graph_suffix=meta_graph_suffix)
+                checkpoints.remove_checkpoint(old, self._version, meta_graph_suffix)
         if write_meta_graph:
             self.export_meta_graph(
-                f"{prefix}.{meta_graph_suffix}",
+                checkpoints.meta_graph_path(prefix, meta_graph_suffix),
                 strip_default_attrs=strip_default_attrs,
                 graph=sess.graph,
             )
@@ -318,7 +362,7 @@ class Saver:
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
         """Adopt the checkpoints of an earlier process that still exist."""
         there = [path for path in checkpoint_paths if checkpoints.checkpoint_exists(path)]
-        self._last = [(path, os.path.getmtime(f"{path}.index")) for path in there]
+        self._last = [(path, checkpoints.time_of(path)) for path in there]
 
     # messages
 
@@ -351,8 +395,6 @@ class Saver:
 
         Accepts SaverDefs of tfjit and TensorFlow.
         """
-        from tfjit.protos import SaverDef
-
         made = SaverDef.FromString(saver_def.SerializeToString())
         if import_scope:
             for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
@@ -428,26 +470,6 @@ def _named_variables(var_list: Any) -> dict[str, Variable]:
             raise ValueError(f"At least two variables have the same name: {name}")
         named[name] = variable
     return dict(sorted(named.items()))
-
-
-def _write(path: Tensor, named: Mapping[str, Variable], name: str) -> Operation:
-    values: list[object] = []
-    for variable in named.values():
-        with get_default_graph().device(variable.device or None):
-            values.append(
-                variable.read_value()
-                if isinstance(variable, ResourceVariable)
-                else variable.op.outputs[0]
-            )
-    with get_default_graph().device("/device:CPU:0"):
-        return create(
-            "SaveV2",
-            name,
-            prefix=path,
-            tensor_names=list(named),
-            shape_and_slices=[""] * len(named),
-            tensors=values,
-        )
 
 
 def import_meta_graph(

@@ -338,6 +338,13 @@ def append_values(proto: Any, dtype: DType, flat: np.ndarray) -> None:
         values.extend(flat.tolist())
 
 
+def value_count(proto: Any) -> int:
+    """Return the number of elements in the value field of a TensorProto's dtype."""
+    field_name, _ = _VALUE_FIELD[proto.dtype]
+    count = len(getattr(proto, field_name))
+    return count // 2 if field_name in ("scomplex_val", "dcomplex_val") else count
+
+
 def summarize(array: np.ndarray) -> str:
     """Return a constant as TensorFlow's runtime writes it in messages.
 

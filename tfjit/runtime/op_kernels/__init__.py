@@ -39,7 +39,7 @@ _MODULES: Final = {
     "random_values.rng": ("state.rng_ops",),
     "records.dataset": _DATASETS,
     "records.dataset_option": _DATASETS,
-    "records.io": ("io.io_ops",),
+    "records.io": ("io.io_ops", "io.saved_slices_ops"),
     "records.reader": ("io.reader_ops",),
     "state.accumulator": ("state.accumulator_ops",),
     "state.barrier": ("state.barrier_ops",),
