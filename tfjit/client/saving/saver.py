@@ -5,13 +5,13 @@ It also keeps the books of the files.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit import ops
-from tfjit.client import logging
 from tfjit.client.saving import checkpoints
 from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.client.variables.variable_collections import global_variables
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Message, SessionLike, TensorLike
 
 _FOREVER_HOURS: Final = 10000.0
+_LOGGER: Final = logging.getLogger("tensorflow")
 
 
 class Saver:
@@ -272,7 +273,7 @@ class Saver:
         if folder and not os.path.isdir(folder):
             raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
         if self._version != SaverDef.V2:
-            logging.warning(
+            _LOGGER.warning(
                 "Checkpoints of version 1 are deprecated: leave out write_version, and the Saver "
                 "writes version 2, which needs less memory"
             )

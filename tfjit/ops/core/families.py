@@ -45,6 +45,7 @@ FAMILIES: Final = (
     "records.audio",
     "layers.fake_quant",
     "layers.quantization",
+    "layers.quantized_layers",
     "layers.fused_layers",
     "state.queue",
     "state.barrier",

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.kernel_cases import Case, differences
 from tfjit.framework.types import dtypes
-from tfjit.kernels.cpu.reference.layers.quantization import quantized
+from tfjit.kernels.cpu.reference.quantized_values import quantized
 
 pytest.importorskip("tensorflow")
 
