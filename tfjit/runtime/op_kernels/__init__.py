@@ -41,6 +41,7 @@ _MODULES: Final = {
     "records.dataset_option": _DATASETS,
     "records.io": ("io.io_ops", "io.saved_slices_ops"),
     "records.reader": ("io.reader_ops",),
+    "records.summary": ("io.summary_ops",),
     "state.accumulator": ("state.accumulator_ops",),
     "state.barrier": ("state.barrier_ops",),
     "state.lookup": ("io.lookup_ops",),
