@@ -62,6 +62,12 @@ def _rows(texts: Any, shape: tuple[int, ...], left: list[int]) -> str:
     return "".join(parts)
 
 
+@runtime_kernel("Timestamp")
+def timestamp(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Return the seconds since the epoch by the session's clock."""
+    return (np.array(ctx.session.env.clock.time_ns() / 1e9),)
+
+
 @runtime_kernel("Print")
 def print_op(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Write message and data to stderr and pass the input on.

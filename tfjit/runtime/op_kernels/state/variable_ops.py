@@ -161,6 +161,12 @@ def is_initialized(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     return (np.array(inputs[0].value_shape is not None),)
 
 
+@runtime_kernel("DisableCopyOnRead")
+def disable_copy_on_read(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Do nothing: a read is a copy only where a later assignment would show."""
+    return ()
+
+
 @runtime_kernel("VariableShape")
 def variable_shape(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Return the shape of a resource variable's value, as out_type [rank]."""
