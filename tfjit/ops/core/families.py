@@ -74,6 +74,8 @@ FAMILIES: Final = (
     "records.hashing",
     "records.unicode",
     "records.summary",
+    "records.warm_start",
+    "arithmetic.neighbours",
     "containers.tensor_array",
     "containers.tensor_list",
     "containers.tensor_map",
