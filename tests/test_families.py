@@ -63,6 +63,7 @@ TEMPLATES: Final = {
         "generated from the rows of framework/scalar/elementwise.py",
     ),
     "runtime.op_kernels.control_flow.map_defun": ({"functional"}, "a function run for each row"),
+    "runtime.op_kernels.containers.csr_matrix_ops": ({"sparse_matrix"}, "variants of matrices"),
     "runtime.op_kernels.containers.sparse_map_ops": ({"sparse"}, "sparse tensors by number"),
     "runtime.op_kernels.io.constant_ops": ({"array"}, "constants in files"),
     "runtime.op_kernels.io.record_input_ops": ({"staging"}, "records in random order"),
