@@ -181,8 +181,8 @@ def merge_all(
     return merge(found, name=name) if found else None
 
 
-def all_v2_summary_ops() -> list[Any]:
-    """Return the operations of the graph that write to the writers of TensorFlow 2.
+def all_v2_summary_ops() -> list[object]:
+    """Return the operations that write to writers of TensorFlow 2.
 
     Imported graphs may list some in a collection; no function of `tfjit.summary` makes any.
     """

@@ -34,14 +34,17 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
 
 
 def files_of_v1(checkpoint_prefix: str) -> list[str]:
-    """Return the files of a checkpoint of version 1, by name; none where there is none."""
+    """Return the files of a checkpoint of version 1, by name.
+
+    There are none where it is missing.
+    """
     if os.path.isfile(checkpoint_prefix):
         return [checkpoint_prefix]
     return sorted(path for path in glob.glob(checkpoint_prefix) if os.path.isfile(path))
 
 
 def time_of(checkpoint_prefix: str) -> float:
-    """Return the time at which a checkpoint was written, in seconds since the epoch."""
+    """Return the time of a checkpoint in seconds since the epoch."""
     index = f"{checkpoint_prefix}.index"
     return os.path.getmtime(index if os.path.isfile(index) else files_of_v1(checkpoint_prefix)[0])
 
@@ -178,10 +181,10 @@ def remove_checkpoint(
 
 
 class CheckpointReader:
-    """The contents of the checkpoint `filepattern`: its prefix, or the name or pattern of files.
+    """The contents of the checkpoint `filepattern`.
 
-    Versions 1 and 2 are read. Raises NotFoundError when there is none, DataLossError for files of
-    another format.
+    filepattern: its prefix, or the name or pattern of its files. Versions 1 and 2 are read. Raises
+    NotFoundError when there is none, DataLossError for files of another format.
     """
 
     def __init__(self, filepattern: str | os.PathLike[str]) -> None:

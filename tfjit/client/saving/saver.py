@@ -40,8 +40,8 @@ class Saver:
     SaverDef to use nodes that the graph has already. defer_build: make the nodes at `build` or the
     first use. allow_empty: without variables it saves and restores nothing. pad_step_number: steps
     in names have 8 digits. write_version: SaverDef.V1 for the older format of one file a device;
-    checkpoints of both are restored. save_relative_paths: the list of checkpoints can be moved with its
-    folder. Raises ValueError without variables, TypeError for values that are none.
+    checkpoints of both are restored. save_relative_paths: the list of checkpoints can be moved with
+    its folder. Raises ValueError without variables, TypeError for values that are none.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Saver:
             return ops.identity(path, name="control_dependency")
 
     def _write(self, path: Tensor, named: Mapping[str, Variable]) -> Operation:
-        """Return the operation that writes the variables, in the format of the version."""
+        """Return the operation that writes the variables in the version's format."""
         values: list[object] = []
         for variable in named.values():
             with get_default_graph().device(variable.device or None):

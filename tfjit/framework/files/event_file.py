@@ -6,7 +6,7 @@ import itertools
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from tfjit.framework.env import LOCAL_FILES, Clock, FileSystem
 from tfjit.framework.files.records import pack_record
@@ -49,7 +49,7 @@ class EventFile:
             f"{next(_numbers)}{suffix}"
         )
         self.path = os.path.join(logdir, name)
-        self._file: Any = files.open(self.path, "wb")
+        self._file: IO[bytes] | None = files.open(self.path, "wb")
         self._waiting = 0
         self._flushed = now
         first = Event(wall_time=now, file_version=_FILE_VERSION)
@@ -71,17 +71,15 @@ class EventFile:
             self._waiting += 1
             now = self.now()
             if self._waiting > self._limit or now - self._flushed >= self._flush_seconds:
-                self._flush(now)
+                self._file.flush()
+                self._waiting, self._flushed = 0, now
 
     def flush(self) -> None:
         """Hand all events to the operating system."""
         with self._lock:
             if self._file is not None:
-                self._flush(self.now())
-
-    def _flush(self, now: float) -> None:
-        self._file.flush()
-        self._waiting, self._flushed = 0, now
+                self._file.flush()
+                self._waiting, self._flushed = 0, self.now()
 
     @property
     def is_closed(self) -> bool:

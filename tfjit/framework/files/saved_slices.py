@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -44,6 +44,9 @@ from tfjit.framework.types import tensors
 from tfjit.framework.types.dtypes import DType, as_dtype, short_name, string
 from tfjit.framework.types.shape import format_shape
 
+if TYPE_CHECKING:
+    from tfjit.protos import SavedSliceMeta
+
 _VERSION: Final = 1
 _META_KEY: Final = b""
 _TYPES: Final = frozenset(
@@ -69,7 +72,7 @@ _TYPES: Final = frozenset(
 
 
 class SlicesWriter:
-    """Writer of a file of a checkpoint; no file is there before `finish`."""
+    """Writer of a file of a checkpoint, which `finish` makes."""
 
     def __init__(self, path: str, files: FileSystem = LOCAL_FILES) -> None:
         from tfjit.protos import SavedTensorSlices
@@ -77,7 +80,7 @@ class SlicesWriter:
         self._path, self._files = path, files
         self._meta = SavedTensorSlices()
         self._meta.meta.versions.producer = _VERSION
-        self._tensors: dict[str, Any] = {}
+        self._tensors: dict[str, SavedSliceMeta] = {}
         self._values: dict[bytes, bytes] = {}
 
     def add(self, name: str, shape: tuple[int, ...], extents: Extents, value: np.ndarray) -> None:
@@ -116,7 +119,8 @@ class SlicesWriter:
         known = self._tensors.get(name)
         if known is None:
             known = self._tensors[name] = self._meta.meta.tensor.add(name=name)
-            known.type = dtype.as_datatype_enum
+            # the stubs want their own int
+            known.type = dtype.as_datatype_enum  # type: ignore[assignment]
             known.shape.SetInParent()
             shapes.fill_proto(known.shape, shape)
         stored, kind = shapes.from_proto(known.shape), as_dtype(known.type)
@@ -137,7 +141,7 @@ class SlicesWriter:
         fill_slice(known.slice.add(), extents)
 
     def finish(self) -> None:
-        """Write the file, and put it in the place of an older one."""
+        """Write the file in the place of an older one."""
         entries = [(_META_KEY, self._meta.SerializeToString(deterministic=True))]
         entries += sorted(self._values.items())
         temporary = f"{self._path}.tempstate{uuid.uuid4().int >> 64}"
@@ -152,7 +156,7 @@ class SlicesWriter:
 
 @dataclass(slots=True)
 class _Tensor:
-    """A tensor of a checkpoint, and the table that has each of its slices."""
+    """A tensor, and the table that has each of its slices."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -235,7 +239,12 @@ class SlicesReader:
         )
 
     def _register(
-        self, path: str, proto: Any, shape: tuple[int, ...], extents: Extents, table: Table
+        self,
+        path: str,
+        proto: SavedSliceMeta,
+        shape: tuple[int, ...],
+        extents: Extents,
+        table: Table,
     ) -> None:
         name = proto.name
         try:
@@ -286,11 +295,11 @@ class SlicesReader:
         return tensor.dtype, tensor.shape
 
     def slice_count(self, name: str) -> int:
-        """Return the number of slices in which a tensor is stored. Raises KeyError."""
+        """Return the number of stored slices of a tensor. Raises KeyError."""
         return len(self._tensors[name].slices)
 
     def read(self, name: str, extents: Extents | None = None) -> np.ndarray:
-        """Return a tensor, or a slice of it, joined from the stored slices.
+        """Return a tensor or a slice, joined from the stored slices.
 
         Strings are an object array of bytes. Raises InvalidArgumentError where the slices do not
         cover it or are damaged, KeyError for an unknown name.
@@ -327,7 +336,7 @@ class SlicesReader:
             proto = SavedTensorSlices.FromString(value).data.data
         except (OpError, DecodeError):
             raise _not_copied() from None
-        proto.dtype = tensor.dtype.as_datatype_enum
+        proto.dtype = tensor.dtype.as_datatype_enum  # type: ignore[assignment]
         proto.tensor_shape.Clear()
         shapes.fill_proto(proto.tensor_shape, shape)
         if tensors.value_count(proto) < math.prod(shape):

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.types.shape import format_shape
+
+if TYPE_CHECKING:
+    from tfjit.protos import TensorSliceProto
 
 FULL: Final = -1  # the length of a dimension that a slice takes whole
 _INTEGER: Final = re.compile(r"[-+]?\d+")
@@ -85,9 +88,9 @@ def bounds(shape: Sequence[int], extents: Extents) -> Extents:
 
 
 def overlap(places: Extents, wanted: Extents) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
-    """Return the common elements of two slices, as seen from each; None without any.
+    """Return the common elements of two slices, as seen from each.
 
-    places, wanted: starts and lengths in one tensor.
+    places, wanted: starts and lengths in one tensor. None where nothing is common.
     """
     common = [(max(a, c), min(a + b, c + d)) for (a, b), (c, d) in zip(places, wanted, strict=True)]
     if any(low >= high for low, high in common):
@@ -98,7 +101,7 @@ def overlap(places: Extents, wanted: Extents) -> tuple[tuple[slice, ...], tuple[
     )
 
 
-def fill_slice(proto: Any, extents: Extents) -> None:
+def fill_slice(proto: TensorSliceProto, extents: Extents) -> None:
     """Write extents into an empty TensorSliceProto."""
     for start, length in extents:
         extent = proto.extent.add()
@@ -106,7 +109,7 @@ def fill_slice(proto: Any, extents: Extents) -> None:
             extent.start, extent.length = start, length
 
 
-def slice_extents(proto: Any) -> Extents:
+def slice_extents(proto: TensorSliceProto) -> Extents:
     """Return the extents of a TensorSliceProto."""
     return tuple((e.start, e.length) if e.HasField("length") else (0, FULL) for e in proto.extent)
 

@@ -1,10 +1,10 @@
 """The sorted string table of checkpoints: LevelDB's file format.
 
-Tables are written in one go, and read whole or block by block (`Table`). A file is blocks of entries with ascending keys, a
-metaindex block, an index block (last key of a block -> its place) and a footer. An entry is varint
-shared key bytes, varint other key bytes, varint value bytes, key tail, value; a block ends with its
-restart offsets and their count, a type byte (0: not compressed) and a masked CRC-32C of block and
-type.
+Tables are written in one go, and read whole or block by block (`Table`). A file is blocks of
+entries with ascending keys, a metaindex block, an index block (last key of a block -> its place)
+and a footer. An entry is varint shared key bytes, varint other key bytes, varint value bytes, key
+tail, value; a block ends with its restart offsets and their count, a type byte (0: not compressed)
+and a masked CRC-32C of block and type.
 """
 
 from __future__ import annotations

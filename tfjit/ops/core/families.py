@@ -42,6 +42,7 @@ FAMILIES: Final = (
     "state.lookup",
     "records.parsing",
     "records.serialized",
+    "records.messages",
     "records.audio",
     "layers.fake_quant",
     "layers.quantization",

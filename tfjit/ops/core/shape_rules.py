@@ -261,7 +261,7 @@ def reshape_shape(c: ShapeContext) -> Shapes:
 
 
 def concat_shape(c: ShapeContext, values: Shapes, axis_index: int) -> Shapes:
-    """Infer the shape of values joined along the axis that an input holds."""
+    """Infer the shape of values joined along an input's axis."""
     axis_value = int_constant(c, axis_index)
     axis_shape = c.inputs[axis_index]
     if axis_shape is not None and len(axis_shape) > 1:

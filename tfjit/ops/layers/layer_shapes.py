@@ -49,9 +49,9 @@ def channels_gradient(c: ShapeContext) -> Shapes:
 
 
 def ranged_outputs(rule: Rule, *scalars: int) -> Rule:
-    """Return the rule of a quantised output and the two ends of its range.
+    """Return the rule of a quantised output.
 
-    scalars: the inputs that hold ends of ranges.
+    Two further outputs are the ends of its range. scalars: the inputs that hold ends of ranges.
     """
 
     def with_range(c: ShapeContext) -> Shapes:

@@ -53,7 +53,7 @@ def _approx_top_k(c: ShapeContext) -> Shapes:
     size = shape[axis]
     if size is not None and size < k:
         raise fail(f"input must have last dimension >= k = {k} but was {size}")
-    # How many candidates an accelerator keeps without the last step is its own matter.
+    # Without the last step an accelerator keeps as many candidates as it likes.
     out = c.replace_dim(shape, axis, k if c.attr("aggregate_to_topk") else None)
     return [out, out]
 

@@ -32,7 +32,7 @@ class RecordSource:
 
 
 class RecordStream:
-    """Gives each record of each file once an epoch; several threads may take."""
+    """Gives each record once an epoch; several threads may take."""
 
     def __init__(self, source: RecordSource, files: FileSystem) -> None:
         self._source, self._files = source, files
@@ -61,7 +61,10 @@ class RecordStream:
         return taken
 
     def _shuffled(self) -> Iterator[bytes]:
-        """Yield the records of an epoch; memory has `buffer_size` of them at a time."""
+        """Yield the records of an epoch.
+
+        Memory has `buffer_size` of them at a time.
+        """
         drawn = random.Random(f"{self._source.seed} {self._epoch}")
         self._epoch += 1
         buffer: list[bytes] = []

@@ -52,7 +52,7 @@ def _nearest(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("IsotonicRegression")
 def _isotonic(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Fit each row by a row that never rises, with the least squares of differences.
+    """Fit each row by the nearest row that never rises.
 
     input [..., n] -> the fit, and the segment int32 of equal values that each element is in.
     Neighbours in the wrong order are pooled (Barlow et al. 1972, "pool adjacent violators").

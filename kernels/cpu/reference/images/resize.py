@@ -142,7 +142,7 @@ def sized(node: NodeSpec, images: Array, size: Array, name: str = "shape_t") -> 
 
 
 def output_size(images: Array, size: Array, name: str = "shape_t") -> tuple[int, int]:
-    """Return (height, width) of the output, as `sized` without a look at the attrs."""
+    """Return (height, width) of the output as `sized`, for any attrs."""
     if images.ndim != 4:
         invalid(f"input must be 4-dimensional{shape_text(images)}")
     check_size(size, name)
@@ -250,7 +250,9 @@ def _resize_quantized(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _lerp_in_7_bits(ends: list[tuple[Array, Array]], across: Array, down: Array) -> Array:
-    """Interpolate whole numbers by weights of 7 bits, as TensorFlow does for 8-bit images.
+    """Interpolate whole numbers by weights of 7 bits.
+
+    TensorFlow does so for images of 8 bits.
 
     ends: (left, right) above and below.
     """

@@ -203,9 +203,9 @@ def avg_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def window_sums(layout: Layout, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sum of each window of x [b, h, w, c], and the number of values in it.
+    """Return the sum and the number of values in each window.
 
-    Shapes [b, out_h, out_w, c] and [1, out_h, out_w, 1].
+    x [b, h, w, c] -> [b, out_h, out_w, c] and [1, out_h, out_w, 1].
     """
     rows, cols = layout.windows(x.shape[1], x.shape[2])
     padded = pad_image(x, rows, cols)

@@ -320,7 +320,10 @@ def _range_per_channel(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _channel_ranges(inputs: Arrays, *, by_low: bool) -> tuple[Array, Array]:
-    """Return the ends of the channels' ranges; `by_low`: input_min says how many there are."""
+    """Return the ends of the channels' ranges.
+
+    by_low: the size of input_min is the number of channels.
+    """
     x, lows, highs = inputs[:3]
     depth = (lows if by_low else highs).size
     for value, name in ((lows, "input_min"), (highs, "input_max")):
@@ -333,7 +336,7 @@ def _channel_ranges(inputs: Arrays, *, by_low: bool) -> tuple[Array, Array]:
 
 @reference("RequantizePerChannel")
 def _requantize_per_channel(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Requantise channels, each with a range of its own, to one range.
+    """Requantise channels, of different ranges, to one range.
 
     input [..., channels], input_min [channels], input_max [channels], requested_output_min,
     requested_output_max -> integers of the requested range, and that range.

@@ -6,9 +6,9 @@ Products and sums are of 32-bit integers, which wrap around as TensorFlow's do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tfjit.framework.errors import UnimplementedError
 from tfjit.kernels.cpu.conv.window import layout_of
@@ -28,7 +28,7 @@ from tfjit.kernels.cpu.reference.quantized_values import (
 from tfjit.kernels.registry import NodeSpec, reference
 
 
-def _range(low: Array, high: Array, dtype: Any, high_name: str, low_name: str) -> Range:
+def _range(low: Array, high: Array, dtype: npt.DTypeLike, high_name: str, low_name: str) -> Range:
     """Return a range that is not empty; the names are for messages."""
     ends = scalar(low, low_name), scalar(high, high_name)
     if not ends[1] > ends[0]:
@@ -37,16 +37,19 @@ def _range(low: Array, high: Array, dtype: Any, high_name: str, low_name: str) -
 
 
 def _zero(given: Range) -> int:
-    """Return the integer that stands for 0; it may lie outside of the type."""
+    """Return the integer of 0, perhaps outside of the type."""
     return int(given.unclamped(np.zeros((), f32)))
 
 
-def _wrapped(values: Array, dtype: Any) -> Array:
+def _wrapped(values: Array, dtype: npt.DTypeLike) -> Array:
     return quantized(values.astype(np.int32), dtype)
 
 
-def _product_range(a: Range, b: Range, dtype: Any) -> tuple[Array, Array]:
-    """Return the ends of the range of products: a level is the product of both levels."""
+def _product_range(a: Range, b: Range, dtype: npt.DTypeLike) -> tuple[Array, Array]:
+    """Return the ends of the range of products.
+
+    A level is the product of both levels.
+    """
     with np.errstate(all="ignore"):
         level = f32(1)
         for given in (a, b):
@@ -112,7 +115,10 @@ def _add(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _moved_by_steps(given: Range, out: Range, whole: Array, *, exact: bool) -> Array:
-    """Convert integers of one range to another's; a step is a whole number unless `exact`."""
+    """Convert integers of one range to another's.
+
+    A step is a whole number unless `exact`.
+    """
     if exact:
         return out.integers(given.floats(whole))
     zero, one = out.unclamped(given.floats(np.arange(2)))
@@ -132,9 +138,14 @@ def _mul(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 class _Eigen:
-    """Convert integers to floats and back in float32, as TensorFlow's vectorised code does."""
+    """Convert integers to floats and back in float32.
 
-    def __init__(self, low: Any, high: Any, dtype: Any) -> None:
+    TensorFlow's vectorised code does so.
+    """
+
+    def __init__(
+        self, low: Array | np.float32, high: Array | np.float32, dtype: npt.DTypeLike
+    ) -> None:
         self.low, self.high, self.info = f32(low), f32(high), integer(dtype)
         steps = 2.0**self.info.bits
         width = f64(self.high - self.low) * (steps / (steps - 1))
@@ -190,8 +201,8 @@ def _bias_add(node: NodeSpec, inputs: Arrays) -> Arrays:
     with np.errstate(all="ignore"):
         high = max(ends[1], -ends[0], ends[3], -ends[2]) * f32(1 << 17)
         out = _Eigen(-high, high, dtype)
-        total = out.integers(_Eigen(*ends[:2], x.dtype).floats(levels(x))) + out.integers(
-            _Eigen(*ends[2:], bias.dtype).floats(levels(bias))
+        total = out.integers(_Eigen(ends[0], ends[1], x.dtype).floats(levels(x))) + out.integers(
+            _Eigen(ends[2], ends[3], bias.dtype).floats(levels(bias))
         )
         zero = int(Range(-high, high, dtype).integers(np.zeros((), f32)))
     return _wrapped(total + zero, dtype), np.asarray(-high), np.asarray(high)
@@ -347,7 +358,7 @@ def _instance_norm(node: NodeSpec, inputs: Arrays) -> Arrays:
     return quantized(out, x.dtype), np.asarray(low, f32), np.asarray(high, f32)
 
 
-def _range_of_norm(inputs: Arrays, dtype: Any) -> tuple[Any, Any]:
+def _range_of_norm(inputs: Arrays, dtype: npt.DTypeLike) -> tuple[np.float32, np.float32]:
     if inputs[0].ndim != 4:
         invalid(f"input must be 4-dimensional: {shape_text(inputs[0])}")
     low, high = scalar(inputs[1], "x_min"), scalar(inputs[2], "x_max")

@@ -45,7 +45,9 @@ def _top_k_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 @reference("ApproxTopK")
 def _approx_top_k(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Find the k largest elements of rows, all of them, as TensorFlow does on a CPU.
+    """Find the k largest elements of rows.
+
+    None is missed, as in TensorFlow on a CPU.
 
     input [..., n] -> values and indices int32 [..., k]. Raises UnimplementedError for the least
     elements and for other axes, which TensorFlow has on accelerators alone.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from tfjit.framework.types.dtypes import DType, as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
-from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
 from tfjit.runtime.op_kernels.containers.tensor_list_ops import seen
 from tfjit.runtime.resources.tensor_arrays import invalid
 
@@ -20,7 +19,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class _Csr:
-    """One matrix: starts int32 [rows + 1] of the rows in columns int32 [n] and values [n]."""
+    """One matrix.
+
+    starts int32 [rows + 1] of the rows in columns int32 [n] and values [n].
+    """
 
     starts: Array
     columns: Array
@@ -42,8 +44,11 @@ class CsrMatrix:
         self.shape, self.dtype, self.parts = shape, dtype, tuple(parts)
 
 
-def _matrix(value: Any, dtype: Any = None, text: str = "") -> CsrMatrix:
-    """Return the matrix of a variant. Raises InvalidArgumentError for others, and other dtypes."""
+def _matrix(value: object, dtype: DType | None = None, text: str = "") -> CsrMatrix:
+    """Return the matrix of a variant.
+
+    Raises InvalidArgumentError for other variants and dtypes.
+    """
     if not isinstance(value, CsrMatrix):
         raise invalid(f"Input is not a CSRSparseMatrix. Saw: '{seen(value)}'")
     if dtype is not None and value.dtype != as_dtype(dtype):
@@ -59,7 +64,10 @@ def _of_triples(rows: Array, columns: Array, values: Array, count: int) -> _Csr:
 
 
 def _of_elements(indices: Array, values: Array, shape: tuple[int, ...]) -> CsrMatrix:
-    """Return the matrix of elements at indices int64 [n, rank], sorted by batch and row."""
+    """Return the matrix of elements.
+
+    indices int64 [n, rank], sorted by batch and row.
+    """
     dtype = as_dtype(values.dtype)
     if len(shape) == 2:
         return CsrMatrix(
@@ -99,8 +107,11 @@ def _check_indices(indices: Array, shape: tuple[int, ...], text: str) -> None:
 
 
 @runtime_kernel("DenseToCSRSparseMatrix")
-def dense_to_csr(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the matrix of the elements of `dense_input` at `indices` int64 [n, rank]."""
+def dense_to_csr(ctx: OpContext, inputs: Values) -> Values:
+    """Return the matrix of some elements of an array.
+
+    dense_input, indices int64 [n, rank] of the elements -> the matrix.
+    """
     dense, indices = (np.asarray(value) for value in inputs)
     if dense.ndim not in (2, 3):
         raise invalid(
@@ -124,8 +135,11 @@ def dense_to_csr(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("SparseTensorToCSRSparseMatrix")
-def sparse_tensor_to_csr(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the matrix of a sparse tensor of rank 2 or 3, sorted by batch and row."""
+def sparse_tensor_to_csr(ctx: OpContext, inputs: Values) -> Values:
+    """Return the matrix of a sparse tensor.
+
+    The tensor has rank 2 or 3, and is sorted by batch and row.
+    """
     indices, values, sizes = (np.asarray(value) for value in inputs)
     if sizes.ndim != 1:
         raise invalid(f"dense_shape must be rank 1, but saw shape: {format_shape(sizes.shape)}")
@@ -134,7 +148,7 @@ def sparse_tensor_to_csr(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]
         raise invalid(f"SparseTensor must have rank 2 or 3; but indices has rank: {rank}")
     if indices.ndim != 2 or indices.shape[1] != rank:
         raise invalid(
-            f"indices must be a matrix of {rank} columns, but has shape {format_shape(indices.shape)}"
+            f"indices must have {rank} columns, but have shape {format_shape(indices.shape)}"
         )
     if values.shape != indices.shape[:1]:
         raise invalid(
@@ -149,8 +163,11 @@ def sparse_tensor_to_csr(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]
 
 
 @runtime_kernel("CSRSparseMatrixToDense")
-def csr_to_dense(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the matrix as an array; of elements at one place the sum."""
+def csr_to_dense(ctx: OpContext, inputs: Values) -> Values:
+    """Return the matrix as an array.
+
+    Elements at one place are added.
+    """
     text = "Asked for a CSRSparseMatrix of type {wanted} but saw dtype: {found}"
     matrix = _matrix(inputs[0], ctx.attrs["type"], text)
     out = np.zeros(matrix.shape, matrix.dtype.as_numpy_dtype)
@@ -162,7 +179,7 @@ def csr_to_dense(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("CSRSparseMatrixToSparseTensor")
-def csr_to_sparse_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def csr_to_sparse_tensor(ctx: OpContext, inputs: Values) -> Values:
     """Return indices int64 [n, rank], values [n], dense_shape int64 [rank]."""
     text = "Asked for a CSRSparseMatrix of type {wanted} but saw dtype: {found}"
     matrix = _matrix(inputs[0], ctx.attrs["type"], text)
@@ -179,8 +196,8 @@ def csr_to_sparse_tensor(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]
 
 
 @runtime_kernel("CSRSparseMatrixComponents")
-def csr_components(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return row_ptrs, col_inds and values of one matrix of the batch."""
+def csr_components(ctx: OpContext, inputs: Values) -> Values:
+    """Return row_ptrs, col_inds and values of one matrix."""
     text = "dtype of csr_sparse_matrix is not equal to 'type': {found} vs. {wanted}"
     matrix = _matrix(inputs[0], ctx.attrs["type"], text)
     index = np.asarray(inputs[1])
@@ -193,7 +210,7 @@ def csr_components(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("SparseMatrixNNZ")
-def nnz(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def nnz(ctx: OpContext, inputs: Values) -> Values:
     """Return the number of stored elements, int32 [] or [batch]."""
     matrix = _matrix(inputs[0])
     counts = np.array([len(part.values) for part in matrix.parts], np.int32)
@@ -218,7 +235,7 @@ def _transpose(matrix: CsrMatrix, *, conjugate: bool) -> CsrMatrix:
 
 
 @runtime_kernel("SparseMatrixTranspose")
-def transpose(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def transpose(ctx: OpContext, inputs: Values) -> Values:
     """Exchange rows and columns, conjugating the elements where the attr says so."""
     text = "dtype of input is not equal to 'type': {found} vs. {wanted}"
     matrix = _matrix(inputs[0], ctx.attrs["type"], text)
@@ -226,8 +243,8 @@ def transpose(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("SparseMatrixMatMul")
-def matmul(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Multiply by a dense matrix, or a batch of them, on the right."""
+def matmul(ctx: OpContext, inputs: Values) -> Values:
+    """Multiply by a dense matrix or a batch of them."""
     a = ctx.attrs
     left, right = _matrix(inputs[0]), np.asarray(inputs[1])
     if left.dtype != as_dtype(right.dtype):
@@ -263,7 +280,7 @@ def matmul(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 def _add_product(target: Array, part: _Csr, dense: Array) -> None:
-    """Write the product of a matrix and a dense one to `target`, which is zero."""
+    """Write a product with a dense matrix to `target`, which is zero."""
     filled = np.flatnonzero(np.diff(part.starts))
     if len(filled):
         terms = part.values[:, None] * dense[part.columns]
@@ -271,7 +288,7 @@ def _add_product(target: Array, part: _Csr, dense: Array) -> None:
 
 
 @runtime_kernel("SparseMatrixSparseMatMul")
-def sparse_matmul(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def sparse_matmul(ctx: OpContext, inputs: Values) -> Values:
     """Multiply sparse matrices; elements that cancel out stay as zeros."""
     a = ctx.attrs
     sides = []

@@ -1,4 +1,4 @@
-"""Maps that keep sparse tensors between steps, each under a number, until they are taken.
+"""Keep sparse tensors between steps, each under a number.
 
 Input pipelines put sparse tensors into queues as these numbers.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
 from tfjit.runtime.host.fork_safety import release_lock
-from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,8 @@ def _map(ctx: OpContext) -> SparseTensorsMap:
     return found
 
 
-def _sparse(inputs: Sequence[Any]) -> _Sparse:
-    """Return the sparse tensor of indices, values and shape; its arrays are copies."""
+def _sparse(inputs: Values) -> _Sparse:
+    """Return a copy of the sparse tensor of three inputs."""
     indices, values, sizes = (np.asarray(value) for value in inputs)
     for what, value, rank, kind in (
         ("indices", indices, 2, "matrix"),
@@ -103,15 +102,18 @@ def _sparse(inputs: Sequence[Any]) -> _Sparse:
 
 
 @runtime_kernel("AddSparseToTensorsMap")
-def add(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def add(ctx: OpContext, inputs: Values) -> Values:
     """Keep a sparse tensor; return its number."""
     (number,) = _map(ctx).add([_sparse(inputs)])
     return (np.array(number, np.int64),)
 
 
 @runtime_kernel("AddManySparseToTensorsMap")
-def add_many(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Keep each row of a sparse tensor, without its first axis; return the numbers."""
+def add_many(ctx: OpContext, inputs: Values) -> Values:
+    """Keep each row of a sparse tensor; return the numbers.
+
+    Rows have no first axis.
+    """
     given = _sparse(inputs)
     if len(given.sizes) < 2:
         raise InvalidArgumentError(
@@ -134,8 +136,16 @@ def add_many(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     return (numbers,)
 
 
+def _later(faults: np.ndarray) -> np.ndarray:
+    """Return faults of all elements but the first, as faults of all."""
+    return np.concatenate([np.zeros(1, bool), faults])
+
+
 def _check_order(given: _Sparse) -> None:
-    """Raise InvalidArgumentError for indices outside of the shape, out of order, or repeated."""
+    """Raise InvalidArgumentError for faulty indices.
+
+    They may be outside of the shape, out of order, or repeated.
+    """
     places, sizes = given.indices, np.array(given.sizes, np.int64)
     outside = ((places < 0) | (places >= sizes)).any(1)
     steps = places[1:] - places[:-1]
@@ -143,8 +153,11 @@ def _check_order(given: _Sparse) -> None:
     ascent = np.take_along_axis(steps, first, 1)[:, 0]
     for faults, reason in (
         (outside, f"is out of bounds: need 0 <= index < {format_shape(given.sizes)}"),
-        (np.append(False, ascent < 0), "is out of order. Many sparse ops require sorted indices."),
-        (np.append(False, ascent == 0), "is repeated"),
+        (
+            _later(ascent < 0),
+            "is out of order. Many sparse ops require sorted indices.",
+        ),
+        (_later(ascent == 0), "is repeated"),
     ):
         if faults[: len(places)].any():
             at = int(np.argmax(faults))
@@ -153,8 +166,8 @@ def _check_order(given: _Sparse) -> None:
 
 
 @runtime_kernel("TakeManySparseFromTensorsMap")
-def take_many(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Remove sparse tensors; return them as the rows of one of a higher rank."""
+def take_many(ctx: OpContext, inputs: Values) -> Values:
+    """Remove sparse tensors; return them as rows of one."""
     numbers, dtype = np.asarray(inputs[0]), as_dtype(ctx.attrs["dtype"])
     if numbers.ndim != 1:
         raise InvalidArgumentError(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tfjit.framework.errors import InternalError, UnimplementedError
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.runtime.kernel_api.op_kernel import OpContext
+from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, system_errors
 
 
 @file_kernel("ImmutableConst")
-def immutable_const(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def immutable_const(ctx: OpContext, inputs: Values) -> Values:
     """Return the elements that a file holds, in the machine's byte order.
 
     Raises InternalError for a file that is too short, UnimplementedError for strings.

@@ -139,9 +139,10 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("RestoreV2")
 def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Read tensors, or slices of tensors, of a bundle or of a checkpoint of version 1.
+    """Read tensors, or slices of tensors, of a checkpoint.
 
-    Raises NotFoundError for a missing one, DataLossError for a damaged one.
+    It is a bundle, or files of version 1. Raises NotFoundError for a missing one, DataLossError for
+    a damaged one.
     """
     prefix = path_of(inputs[0], "prefix")
     wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
@@ -180,10 +181,10 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def saved_tensor(
     reader: SlicesReader, pattern: str, name: str, spec: str, dtype: DType
 ) -> np.ndarray:
-    """Return a tensor of a checkpoint of version 1, or the slice that `spec` names.
+    """Return a tensor of a checkpoint of version 1.
 
-    Raises NotFoundError for a name that is not there, InvalidArgumentError for another dtype or
-    shape.
+    spec: shape and slice, or empty for the whole tensor. Raises NotFoundError for an unknown name,
+    InvalidArgumentError for another dtype or shape.
     """
     try:
         stored, shape = reader.dtype_and_shape(name)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.runtime.kernel_api.op_kernel import OpContext
+from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, system_errors
 from tfjit.runtime.resources.record_stream import RecordSource, RecordStream
 
 
 @file_kernel("RecordInput")
-def record_input(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the next `batch_size` records of the node's stream, string [batch_size].
+def record_input(ctx: OpContext, inputs: Values) -> Values:
+    """Return the next records of the node's stream, string [batch_size].
 
     The order is random, other than TensorFlow's; each record comes once an epoch.
     """

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.files.saved_slices import SlicesReader, SlicesWriter
 from tfjit.framework.files.slices import FULL, extent_shape, parse_slice_spec
 from tfjit.framework.types.shape import format_shape
-from tfjit.runtime.kernel_api.op_kernel import OpContext
+from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, saved_tensor, system_errors, texts
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 
-def _path(value: Any, what: str) -> str:
+def _path(value: object, what: str) -> str:
     paths = texts(value)
     if len(paths) != 1:
         space = " " if what == "file_pattern" else ""  # as TensorFlow has it
@@ -30,8 +27,11 @@ def _path(value: Any, what: str) -> str:
 
 
 @file_kernel("Save", "SaveSlices")
-def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Write tensors, or slices of tensors, as one file, which replaces an older one."""
+def save(ctx: OpContext, inputs: Values) -> Values:
+    """Write tensors, or slices of tensors, as one file.
+
+    The file replaces an older one.
+    """
     path, names = _path(inputs[0], "filename"), texts(inputs[1])
     first = 2 if ctx.op == "Save" else 3
     specs = [""] * len(names) if ctx.op == "Save" else texts(inputs[2])
@@ -72,8 +72,8 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @file_kernel("Restore", "RestoreSlice")
-def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Read a tensor, or a slice of it, from the files that a pattern names.
+def restore(ctx: OpContext, inputs: Values) -> Values:
+    """Read a tensor or a slice from the files of a pattern.
 
     All files are opened; `preferred_shard` would only change the order.
     """

@@ -6,8 +6,7 @@ opens the file, and `CloseSummaryWriter` closes it, so that it can be opened aga
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,15 +15,18 @@ from tfjit.framework.files.event_file import EventFile
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import as_bytes, fill_proto
 from tfjit.kernels.registry import NodeSpec, find_reference
-from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, path_of, system_errors
+
+if TYPE_CHECKING:
+    from tfjit.protos import Summary
 
 _TYPE: Final = "N10tensorflow22SummaryWriterInterfaceE"
 _WRITER: Final = "tfjit.runtime.op_kernels.io.summary_ops"
 
 
 class SummaryWriter:
-    """A resource with an event file, which is open between creation and close."""
+    """A resource with an event file between creation and close."""
 
     def __init__(self, container: str, name: str) -> None:
         self._name = f"{container}/{name}"
@@ -53,7 +55,7 @@ class SummaryWriter:
             file.close()
 
 
-def _writer(value: Any) -> SummaryWriter:
+def _writer(value: object) -> SummaryWriter:
     if not isinstance(value, SummaryWriter):
         raise InvalidArgumentError(
             None, None, f"expected the resource of a SummaryWriter, but it is {value!r}"
@@ -61,22 +63,25 @@ def _writer(value: Any) -> SummaryWriter:
     return value
 
 
-def _scalar(value: Any, what: str) -> Any:
-    """Return the element of an input. Raises InvalidArgumentError where there are more or none."""
+def _scalar(value: object, what: str) -> np.ndarray:
+    """Return the one element of an input.
+
+    Raises InvalidArgumentError where there are more or none.
+    """
     array = np.asarray(value)
     if array.size != 1:
         raise InvalidArgumentError(
             None, None, f"{what} must be a scalar, but it has shape {format_shape(array.shape)}"
         )
-    return array.reshape(())[()]
+    return array.reshape(())
 
 
-def _text(value: Any, what: str) -> str:
-    return as_bytes(_scalar(value, what)).decode(errors="replace")
+def _text(value: object, what: str) -> str:
+    return as_bytes(_scalar(value, what).item()).decode(errors="replace")
 
 
 @runtime_kernel("SummaryWriter")
-def summary_writer(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def summary_writer(ctx: OpContext, inputs: Values) -> Values:
     """Return the writer of this container and name."""
     container = ctx.attrs.get("container", b"").decode() or "localhost"
     name = ctx.attrs.get("shared_name", b"").decode() or ctx.name
@@ -86,7 +91,7 @@ def summary_writer(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @file_kernel("CreateSummaryFileWriter")
-def create(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def create(ctx: OpContext, inputs: Values) -> Values:
     """Open an event file; a writer that has one keeps it."""
     writer = _writer(inputs[0])
     logdir = path_of(inputs[1], "logdir")
@@ -107,7 +112,7 @@ def create(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @file_kernel("FlushSummaryWriter")
-def flush(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def flush(ctx: OpContext, inputs: Values) -> Values:
     """Hand the events to the operating system."""
     file = _writer(inputs[0]).file
     with system_errors(file.path):
@@ -116,7 +121,7 @@ def flush(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @file_kernel("CloseSummaryWriter")
-def close(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def close(ctx: OpContext, inputs: Values) -> Values:
     """Close the file."""
     writer = _writer(inputs[0])
     with system_errors(writer.file.path):
@@ -133,7 +138,7 @@ def close(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     "WriteScalarSummary",
     "WriteSummary",
 )
-def write(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
+def write(ctx: OpContext, inputs: Values) -> Values:
     """Write an event of a step: a summary or a graph."""
     from tfjit.protos import Event
 
@@ -152,13 +157,13 @@ def write(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     return ()
 
 
-def _graph(value: Any) -> bytes:
+def _graph(value: object) -> bytes:
     """Return the bytes of a GraphDef. Raises DataLossError for other bytes."""
     from google.protobuf.message import DecodeError
 
     from tfjit.protos import GraphDef
 
-    data = as_bytes(_scalar(value, "tensor"))
+    data = as_bytes(_scalar(value, "tensor").item())
     try:
         GraphDef.FromString(data)
     except DecodeError:
@@ -166,7 +171,7 @@ def _graph(value: Any) -> bytes:
     return data
 
 
-def _add_messages(summary: Any, value: Any) -> None:
+def _add_messages(summary: Summary, value: object) -> None:
     """Add the values of serialized Summary messages."""
     from google.protobuf.message import DecodeError
 
@@ -183,7 +188,7 @@ def _add_messages(summary: Any, value: Any) -> None:
             ) from None
 
 
-def _add_tensor(summary: Any, array: Any, tag: Any, metadata: Any) -> None:
+def _add_tensor(summary: Summary, array: object, tag: object, metadata: object) -> None:
     """Add a tensor, with its metadata where these bytes are a SummaryMetadata."""
     from google.protobuf.message import DecodeError
 
@@ -191,15 +196,18 @@ def _add_tensor(summary: Any, array: Any, tag: Any, metadata: Any) -> None:
 
     value = summary.value.add(tag=_text(tag, "tag"))
     try:
-        found = SummaryMetadata.FromString(as_bytes(_scalar(metadata, "summary_metadata")))
+        found = SummaryMetadata.FromString(as_bytes(_scalar(metadata, "summary_metadata").item()))
     except DecodeError:
         found = SummaryMetadata()  # TensorFlow does not look whether it could read them
     value.metadata.CopyFrom(found)
     fill_proto(value.tensor, np.asarray(array))
 
 
-def _add_values(summary: Any, ctx: OpContext, inputs: Sequence[Any]) -> None:
-    """Add what the operation `HistogramSummary`, and so on, makes of the tag and the values."""
+def _add_values(summary: Summary, ctx: OpContext, inputs: Values) -> None:
+    """Add the message that the stateless operation makes.
+
+    `HistogramSummary` is that of `WriteHistogramSummary`.
+    """
     tag = np.array(_text(inputs[0], "tag").encode(), object)
     values = [tag, *(np.asarray(value) for value in inputs[1:])]
     attrs = dict(ctx.attrs)
@@ -211,7 +219,7 @@ def _add_values(summary: Any, ctx: OpContext, inputs: Sequence[Any]) -> None:
     elif ctx.op == "WriteImageSummary":
         attrs["bad_color"] = values.pop()
     elif ctx.op == "WriteAudioSummary":
-        values[2] = np.asarray(_scalar(values[2], "sample_rate"))
+        values[2] = _scalar(values[2], "sample_rate")
     kernel = find_reference(op_type)
     assert kernel is not None
     (message,) = kernel(NodeSpec(ctx.name, op_type, attrs, (), ()), values)

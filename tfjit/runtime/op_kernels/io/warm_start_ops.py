@@ -1,9 +1,6 @@
-"""Runtime kernels of warm starts: matrices of checkpoints with rows and columns remapped."""
+"""Runtime kernels of warm starts: vocabularies and matrices, remapped."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +17,7 @@ from tfjit.framework.files.bundle import BundleReader
 from tfjit.framework.files.slices import FULL
 from tfjit.framework.types.dtypes import float32, short_name
 from tfjit.framework.types.shape import format_shape
-from tfjit.runtime.kernel_api.op_kernel import OpContext
+from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, path_of, system_errors
 
 
@@ -34,7 +31,10 @@ def _lines(path: str, files: FileSystem) -> list[bytes]:
 
 
 def _line_numbers(path: str, size: int, files: FileSystem) -> dict[bytes, int]:
-    """Return the number of each line; size: of the vocabulary, -1 for all lines."""
+    """Return the number of each line.
+
+    size: of the vocabulary, -1 for all lines.
+    """
     lines = _lines(path, files)
     if size == 0:
         raise OutOfRangeError(None, None, f"Finished reading 0 of lines from {path}")
@@ -56,10 +56,10 @@ def _line_numbers(path: str, size: int, files: FileSystem) -> dict[bytes, int]:
 
 
 @file_kernel("GenerateVocabRemapping")
-def generate_vocab_remapping(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the line in the old vocabulary of each line of the new one, -1 without any.
+def generate_vocab_remapping(ctx: OpContext, inputs: Values) -> Values:
+    """Return the old line of each line of a vocabulary.
 
-    Also the number of lines that were found.
+    It is -1 for a new word. Also the number of words that were found.
     """
     files = ctx.session.env.files
     paths = []
@@ -79,8 +79,11 @@ def generate_vocab_remapping(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[
     return found, np.array((found >= 0).sum(), np.int32)
 
 
-def _checked_remapping(value: Any, size: int, text: str) -> np.ndarray:
-    """Return old numbers. Raises an error for another size, and for a number that comes twice."""
+def _checked_remapping(value: object, size: int, text: str) -> np.ndarray:
+    """Return old numbers.
+
+    Raises an error for another size, and for a number that comes twice.
+    """
     old = np.asarray(value).reshape(-1)
     if old.size != size:
         raise InvalidArgumentError(None, None, text.format(size=old.size))
@@ -97,8 +100,8 @@ def _checked_remapping(value: Any, size: int, text: str) -> np.ndarray:
 
 
 @file_kernel("LoadAndRemapMatrix")
-def load_and_remap_matrix(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return rows and columns of a float32 matrix in a checkpoint, in another order.
+def load_and_remap_matrix(ctx: OpContext, inputs: Values) -> Values:
+    """Return rows and columns of a checkpoint's matrix in another order.
 
     ckpt_path, old_tensor_name, row_remapping [num_rows], col_remapping [num_cols or 0],
     initializing_values [missing elements, by rows] -> [num_rows, num_cols]. `max_rows_in_memory`

@@ -17,6 +17,7 @@ from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.kernel_api.op_kernel import (
     OpContext,
     RuntimeKernel,
+    Values,
     kernel_maker,
     runtime_kernel,
 )
@@ -162,8 +163,11 @@ def is_initialized(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 @runtime_kernel("DisableCopyOnRead")
-def disable_copy_on_read(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Do nothing: a read is a copy only where a later assignment would show."""
+def disable_copy_on_read(ctx: OpContext, inputs: Values) -> Values:
+    """Do nothing.
+
+    A read is a copy only where a later assignment would show.
+    """
     return ()
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.cpu.reference.layers.test_quantization import QINT8, QINT32, QUINT8, F, n, q
 from tests.kernels.kernel_cases import Case, differences
+from tests.kernels.quantized_arrays import QINT8, QINT32, QUINT8, F, n, q
 
 pytest.importorskip("tensorflow")
 
