@@ -11,6 +11,11 @@ import tensorflow as tf
 
 import tfjit
 from tests import oracle
+from tfjit.framework import errors
+from tfjit.framework.files.saved_slices import SlicesReader, SlicesWriter
+from tfjit.framework.files.slices import FULL
+from tfjit.framework.files.sorted_table import read_table, write_table
+from tfjit.protos import SavedTensorSlices
 
 tf1 = tf.compat.v1
 raw = tf.raw_ops
@@ -225,3 +230,35 @@ def test_savers_and_readers(tmp_path: Path, sharded: bool) -> None:
             tfjit.train.Saver({"u": v}).restore(session, paths[2])
         with pytest.raises(TypeError, match="write_version must be"):
             tfjit.train.Saver(write_version=7)
+
+
+def test_damaged_entries_are_errors(tmp_path: Path) -> None:
+    """Bytes that a checksum does not find: each entry is damaged before the table is made."""
+    path = tmp_path / "c"
+    writer = SlicesWriter(str(path))
+    writer.add("v", (4, 3), ((0, FULL), (0, FULL)), X)
+    writer.add("w", (8, 3), ((0, 4), (0, FULL)), X)
+    writer.add("s", (2,), ((0, FULL),), np.array([b"a", b"bb"], object))
+    writer.finish()
+    entries = list(read_table(path.read_bytes(), "c"))
+    refused = 0
+    for k, (key, value) in enumerate(entries):
+        for at in range(0, len(value), 2):
+            damaged = value[:at] + bytes([value[at] ^ 0x7F]) + value[at + 1 :]
+            path.write_bytes(write_table([*entries[:k], (key, damaged), *entries[k + 1 :]]))
+            try:
+                reader = SlicesReader(str(path))
+                for name in reader.names():
+                    reader.read(name)
+            except errors.OpError:
+                refused += 1
+    assert refused > 50
+    huge = SavedTensorSlices()
+    tensor = huge.meta.tensor.add(name="q", type=7)
+    for size in (1 << 30, 1 << 20):
+        tensor.shape.dim.add(size=size)
+    tensor.slice.add().extent.add()
+    tensor.slice[0].extent.add()
+    path.write_bytes(write_table([(b"", huge.SerializeToString())]))
+    with pytest.raises(errors.InvalidArgumentError, match="Error copying slice data"):
+        SlicesReader(str(path)).read("q")

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _VERSION: Final = 1
 _META_KEY: Final = b""
+_MOST_ELEMENTS: Final = 1 << 58  # of 16 bytes at most, NumPy can count the bytes
 _TYPES: Final = frozenset(
     [
         "float32",
@@ -215,6 +216,10 @@ class SlicesReader:
             if shape is None or not shapes.is_fully_defined(shape):
                 raise DataLossError(None, None, f"{path}: {tensor.name} has no full shape")
             sizes = tuple(int(size or 0) for size in shape)
+            if math.prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
+                raise DataLossError(
+                    None, None, f"{path}: {tensor.name} is too large: {format_shape(sizes)}"
+                )
             for proto in tensor.slice:
                 self._register(path, tensor, sizes, slice_extents(proto), table)
 
@@ -250,7 +255,9 @@ class SlicesReader:
         try:
             dtype = as_dtype(proto.type)
         except TypeError:
-            raise DataLossError(None, None, f"{path}: {name} has no known dtype") from None
+            dtype = None
+        if dtype is None or dtype.name not in _TYPES:
+            raise DataLossError(None, None, f"{path}: {name} has dtype {proto.type}")
         known = self._tensors.setdefault(name, _Tensor(dtype, shape))
         if known.shape != shape:
             raise InternalError(
@@ -308,19 +315,19 @@ class SlicesReader:
         whole = tuple((0, FULL) for _ in tensor.shape)
         wanted = bounds(tensor.shape, whole if extents is None else extents)
         sizes: Sequence[int] = [length for _, length in wanted]
-        with self._reads:
-            parts = []
-            covered = 0
-            for stored, table in tensor.slices.items():
-                common = overlap(bounds(tensor.shape, stored), wanted)
-                if common is not None:
-                    parts.append((stored, table, *common))
-                    covered += math.prod(place.stop - place.start for place in common[1])
-            if covered < math.prod(sizes):  # before memory is taken for them
-                raise _not_copied()
-            out = np.empty(sizes, object if tensor.dtype is string else tensor.dtype.as_numpy_dtype)
-            for stored, table, source, target in parts:
-                out[target] = self._elements(name, tensor, stored, table)[source]
+        parts = []
+        covered = 0
+        for stored, table in tensor.slices.items():
+            common = overlap(bounds(tensor.shape, stored), wanted)
+            if common is not None:
+                source, target = common
+                parts.append((target, self._elements(name, tensor, stored, table)[source]))
+                covered += math.prod(place.stop - place.start for place in target)
+        if covered < math.prod(sizes):  # before memory is taken for them
+            raise _not_copied()
+        out = np.empty(sizes, object if tensor.dtype is string else tensor.dtype.as_numpy_dtype)
+        for target, part in parts:
+            out[target] = part
         return out
 
     def _elements(self, name: str, tensor: _Tensor, extents: Extents, table: Table) -> np.ndarray:

@@ -21,6 +21,7 @@ _FOOTER_BYTES: Final = 48
 _BLOCK_BYTES: Final = 256 << 10
 _RESTART_INTERVAL: Final = 16
 _NO_COMPRESSION: Final = 0
+_KEPT_BYTES: Final = 1 << 20  # a block of small values is kept: the next one wanted is often there
 
 
 def put_varint(value: int) -> bytes:
@@ -168,6 +169,7 @@ class Table:
         self._metaindex, at = _handle(footer, 0)
         index, _ = _handle(footer, at)
         self.index = list(_entries(self._bytes(*index), name))
+        self._kept: tuple[bytes, dict[bytes, bytes]] = b"", {}  # the block that was read last
 
     def check_metaindex(self) -> None:
         """Compare the checksum of the metaindex, which has nothing else of use."""
@@ -182,7 +184,12 @@ class Table:
         """Return the value of a key, None where it is not there."""
         for last, handle in self.index:
             if last >= key:
-                return dict(self.block(handle)).get(key)
+                kept, entries = self._kept
+                if kept != handle:
+                    entries = dict(self.block(handle))
+                    if sum(map(len, entries.values())) <= _KEPT_BYTES:
+                        self._kept = handle, entries
+                return entries.get(key)
         return None
 
     def _bytes(self, offset: int, size: int) -> bytes:

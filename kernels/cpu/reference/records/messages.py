@@ -20,6 +20,7 @@ from tfjit.framework.files.sorted_table import get_varint, put_varint
 from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
 if TYPE_CHECKING:
@@ -318,6 +319,7 @@ def _decode(node: NodeSpec, inputs: Arrays) -> Arrays:
     for i, (field, dtype) in enumerate(zip(fields, dtypes, strict=True)):
         most = max((len(part[i]) for part in parts), default=0)
         kind = object if dtype.name == "string" else dtype.as_numpy_dtype
+        check_fits_in_memory((len(parts), most), np.dtype(kind))
         out = np.full((len(parts), most), _default(field), kind)
         for row, part in zip(out, parts, strict=True):
             row[: len(part[i])] = part[i]

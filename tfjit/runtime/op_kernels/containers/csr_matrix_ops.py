@@ -10,6 +10,7 @@ import numpy as np
 
 from tfjit.framework.types.dtypes import DType, as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
 from tfjit.runtime.op_kernels.containers.tensor_list_ops import seen
 from tfjit.runtime.resources.tensor_arrays import invalid
@@ -59,6 +60,7 @@ def _matrix(value: object, dtype: DType | None = None, text: str = "") -> CsrMat
 
 def _of_triples(rows: Array, columns: Array, values: Array, count: int) -> _Csr:
     """Return a matrix of elements in the order of their rows."""
+    check_fits_in_memory((count + 1,), np.dtype(np.int64))
     starts = np.searchsorted(rows, np.arange(count + 1)).astype(np.int32)
     return _Csr(starts, columns.astype(np.int32), values)
 
@@ -73,6 +75,7 @@ def _of_elements(indices: Array, values: Array, shape: tuple[int, ...]) -> CsrMa
         return CsrMatrix(
             shape, dtype, [_of_triples(indices[:, 0], indices[:, 1], values, shape[0])]
         )
+    check_fits_in_memory((shape[0] + 1, shape[1] + 1), np.dtype(np.int64))
     ends = np.searchsorted(indices[:, 0], np.arange(shape[0] + 1))
     return CsrMatrix(
         shape,
@@ -170,6 +173,7 @@ def csr_to_dense(ctx: OpContext, inputs: Values) -> Values:
     """
     text = "Asked for a CSRSparseMatrix of type {wanted} but saw dtype: {found}"
     matrix = _matrix(inputs[0], ctx.attrs["type"], text)
+    check_fits_in_memory(matrix.shape, np.dtype(matrix.dtype.as_numpy_dtype))
     out = np.zeros(matrix.shape, matrix.dtype.as_numpy_dtype)
     for target, part in zip(
         out.reshape(len(matrix.parts), *matrix.shape[-2:]), matrix.parts, strict=True
@@ -268,7 +272,9 @@ def matmul(ctx: OpContext, inputs: Values) -> Values:
             "Inner product dimensions of A and B do not agree. Shapes are: "
             f"{format_shape(left.shape)} vs. {format_shape(right.shape)}"
         )
-    out = np.zeros((len(left.parts), left.shape[-2], right.shape[-1]), right.dtype)
+    sizes = (len(left.parts), left.shape[-2], right.shape[-1])
+    check_fits_in_memory(sizes, right.dtype)
+    out = np.zeros(sizes, right.dtype)
     with np.errstate(all="ignore"):
         for target, part, dense in zip(
             out, left.parts, right.reshape(-1, *right.shape[-2:]), strict=True

@@ -14,6 +14,7 @@ import numpy as np
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
+from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
 
@@ -122,6 +123,7 @@ def add_many(ctx: OpContext, inputs: Values) -> Values:
             f"Rank of input SparseTensor should be > 1, but saw rank: {len(given.sizes)}",
         )
     _check_order(given)
+    check_fits_in_memory((given.sizes[0], 8), np.dtype(np.int64))  # a number and a place each
     rows, count = given.indices[:, 0], given.sizes[0]
     starts = np.searchsorted(rows, np.arange(count + 1))
     filled = np.flatnonzero(np.diff(starts))
@@ -147,7 +149,7 @@ def _check_order(given: _Sparse) -> None:
     They may be outside of the shape, out of order, or repeated.
     """
     places, sizes = given.indices, np.array(given.sizes, np.int64)
-    outside = ((places < 0) | (places >= sizes)).any(1)
+    outside: np.ndarray = np.any((places < 0) | (places >= sizes), axis=1)
     steps = places[1:] - places[:-1]
     first = np.argmax(steps != 0, axis=1)[:, None] if steps.size else np.zeros((0, 1), np.int64)
     ascent = np.take_along_axis(steps, first, 1)[:, 0]

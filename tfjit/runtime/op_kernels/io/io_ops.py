@@ -147,13 +147,14 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     prefix = path_of(inputs[0], "prefix")
     wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
     with system_errors(prefix):
-        if not ctx.session.env.files.exists(f"{prefix}.index"):
-            reader_v1 = SlicesReader(prefix, ctx.session.env.files)
+        try:
+            reader = BundleReader(prefix, ctx.session.env.files)
+        except errors.NotFoundError:
+            older = SlicesReader(prefix, ctx.session.env.files)
             return [
-                saved_tensor(reader_v1, prefix, name, spec, dtype)
+                saved_tensor(older, prefix, name, spec, dtype)
                 for (name, spec), dtype in zip(wanted, ctx.attrs["dtypes"], strict=True)
             ]
-        reader = BundleReader(prefix, ctx.session.env.files)
 
         def read(index: int) -> np.ndarray:
             (name, spec), dtype = wanted[index], ctx.attrs["dtypes"][index]

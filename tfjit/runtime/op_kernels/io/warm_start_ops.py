@@ -160,9 +160,10 @@ def _matrix(
     columns: the number that it has to have.
     """
     with system_errors(path):
-        if not files.exists(f"{path}.index"):
-            raise NotFoundError(None, None, f"{path}.index; No such file or directory")
-        reader = BundleReader(path, files)
+        try:
+            reader = BundleReader(path, files)
+        except NotFoundError:
+            raise NotFoundError(None, None, f"{path}.index; No such file or directory") from None
         dtype, shape = reader.dtype_and_shape(name)
         if dtype != float32:
             raise InvalidArgumentError(
