@@ -139,6 +139,12 @@ if TYPE_CHECKING:
         SavedVariable,
         TrackableObjectGraph,
     )
+    from tfjit.protos.saved_tensor_slice_pb2 import (
+        SavedSlice,
+        SavedSliceMeta,
+        SavedTensorSliceMeta,
+        SavedTensorSlices,
+    )
     from tfjit.protos.saver_pb2 import SaverDef
     from tfjit.protos.server_pb2 import (
         ClusterDeviceFilters,
@@ -374,6 +380,12 @@ _MODULES = {
         "SavedUserObject",
         "SavedVariable",
         "TrackableObjectGraph",
+    ),
+    "saved_tensor_slice_pb2": (
+        "SavedSlice",
+        "SavedSliceMeta",
+        "SavedTensorSliceMeta",
+        "SavedTensorSlices",
     ),
     "saver_pb2": ("SaverDef",),
     "server_pb2": (
@@ -627,6 +639,10 @@ __all__ = [
     "SavedObject",
     "SavedObjectGraph",
     "SavedResource",
+    "SavedSlice",
+    "SavedSliceMeta",
+    "SavedTensorSliceMeta",
+    "SavedTensorSlices",
     "SavedUserObject",
     "SavedVariable",
     "SaverDef",

@@ -68,6 +68,11 @@ TEMPLATES: Final = {
         "generated from the rows of framework/scalar/elementwise.py",
     ),
     "runtime.op_kernels.control_flow.map_defun": ({"functional"}, "a function run for each row"),
+    "runtime.op_kernels.containers.csr_matrix_ops": ({"sparse_matrix"}, "variants of matrices"),
+    "runtime.op_kernels.containers.sparse_map_ops": ({"sparse"}, "sparse tensors by number"),
+    "runtime.op_kernels.io.constant_ops": ({"array"}, "constants in files"),
+    "runtime.op_kernels.io.record_input_ops": ({"staging"}, "records in random order"),
+    "runtime.op_kernels.io.saved_slices_ops": ({"io"}, "checkpoints of version 1"),
     "runtime.op_kernels.io.transfer_ops": ({"array", "transfer"}, "placeholders are fed or fail"),
     "runtime.op_kernels.containers.variant_ops": ({"tensor_list"}, "arrays of lists"),
     "runtime.op_kernels.datasets.batch_ops": (

@@ -22,7 +22,7 @@ from tensorflow.core.protobuf import (
     tensor_bundle_pb2,
     tensorflow_server_pb2,
 )
-from tensorflow.core.util import event_pb2
+from tensorflow.core.util import event_pb2, saved_tensor_slice_pb2
 from tensorflow.python.training import checkpoint_state_pb2
 
 from tfjit import protos
@@ -53,6 +53,7 @@ _ROOTS = (
     event_pb2,
     summary_pb2,
     tensor_bundle_pb2,
+    saved_tensor_slice_pb2,
 )
 
 

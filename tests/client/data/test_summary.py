@@ -112,6 +112,15 @@ def test_operations_are_tensorflows(tmp_path: Path) -> None:
             lib.summary.tensor_summary(
                 "t", lib.constant([1, 2]), summary_description="what it is", display_name="T"
             )
+            sound = lib.constant(np.linspace(-1, 1, 40, dtype="f4").reshape(2, 10, 2))
+            lib.summary.audio("s", sound, 8000)
+            lib.summary.audio("s", sound, lib.constant(44100.0), max_outputs=1, family="all")
+            assert lib.summary.all_v2_summary_ops() == []
+            with pytest.raises(RuntimeError, match="No default tf.contrib.summary.SummaryWriter"):
+                lib.summary.initialize()
+            node = lib.NodeDef(op="TensorSummary")
+            node.attr["description"].s = b'{"typeHint": "scalar"}'
+            assert lib.summary.get_summary_description(node).type_hint == "scalar"
             names = [s.name for s in lib.get_collection(lib.GraphKeys.SUMMARIES)]
             summary = message.FromString(session.run(lib.summary.merge_all()))
             for value in summary.value:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import os
-import socket
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tfjit.framework.files.records import pack_record
+from tfjit.framework.files.event_file import EventFile
 from tfjit.protos import Event, Summary
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
     from tfjit.framework.graphs.typing import Message, SessionLike
 
-_FILE_VERSION: Final = "brain.Event:2"
 _WRITER: Final = "tfjit.client.data.summary"
-_numbers: Final = itertools.count()
 
 
 class FileWriter:
@@ -46,27 +41,24 @@ class FileWriter:
         self._max_queue = max_queue
         self._flush_secs = flush_secs
         self._suffix = filename_suffix or ""
-        self._lock = threading.Lock()
         self._tags: set[str] = set()
-        self._open()
+        self._file = self._open()
         if graph is not None or graph_def is not None:
             self.add_graph(graph, graph_def=graph_def)
 
-    def _open(self) -> None:
-        Path(self._logdir).mkdir(parents=True, exist_ok=True)
-        now = time.time()
-        name = (
-            f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}."
-            f"{next(_numbers)}{self._suffix}"
+    def _open(self) -> EventFile:
+        return EventFile(
+            self._logdir,
+            _WRITER,
+            limit=self._max_queue - 1,
+            flush_seconds=self._flush_secs,
+            suffix=self._suffix,
         )
-        self.path = Path(self._logdir) / name
-        self._file: Any = open(self.path, "ab")  # noqa: SIM115  closed by close
-        self._pending = 0
-        self._flushed = now
-        first = Event(wall_time=now, file_version=_FILE_VERSION)
-        first.source_metadata.writer = _WRITER
-        self._file.write(pack_record(first.SerializeToString()))
-        self._file.flush()
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the event file."""
+        return Path(self._file.path)
 
     def get_logdir(self) -> str:
         """Return the folder."""
@@ -77,16 +69,7 @@ class FileWriter:
 
         After `close` nothing is written; `reopen` starts another file.
         """
-        record = pack_record(event.SerializeToString())
-        with self._lock:
-            if self._file is None:
-                return
-            self._file.write(record)
-            self._pending += 1
-            now = time.time()
-            if self._pending >= self._max_queue or now - self._flushed >= self._flush_secs:
-                self._file.flush()
-                self._pending, self._flushed = 0, now
+        self._file.add(event)
 
     def add_summary(self, summary: Message, global_step: int | None = None) -> None:
         """Write a Summary message, or the bytes of a summary operation."""
@@ -142,26 +125,19 @@ class FileWriter:
 
     def flush(self) -> None:
         """Hand all events to the operating system."""
-        with self._lock:
-            if self._file is not None:
-                self._file.flush()
-                self._pending, self._flushed = 0, time.time()
+        self._file.flush()
 
     def close(self) -> None:
         """Flush and close the file; a second call does nothing."""
-        with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+        self._file.close()
 
     def reopen(self) -> None:
         """Open a new file in the same folder after `close`.
 
         Before `close`, nothing changes.
         """
-        with self._lock:
-            if self._file is None:
-                self._open()
+        if self._file.is_closed:
+            self._file = self._open()
 
     def __enter__(self) -> FileWriter:
         return self
@@ -171,8 +147,12 @@ class FileWriter:
 
 
 _OPERATIONS: Final = (
+    "all_v2_summary_ops",
+    "audio",
+    "get_summary_description",
     "histogram",
     "image",
+    "initialize",
     "merge",
     "merge_all",
     "scalar",
@@ -187,12 +167,11 @@ def __getattr__(name: str) -> Any:
             importlib.import_module("tfjit.client.data.summary_ops"), name
         )
         return value
-    if name in ("Event", "SessionLog", "SummaryDescription"):
+    if name in ("Event", "SessionLog", "SummaryDescription", "TaggedRunMetadata"):
         return getattr(importlib.import_module("tfjit.protos"), name)
     if name == "FileWriterCache":
         return getattr(importlib.import_module("tfjit.client.data.file_writer_cache"), name)
-    reason = ": summaries of sounds are not supported yet" if name == "audio" else ""
-    raise AttributeError(f"module 'tfjit.summary' has no attribute {name!r}{reason}")
+    raise AttributeError(f"module 'tfjit.summary' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -85,6 +85,33 @@ def image(
         )
 
 
+def audio(
+    name: str,
+    tensor: object,
+    sample_rate: object,
+    max_outputs: int = 3,
+    collections: Any = None,
+    family: str | None = None,
+) -> Tensor:
+    """Return a summary of sounds.
+
+    Sounds are float32 [batch, frames] or [batch, frames, channels], between -1 and 1; at most
+    max_outputs of them. sample_rate: frames a second, a number or a scalar tensor.
+    """
+    value = convert_to_tensor(tensor)
+    with _scope(name, family) as (tag, scope):
+        rate = convert_to_tensor(sample_rate, dtype=dtypes.float32, name="sample_rate")
+        made = _make(
+            "AudioSummaryV2",
+            scope,
+            tag=tag,
+            tensor=value,
+            sample_rate=rate,
+            max_outputs=max_outputs,
+        )
+        return _listed(made, collections)
+
+
 def tensor_summary(
     name: str,
     tensor: TensorLike,
@@ -152,6 +179,39 @@ def merge_all(
     """Return one summary of all in the graph's collection, or None."""
     found = get_collection(key, scope)
     return merge(found, name=name) if found else None
+
+
+def all_v2_summary_ops() -> list[object]:
+    """Return the operations that write to writers of TensorFlow 2.
+
+    Imported graphs may list some in a collection; no function of `tfjit.summary` makes any.
+    """
+    return get_collection(GraphKeys._SUMMARY_COLLECTION)
+
+
+def get_summary_description(node_def: Message) -> Message:
+    """Return the SummaryDescription in the `description` attr of a TensorSummary's NodeDef.
+
+    Raises ValueError for a node of another op type.
+    """
+    from google.protobuf import json_format
+
+    from tfjit.protos import SummaryDescription
+
+    if node_def.op != "TensorSummary":
+        raise ValueError(f"Can't get_summary_description on {node_def.op}")
+    description = SummaryDescription()
+    json_format.Parse(node_def.attr["description"].s.decode(), description)
+    return description
+
+
+def initialize(graph: object = None, session: object = None) -> None:
+    """Raise RuntimeError: no writer of TensorFlow 2 is the default one.
+
+    TensorFlow's function makes the writer that its second version has set by `as_default`, of
+    which there is none here.
+    """
+    raise RuntimeError("No default tf.contrib.summary.SummaryWriter found")
 
 
 def _make(op_type: str, scope: str, **arguments: object) -> Tensor:

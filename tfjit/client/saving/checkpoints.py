@@ -5,8 +5,10 @@ Each folder has such a file; a reader gives the contents of a checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.files.bundle import BundleReader
+from tfjit.framework.files.saved_slices import SlicesReader
 from tfjit.protos import CheckpointState
 
 if TYPE_CHECKING:
@@ -23,11 +26,39 @@ if TYPE_CHECKING:
 
 DEFAULT_NAME: Final = "checkpoint"
 _POLL_SECONDS: Final = 1.0
+_SHARDS_OF_V1: Final = re.compile(r"-[\d?]+-of-\d+$")
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Return whether there is a checkpoint with this prefix."""
-    return os.path.isfile(f"{checkpoint_prefix}.index")
+    """Return whether there is a checkpoint with this prefix.
+
+    A checkpoint of version 1 is a file of that name, or files that the name matches as a pattern.
+    """
+    return os.path.isfile(f"{checkpoint_prefix}.index") or bool(files_of_v1(checkpoint_prefix))
+
+
+def files_of_v1(checkpoint_prefix: str) -> list[str]:
+    """Return the files of a checkpoint of version 1, by name.
+
+    There are none where it is missing.
+    """
+    if os.path.isfile(checkpoint_prefix):
+        return [checkpoint_prefix]
+    return sorted(path for path in glob.glob(checkpoint_prefix) if os.path.isfile(path))
+
+
+def time_of(checkpoint_prefix: str) -> float:
+    """Return the time of a checkpoint in seconds since the epoch."""
+    index = f"{checkpoint_prefix}.index"
+    return os.path.getmtime(index if os.path.isfile(index) else files_of_v1(checkpoint_prefix)[0])
+
+
+def meta_graph_path(checkpoint_prefix: str, meta_graph_suffix: str = "meta") -> str:
+    """Return the name of the MetaGraphDef beside a checkpoint.
+
+    The pattern of a sharded checkpoint of version 1 loses its shards.
+    """
+    return f"{_SHARDS_OF_V1.sub('', checkpoint_prefix)}.{meta_graph_suffix}"
 
 
 def get_checkpoint_state(
@@ -230,32 +261,36 @@ def write_state(
 def remove_checkpoint(
     checkpoint_prefix: str, checkpoint_format_version: Any = None, meta_graph_suffix: str = "meta"
 ) -> None:
-    """Delete the files of a checkpoint."""
-    for pattern in (
-        f"{glob.escape(checkpoint_prefix)}.{part}"
-        for part in (meta_graph_suffix, "index", "data-?????-of-?????")
-    ):
-        for path in glob.glob(pattern):
-            os.unlink(path)
+    """Delete the files of a checkpoint.
+
+    checkpoint_format_version: of SaverDef; without one, version 2.
+    """
+    from tfjit.protos import SaverDef
+
+    found = glob.glob(glob.escape(meta_graph_path(checkpoint_prefix, meta_graph_suffix)))
+    if checkpoint_format_version in (None, SaverDef.V2):
+        for part in ("index", "data-?????-of-?????"):
+            found += glob.glob(f"{glob.escape(checkpoint_prefix)}.{part}")
+    else:
+        found += files_of_v1(checkpoint_prefix)
+    for path in found:
+        os.unlink(path)
 
 
 class CheckpointReader:
-    """The contents of the checkpoint `filepattern` (its prefix).
+    """The contents of the checkpoint `filepattern`.
 
-    Raises NotFoundError when there is none.
+    filepattern: its prefix, or the name or pattern of its files. Versions 1 and 2 are read. Raises
+    NotFoundError when there is none, DataLossError for files of another format.
     """
 
     def __init__(self, filepattern: str | os.PathLike[str]) -> None:
         path = os.fspath(filepattern)
-        try:
+        self._reader: BundleReader | SlicesReader
+        if os.path.isfile(f"{path}.index"):
             self._reader = BundleReader(path)
-        except FileNotFoundError:
-            raise errors.NotFoundError(
-                None,
-                None,
-                "Unsuccessful TensorSliceReader constructor: Failed to find any matching files "
-                f"for {path}",
-            ) from None
+        else:
+            self._reader = SlicesReader(path)
         self._names = {name: self._reader.dtype_and_shape(name) for name in self._reader.names()}
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
@@ -273,12 +308,21 @@ class CheckpointReader:
     def get_tensor(self, tensor_str: str) -> np.ndarray:
         """Return the value.
 
-        Raises NotFoundError for an unknown name, DataLossError for a damaged one.
+        Raises NotFoundError for an unknown name, DataLossError for a damaged one (NotFoundError in
+        a checkpoint of version 1), UnimplementedError for one in slices in a checkpoint of
+        version 1.
         """
-        if tensor_str not in self._names:
-            raise errors.NotFoundError(None, None, f"Key {tensor_str} not found in checkpoint")
-        value: np.ndarray = self._reader.read(tensor_str)
-        return value
+        if isinstance(self._reader, BundleReader):
+            if tensor_str not in self._names:
+                raise errors.NotFoundError(None, None, f"Key {tensor_str} not found in checkpoint")
+            value: np.ndarray = self._reader.read(tensor_str)
+            return value
+        if tensor_str in self._names:
+            if self._reader.slice_count(tensor_str) > 1:
+                raise errors.UnimplementedError(None, None, "Sliced checkpoints are not supported")
+            with contextlib.suppress(errors.InvalidArgumentError):  # damaged
+                return self._reader.read(tensor_str)
+        raise errors.NotFoundError(None, None, f"{tensor_str} not found in checkpoint file")
 
 
 NewCheckpointReader = CheckpointReader

@@ -5,6 +5,7 @@ It also keeps the books of the files.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +22,14 @@ from tfjit.framework import errors
 from tfjit.framework.graphs.default_graph import get_default_graph, name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.ops.core.apply import create, tensor
+from tfjit.protos import SaverDef
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
     from tfjit.framework.graphs.typing import Message, SessionLike, Structure, TensorLike
 
 _FOREVER_HOURS: Final = 10000.0
+_LOGGER: Final = logging.getLogger("tensorflow")
 
 
 class Saver:
@@ -38,8 +41,9 @@ class Saver:
     keep_checkpoint_every_n_hours: of the deleted ones, one in each such period stays. saver_def: a
     SaverDef to use nodes that the graph has already. defer_build: make the nodes at `build` or the
     first use. allow_empty: without variables it saves and restores nothing. pad_step_number: steps
-    in names have 8 digits. save_relative_paths: the list of checkpoints can be moved with its
-    folder. Raises ValueError without variables, TypeError for values that are none.
+    in names have 8 digits. write_version: SaverDef.V1 for the older format of one file a device;
+    checkpoints of both are restored. save_relative_paths: the list of checkpoints can be moved with
+    its folder. Raises ValueError without variables, TypeError for values that are none.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class Saver:
         builder: object = None,
         defer_build: bool = False,
         allow_empty: bool = False,
-        write_version: int = 2,
+        write_version: int = SaverDef.V2,
         pad_step_number: bool = False,
         save_relative_paths: bool = False,
         filename: str | None = None,
@@ -65,10 +69,9 @@ class Saver:
                 "If `var_list` is provided then build cannot be deferred. Either set "
                 "defer_build=False or var_list=None."
             )
-        if write_version != 2:
-            raise ValueError(
-                f"write_version {write_version}: only checkpoints of version 2 are written; leave "
-                "it out"
+        if write_version not in (SaverDef.V1, SaverDef.V2):
+            raise TypeError(
+                f"write_version must be SaverDef.V1 or SaverDef.V2, but it is {write_version!r}"
             )
         if builder is not None:
             raise ValueError("a builder of one's own is not supported; leave it out")
@@ -78,6 +81,7 @@ class Saver:
         self._name, self._filename = name, filename
         self._allow_empty = allow_empty
         self._pad, self._relative = pad_step_number, save_relative_paths
+        self._version = write_version
         self._is_empty = False
         self._last: list[tuple[str, float]] = []
         self._next_kept = time.time() + self._keep_hours * 3600
@@ -99,8 +103,6 @@ class Saver:
                 raise ValueError("No variables to save")
             self._is_empty = True
             return
-        from tfjit.protos import SaverDef
-
         with name_scope(self._name, "save"), get_default_graph().control_dependencies(None):
             path = tensor(
                 "PlaceholderWithDefault", "filename", input=self._filename or "model", shape=()
@@ -116,7 +118,7 @@ class Saver:
                 max_to_keep=self._max_to_keep,
                 sharded=self._sharded,
                 keep_checkpoint_every_n_hours=self._keep_hours,
-                version=SaverDef.V2,
+                version=SaverDef.V1 if self._version == SaverDef.V1 else SaverDef.V2,
             )
         )
 
@@ -126,18 +128,19 @@ class Saver:
             saver_def.max_to_keep,
             saver_def.keep_checkpoint_every_n_hours,
         )
+        self._version = int(saver_def.version)
         self._next_kept = time.time() + self._keep_hours * 3600
 
     def _save_nodes(self, path: Tensor, saved: Sequence[_SavedTensor]) -> Tensor:
         graph = get_default_graph()
         if not self._sharded:
-            written = _write(path, saved, "SaveV2")
-            with graph.control_dependencies([written]):
-                return ops.identity(path, name="control_dependency")
+            return self._saved(path, saved)
         by_device: dict[str, list[_SavedTensor]] = {}
         for item in saved:
             by_device.setdefault(item.variable.device, []).append(item)
-        temporary = tensor("StringJoin", "StringJoin", inputs=[path, "_temp_part"])
+        whole = self._version == SaverDef.V1
+        base = path if whole else tensor("StringJoin", "StringJoin", inputs=[path, "_temp_part"])
+        count = ops.constant(len(by_device), name="num_shards")
         parts, written_all = [], []
         for k, (device, own) in enumerate(sorted(by_device.items())):
             with graph.device(device or None):
@@ -145,13 +148,15 @@ class Saver:
                     tensor(
                         "ShardedFilename",
                         "ShardedFilename",
-                        basename=temporary,
+                        basename=base,
                         shard=k,
-                        num_shards=len(by_device),
+                        num_shards=count,
                     )
                 )
-                written_all.append(_write(parts[-1], own, "SaveV2"))
+                written_all.append(self._saved(parts[-1], own).op)
         with graph.control_dependencies(written_all):
+            if whole:
+                return tensor("ShardedFilespec", basename=path, num_shards=count)
             prefixes = ops.stack(parts, name="MergeV2Checkpoints/checkpoint_prefixes")
             merged = create(
                 "MergeV2Checkpoints",
@@ -161,6 +166,42 @@ class Saver:
             )
         with graph.control_dependencies([merged]):
             return ops.identity(path, name="control_dependency")
+
+    def _saved(self, path: Tensor, saved: Sequence[_SavedTensor]) -> Tensor:
+        """Return the path, behind the operation that writes the tensors."""
+        with get_default_graph().control_dependencies([self._write(path, saved)]):
+            return ops.identity(path, name="control_dependency")
+
+    def _write(self, path: Tensor, saved: Sequence[_SavedTensor]) -> Operation:
+        """Return the operation that writes the tensors in the version's format."""
+        values: list[object] = []
+        for item in saved:
+            variable = item.variable
+            with get_default_graph().device(variable.device or None):
+                values.append(
+                    variable.read_value()
+                    if isinstance(variable, ResourceVariable)
+                    else variable.op.outputs[0]
+                )
+        names, slices = [item.name for item in saved], [item.slice_spec for item in saved]
+        if self._version == SaverDef.V1:
+            return create(
+                "SaveSlices",
+                "save",
+                filename=path,
+                tensor_names=names,
+                shapes_and_slices=slices,
+                data=values,
+            )
+        with get_default_graph().device("/device:CPU:0"):
+            return create(
+                "SaveV2",
+                "SaveV2",
+                prefix=path,
+                tensor_names=names,
+                shape_and_slices=slices,
+                tensors=values,
+            )
 
     def _restore_nodes(self, path: Tensor, saved: Sequence[_SavedTensor]) -> Operation:
         graph = get_default_graph()
@@ -229,6 +270,11 @@ class Saver:
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):
             raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
+        if self._version != SaverDef.V2:
+            _LOGGER.warning(
+                "Checkpoints of version 1 are deprecated: leave out write_version, and the Saver "
+                "writes version 2, which needs less memory"
+            )
         written = sess.run(
             self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path}
         )
@@ -245,10 +291,10 @@ class Saver:
                 self._relative,
             )
             for old in dropped:
-                checkpoints.remove_checkpoint(old, meta_graph_suffix=meta_graph_suffix)
+                checkpoints.remove_checkpoint(old, self._version, meta_graph_suffix)
         if write_meta_graph:
             self.export_meta_graph(
-                f"{prefix}.{meta_graph_suffix}",
+                checkpoints.meta_graph_path(prefix, meta_graph_suffix),
                 strip_default_attrs=strip_default_attrs,
                 graph=sess.graph,
             )
@@ -315,7 +361,7 @@ class Saver:
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
         """Adopt the checkpoints of an earlier process that still exist."""
         there = [path for path in checkpoint_paths if checkpoints.checkpoint_exists(path)]
-        self._last = [(path, os.path.getmtime(f"{path}.index")) for path in there]
+        self._last = [(path, checkpoints.time_of(path)) for path in there]
 
     # messages
 
@@ -348,8 +394,6 @@ class Saver:
 
         Accepts SaverDefs of tfjit and TensorFlow.
         """
-        from tfjit.protos import SaverDef
-
         made = SaverDef.FromString(saver_def.SerializeToString())
         if import_scope:
             for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
@@ -491,27 +535,6 @@ def slice_places(parts: Iterable[Variable]) -> list[tuple[Variable, SaveSliceInf
             )
         found.append((part, info))
     return found
-
-
-def _write(path: Tensor, saved: Sequence[_SavedTensor], name: str) -> Operation:
-    values: list[object] = []
-    for item in saved:
-        variable = item.variable
-        with get_default_graph().device(variable.device or None):
-            values.append(
-                variable.read_value()
-                if isinstance(variable, ResourceVariable)
-                else variable.op.outputs[0]
-            )
-    with get_default_graph().device("/device:CPU:0"):
-        return create(
-            "SaveV2",
-            name,
-            prefix=path,
-            tensor_names=[item.name for item in saved],
-            shape_and_slices=[item.slice_spec for item in saved],
-            tensors=values,
-        )
 
 
 def import_meta_graph(

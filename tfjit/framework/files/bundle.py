@@ -3,9 +3,8 @@
 A bundle is `PREFIX.index` and `PREFIX.data-SSSSS-of-NNNNN`. The index is a sorted table: the empty
 key holds a BundleHeaderProto, a tensor's name its BundleEntryProto (dtype, shape, and the data file
 and place of its bytes). A tensor saved in slices has an entry with the slices' places only; each
-slice has a separate entry under a key in the order-preserving code of Google's OrderedCode (a
-number, the name, then start and length of each dimension). String tensors are stored as their
-lengths, a checksum of these, and the bytes.
+slice has a separate entry (`slices.py`: its key). String tensors are stored as their lengths, a
+checksum of these, and the bytes.
 """
 
 from __future__ import annotations
@@ -29,6 +28,16 @@ from tfjit.framework.errors import (
 )
 from tfjit.framework.files.crc32c import crc32c, crc32c_parts, masked
 from tfjit.framework.files.positioned_reads import PositionedReads
+from tfjit.framework.files.slices import (
+    FULL,
+    Extents,
+    bounds,
+    extent_shape,
+    fill_slice,
+    overlap,
+    slice_extents,
+    slice_key,
+)
 from tfjit.framework.files.sorted_table import get_varint, put_varint, read_table, write_table
 from tfjit.framework.types import shape as shapes
 from tfjit.framework.types.dtypes import DType, as_dtype, string
@@ -40,54 +49,11 @@ if TYPE_CHECKING:
 _HEADER_KEY: Final = b""
 _FORMAT_VERSION: Final = 1
 _WHOLE_BYTES: Final = 64 << 20  # largest data file that is read in one piece
-FULL: Final = -1  # the length of a dimension that a slice takes whole
-
-Extents = tuple[tuple[int, int], ...]  # (start, length) of each dimension; (0, FULL) takes all
 
 
 def data_file(prefix: str, shard: int, shards: int) -> str:
     """Return the name of a data file of a bundle."""
     return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
-
-
-def parse_slice_spec(spec: str, name: str) -> tuple[tuple[int, ...], Extents]:
-    """Parse a `shape_and_slice` of SaveV2.
-
-    "4 6 0,2:-" -> ((4, 6), ((0, 2), (0, FULL))). Raises InvalidArgumentError for any other form.
-    """
-    parts = spec.split(" ")
-    try:
-        shape = tuple(int(p) for p in parts[:-1])
-        extents = tuple(
-            (0, FULL) if part == "-" else (int(part.split(",", 1)[0]), int(part.split(",", 1)[1]))
-            for part in parts[-1].split(":")
-        )
-    except (ValueError, IndexError):
-        raise InvalidArgumentError(
-            None,
-            None,
-            f"{name}: cannot read the shape and slice {spec!r}: expected e.g. '4 6 0,2:-'",
-        ) from None
-    if len(shape) != len(extents):
-        raise InvalidArgumentError(
-            None, None, f"{name}: {spec!r} has {len(shape)} sizes and {len(extents)} slices"
-        )
-    for size, (start, length) in zip(shape, extents, strict=True):
-        if length != FULL and (start < 0 or length < 0 or start + length > size):
-            raise InvalidArgumentError(
-                None,
-                None,
-                f"{name}: the slice {start},{length} is not within a dimension of {size} "
-                f"({spec!r})",
-            )
-    return shape, extents
-
-
-def extent_shape(shape: Sequence[int], extents: Extents) -> tuple[int, ...]:
-    """Return the shape of a slice."""
-    return tuple(
-        size if length == FULL else length for size, (_, length) in zip(shape, extents, strict=True)
-    )
 
 
 class BundleWriter:
@@ -135,11 +101,7 @@ class BundleWriter:
         entry = self._entries.get(name.encode())
         if entry is None:
             entry = self._entries[name.encode()] = self._entry(as_dtype(value.dtype), shape)
-        slice_proto = entry.slices.add()
-        for start, length in extents:
-            extent = slice_proto.extent.add()
-            if length != FULL:
-                extent.start, extent.length = start, length
+        fill_slice(entry.slices.add(), extents)
         self._add(slice_key(name, extents), value, name)
 
     def _entry(self, dtype: DType, shape: tuple[int, ...]) -> Any:
@@ -337,11 +299,7 @@ class BundleReader:
                 "does not match the shape stored in "
                 f"checkpoint: {shapes.format_shape(stored)}",
             )
-        wanted = tuple(
-            (0, size) if length == FULL else (start, length)
-            for size, (start, length) in zip(shape, extents, strict=True)
-        )
-        return self._read(name, dtype, shape, wanted)
+        return self._read(name, dtype, shape, bounds(shape, extents))
 
     def _read(self, name: str, dtype: DType, shape: tuple[int, ...], wanted: Extents) -> np.ndarray:
         entry = self.entry(name)
@@ -356,34 +314,18 @@ class BundleReader:
         )
         missing = out.size
         for slice_proto in entry.slices:
-            extents = tuple(
-                (e.start, e.length) if e.HasField("length") else (0, FULL)
-                for e in slice_proto.extent
-            )
-            places = [
-                (0, size) if length == FULL else (start, length)
-                for size, (start, length) in zip(shape, extents, strict=True)
-            ]
-            overlap = [
-                (max(a, c), min(a + b, c + d))
-                for (a, b), (c, d) in zip(places, wanted, strict=True)
-            ]
-            if any(low >= high for low, high in overlap):
+            extents = slice_extents(slice_proto)
+            places = bounds(shape, extents)
+            common = overlap(places, wanted)
+            if common is None:
                 continue
+            source, target = common
             found = self._entries.get(slice_key(name, extents))
             if found is None:
                 raise DataLossError(
                     None, None, f"{self.prefix}.index: a slice of {name} has no entry"
                 )
             part = self._load(found, dtype, tuple(length for _, length in places), name)
-            source = tuple(
-                slice(low - a, high - a)
-                for (low, high), (a, _) in zip(overlap, places, strict=True)
-            )
-            target = tuple(
-                slice(low - c, high - c)
-                for (low, high), (c, _) in zip(overlap, wanted, strict=True)
-            )
             out[target] = part[source]
             missing -= out[target].size
         if missing > 0:
@@ -530,29 +472,3 @@ def _decode_strings(data: bytes, count: int, where: str) -> tuple[np.ndarray, in
         values[i] = data[at : at + length]
         at += length
     return values, crc32c(data[payload:], crc32c(check, crc))
-
-
-def slice_key(name: str, extents: Extents) -> bytes:
-    """Return the key of a slice's entry."""
-    escaped = name.encode().replace(b"\xff", b"\xff\0").replace(b"\0", b"\0\xff")
-    numbers = b"".join(_signed(start) + _signed(length) for start, length in extents)
-    return _unsigned(0) + escaped + b"\0\1" + _unsigned(len(extents)) + numbers
-
-
-def _unsigned(value: int) -> bytes:
-    size = (value.bit_length() + 7) // 8
-    return bytes([size]) + value.to_bytes(size, "big")
-
-
-def _signed(value: int) -> bytes:
-    """Encode a signed number so that bytes sort as the numbers do.
-
-    The code is two's complement of 7·n bits behind n ones and a zero, with the sign bit flipped.
-    """
-    magnitude = ~value if value < 0 else value
-    size = magnitude.bit_length() // 7 + 1
-    if size == 1:
-        return bytes([(value & 0xFF) ^ 0x80])
-    bits = 8 * size
-    header = ((1 << size) - 1) << (bits - size)
-    return ((value & ((1 << bits) - 1)) ^ header).to_bytes(size, "big")

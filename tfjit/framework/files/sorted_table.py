@@ -1,16 +1,16 @@
-"""The sorted string table of a checkpoint's index: LevelDB's file format.
+"""The sorted string table of checkpoints: LevelDB's file format.
 
-Tables are read whole and written in one go. A file is blocks of entries with ascending keys, a
-metaindex block, an index block (last key of a block -> its place) and a footer. An entry is varint
-shared key bytes, varint other key bytes, varint value bytes, key tail, value; a block ends with its
-restart offsets and their count, a type byte (0: not compressed) and a masked CRC-32C of block and
-type.
+Tables are written in one go, and read whole or block by block (`Table`). A file is blocks of
+entries with ascending keys, a metaindex block, an index block (last key of a block -> its place)
+and a footer. An entry is varint shared key bytes, varint other key bytes, varint value bytes, key
+tail, value; a block ends with its restart offsets and their count, a type byte (0: not compressed)
+and a masked CRC-32C of block and type.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tfjit.framework.errors import DataLossError, UnimplementedError
@@ -21,6 +21,7 @@ _FOOTER_BYTES: Final = 48
 _BLOCK_BYTES: Final = 256 << 10
 _RESTART_INTERVAL: Final = 16
 _NO_COMPRESSION: Final = 0
+_KEPT_BYTES: Final = 1 << 20  # a block of small values is kept: the next one wanted is often there
 
 
 def put_varint(value: int) -> bytes:
@@ -144,37 +145,73 @@ def read_table(file: bytes, name: str) -> Iterator[tuple[bytes, bytes]]:
 
     `name` is for messages. Raises DataLossError for a damaged file.
     """
-    if len(file) < _FOOTER_BYTES or struct.unpack("<Q", file[-8:])[0] != _MAGIC:
-        raise DataLossError(None, None, f"{name}: not an sstable (bad magic number)")
-    footer = len(file) - _FOOTER_BYTES
-    (offset, size), at = _handle(file, footer)
-    # the metaindex: nothing of use in it, but its checksum tells of damage
-    _block(file, offset, size, name)
-    (offset, size), _ = _handle(file, at)
-    for _, handle in _entries(_block(file, offset, size, name), name):
-        (offset, size), _ = _handle(handle, 0)
-        yield from _entries(_block(file, offset, size, name), name)
+    table = Table(lambda offset, size: file[offset : offset + size], len(file), name)
+    table.check_metaindex()
+    for _, handle in table.index:
+        yield from table.block(handle)
+
+
+class Table:
+    """A table file of which single blocks are read.
+
+    read: returns the bytes at (offset, size), fewer where the file ends before. name: for messages.
+    index: (a key that is not below the block's, handle) of each block. Raises DataLossError for a
+    damaged file.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], size_bytes: int, name: str) -> None:
+        self._read, self._name = read, name
+        if size_bytes < _FOOTER_BYTES:
+            raise DataLossError(None, None, f"{name}: file is too short to be an sstable")
+        footer = read(size_bytes - _FOOTER_BYTES, _FOOTER_BYTES)
+        if struct.unpack("<Q", footer[-8:])[0] != _MAGIC:
+            raise DataLossError(None, None, f"{name}: not an sstable (bad magic number)")
+        self._metaindex, at = _handle(footer, 0)
+        index, _ = _handle(footer, at)
+        self.index = list(_entries(self._bytes(*index), name))
+        self._kept: tuple[bytes, dict[bytes, bytes]] = b"", {}  # the block that was read last
+
+    def check_metaindex(self) -> None:
+        """Compare the checksum of the metaindex, which has nothing else of use."""
+        self._bytes(*self._metaindex)
+
+    def block(self, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the (key, value) pairs of a block."""
+        place, _ = _handle(handle, 0)
+        return _entries(self._bytes(*place), self._name)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key, None where it is not there."""
+        for last, handle in self.index:
+            if last >= key:
+                kept, entries = self._kept
+                if kept != handle:
+                    entries = dict(self.block(handle))
+                    if sum(map(len, entries.values())) <= _KEPT_BYTES:
+                        self._kept = handle, entries
+                return entries.get(key)
+        return None
+
+    def _bytes(self, offset: int, size: int) -> bytes:
+        block = self._read(offset, size + 5)
+        if len(block) < size + 5:
+            raise DataLossError(None, None, f"{self._name}: truncated block read")
+        if struct.unpack_from("<I", block, size + 1)[0] != masked_crc32c(block[: size + 1]):
+            raise DataLossError(None, None, f"{self._name}: block checksum mismatch")
+        if block[size] != _NO_COMPRESSION:
+            raise UnimplementedError(
+                None,
+                None,
+                f"{self._name}: a compressed table block (type {block[size]}); checkpoints hold "
+                "none",
+            )
+        return block[:size]
 
 
 def _handle(data: bytes, at: int) -> tuple[tuple[int, int], int]:
     offset, at = get_varint(data, at)
     size, at = get_varint(data, at)
     return (offset, size), at
-
-
-def _block(file: bytes, offset: int, size: int, name: str) -> bytes:
-    end = offset + size + 1
-    if end + 4 > len(file):
-        raise DataLossError(None, None, f"{name}: truncated block read")
-    if struct.unpack_from("<I", file, end)[0] != masked_crc32c(file[offset:end]):
-        raise DataLossError(None, None, f"{name}: block checksum mismatch")
-    if file[end - 1] != _NO_COMPRESSION:
-        raise UnimplementedError(
-            None,
-            None,
-            f"{name}: a compressed table block (type {file[end - 1]}); checkpoints hold none",
-        )
-    return file[offset : end - 1]
 
 
 def _entries(block: bytes, name: str) -> Iterator[tuple[bytes, bytes]]:

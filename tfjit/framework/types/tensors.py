@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import as_shape, format_shape
 from tfjit.framework.types.shape import fill_proto as fill_shape_proto
+
+if TYPE_CHECKING:
+    from tfjit.protos import TensorProto
 
 # Field that holds the values of a dtype when tensor_content is empty, and the NumPy type of its
 # elements.
@@ -330,6 +333,13 @@ def append_values(proto: Any, dtype: DType, flat: np.ndarray) -> None:
         values.extend(flat.view(element).tolist())
     else:
         values.extend(flat.tolist())
+
+
+def value_count(proto: TensorProto) -> int:
+    """Return the number of elements in a TensorProto's value field."""
+    field_name, _ = _VALUE_FIELD[proto.dtype]
+    count = len(getattr(proto, field_name))
+    return count // 2 if field_name in ("scomplex_val", "dcomplex_val") else count
 
 
 def summarize(array: np.ndarray) -> str:

@@ -44,7 +44,6 @@ from tfjit.ops.arrays.array_shapes import (
     placeholder_shape,
     placeholder_with_default_shape,
     range_shape,
-    reshape_shape,
     shape_vector,
     squeeze_shape,
 )
@@ -53,6 +52,7 @@ from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import (
     all_unchanged,
+    reshape_shape,
     scalar,
     shape_attr,
     unchanged,

@@ -22,38 +22,6 @@ def shape_vector(c: ShapeContext) -> Shapes:
     return [(None,) if shape is None else (len(shape),) for shape in c.inputs]
 
 
-def _known_elements(sizes: tuple[int | None, ...]) -> tuple[int, list[int]]:
-    """Return (product of the known sizes, places of the unknown ones)."""
-    known = 1
-    for size in sizes:
-        if size is not None:
-            known *= size
-    # A product of zero is known whatever the others are.
-    return known, [i for i, size in enumerate(sizes) if size is None and known]
-
-
-def reshape_shape(c: ShapeContext) -> Shapes:
-    """Infer the shape that a constant asks for, with its -1 resolved."""
-    given, wanted = c.inputs[0], c.constant_as_shape(1)
-    if wanted is None or given is None:
-        return [wanted]
-    n_in, holes_in = _known_elements(given)
-    n_out, holes_out = _known_elements(wanted)
-    if len(holes_in) > 1 or len(holes_out) > 1:
-        return [wanted]
-    if not holes_in and not holes_out:
-        if n_in != n_out:
-            raise fail(
-                f"Cannot reshape a tensor with {n_in} elements to shape {format_shape(wanted)} "
-                f"({n_out} elements)"
-            )
-    elif not holes_in and n_out > 0:
-        return [c.replace_dim(wanted, holes_out[0], c.divide(n_in, n_out))]
-    elif not holes_out and n_in:
-        c.divide(n_out, n_in)
-    return [wanted]
-
-
 def squeeze_shape(c: ShapeContext) -> Shapes:
     """Infer the shape without axes of size 1."""
     shape = c.inputs[0]

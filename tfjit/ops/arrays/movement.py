@@ -7,72 +7,21 @@ from typing import TYPE_CHECKING
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.op_defs.op_traits import CANNOT_FAIL
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.framework.types.shape import Shape, format_shape
+from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, int_list_constant
+from tfjit.ops.core.shape_rules import Shapes, concat_shape, fail, int_constant, int_list_constant
 from tfjit.ops.core.type_lists import INDEX
 
 if TYPE_CHECKING:
     pass
 
 
-def _concat(c: ShapeContext, values: Shapes, axis_index: int) -> Shapes:
-    axis_value = int_constant(c, axis_index)
-    axis_shape = c.inputs[axis_index]
-    if axis_shape is not None and len(axis_shape) > 1:
-        raise fail(f"Shape must be at most rank 1 but is rank {len(axis_shape)}")
-    if axis_value is None:
-        # Only the rank is known, where any input tells it.
-        for shape in values:
-            if shape is not None:
-                if not shape:
-                    raise fail("Can't concatenate scalars (use tf.stack instead)")
-                for other in values:
-                    c.with_rank(other, len(shape))
-                return [(None,) * len(shape)]
-        return [None]
-    least = axis_value + 1 if axis_value >= 0 else -axis_value
-    out = c.with_rank_at_least(values[0], least)
-    if out is not None:
-        axis = axis_value % len(out)
-    elif all(s is None for s in values):
-        return [None]
-    total = c.dim(out, axis_value) if out is not None else None
-    merged: Shape = out
-    for shape in values[1:]:
-        shape = c.with_rank_at_least(shape, least)
-        if merged is None:
-            merged = shape if shape is None else c.replace_dim(shape, axis_value, None)
-            total = None
-            continue
-        if shape is None:
-            total = None
-            continue
-        axis = axis_value % len(merged)
-        if len(shape) != len(merged):
-            raise fail(f"Shapes must be equal rank, but are {len(merged)} and {len(shape)}")
-        for i, (x, y) in enumerate(zip(merged, shape)):
-            if i != axis and x is not None and y is not None and x != y:
-                raise fail(
-                    f"Dimension {i if i < axis else i - axis - 1} in both shapes must be equal, "
-                    f"but are {x} and {y}. Shapes are "
-                    f"{format_shape(merged[:axis] if i < axis else merged[axis + 1 :])} and "
-                    f"{format_shape(shape[:axis] if i < axis else shape[axis + 1 :])}."
-                )
-        total = c.add(total, shape[axis])
-        merged = tuple(
-            total if i == axis else (y if x is None else x)
-            for i, (x, y) in enumerate(zip(merged, shape))
-        )
-    return [None if merged is None else c.replace_dim(merged, axis_value, total)]
-
-
 def _concat_v1(c: ShapeContext) -> Shapes:
-    return _concat(c, c.inputs[1:], 0)
+    return concat_shape(c, c.inputs[1:], 0)
 
 
 def _concat_v2(c: ShapeContext) -> Shapes:
-    return _concat(c, c.inputs[:-1], len(c.inputs) - 1)
+    return concat_shape(c, c.inputs[:-1], len(c.inputs) - 1)
 
 
 def _parallel_concat(c: ShapeContext) -> Shapes:

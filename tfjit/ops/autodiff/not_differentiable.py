@@ -55,7 +55,8 @@ OPS: Final = {
         "FakeQuantWithMinMaxVarsPerChannelGradient"
     ),
     "layers.pooling": ("MaxPoolGradGrad"),
-    "layers.quantization": ("QuantizeV2 QuantizedConcat"),
+    "layers.quantization": ("QuantizeV2"),
+    "layers.quantized_layers": ("QuantizedConcat"),
     "layers.sequences": ("CTCBeamSearchDecoder CTCGreedyDecoder EditDistance"),
     "layers.top_k": ("InTopK InTopKV2"),
     "random_values.candidate_sampling": ("RandomCrop"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.op_defs.shape_context import ShapeContext, equal_shapes
-from tfjit.framework.types.shape import Shape
+from tfjit.framework.types.shape import Shape, format_shape
 
 Shapes = Sequence[Shape]
 Rule = Callable[[ShapeContext], Shapes]
@@ -226,3 +226,87 @@ def require_scalars(c: ShapeContext, *indices: int) -> None:
     """Require that the inputs are scalars."""
     for index in indices:
         c.with_rank(index, 0)
+
+
+def _known_elements(sizes: tuple[int | None, ...]) -> tuple[int, list[int]]:
+    """Return (product of the known sizes, places of the unknown ones)."""
+    known = 1
+    for size in sizes:
+        if size is not None:
+            known *= size
+    # A product of zero is known whatever the others are.
+    return known, [i for i, size in enumerate(sizes) if size is None and known]
+
+
+def reshape_shape(c: ShapeContext) -> Shapes:
+    """Infer the shape that a constant asks for, with its -1 resolved."""
+    given, wanted = c.inputs[0], c.constant_as_shape(1)
+    if wanted is None or given is None:
+        return [wanted]
+    n_in, holes_in = _known_elements(given)
+    n_out, holes_out = _known_elements(wanted)
+    if len(holes_in) > 1 or len(holes_out) > 1:
+        return [wanted]
+    if not holes_in and not holes_out:
+        if n_in != n_out:
+            raise fail(
+                f"Cannot reshape a tensor with {n_in} elements to shape {format_shape(wanted)} "
+                f"({n_out} elements)"
+            )
+    elif not holes_in and n_out > 0:
+        return [c.replace_dim(wanted, holes_out[0], c.divide(n_in, n_out))]
+    elif not holes_out and n_in:
+        c.divide(n_out, n_in)
+    return [wanted]
+
+
+def concat_shape(c: ShapeContext, values: Shapes, axis_index: int) -> Shapes:
+    """Infer the shape of values joined along an input's axis."""
+    axis_value = int_constant(c, axis_index)
+    axis_shape = c.inputs[axis_index]
+    if axis_shape is not None and len(axis_shape) > 1:
+        raise fail(f"Shape must be at most rank 1 but is rank {len(axis_shape)}")
+    if axis_value is None:
+        # Only the rank is known, where any input tells it.
+        for shape in values:
+            if shape is not None:
+                if not shape:
+                    raise fail("Can't concatenate scalars (use tf.stack instead)")
+                for other in values:
+                    c.with_rank(other, len(shape))
+                return [(None,) * len(shape)]
+        return [None]
+    least = axis_value + 1 if axis_value >= 0 else -axis_value
+    out = c.with_rank_at_least(values[0], least)
+    if out is not None:
+        axis = axis_value % len(out)
+    elif all(s is None for s in values):
+        return [None]
+    total = c.dim(out, axis_value) if out is not None else None
+    merged: Shape = out
+    for shape in values[1:]:
+        shape = c.with_rank_at_least(shape, least)
+        if merged is None:
+            merged = shape if shape is None else c.replace_dim(shape, axis_value, None)
+            total = None
+            continue
+        if shape is None:
+            total = None
+            continue
+        axis = axis_value % len(merged)
+        if len(shape) != len(merged):
+            raise fail(f"Shapes must be equal rank, but are {len(merged)} and {len(shape)}")
+        for i, (x, y) in enumerate(zip(merged, shape)):
+            if i != axis and x is not None and y is not None and x != y:
+                raise fail(
+                    f"Dimension {i if i < axis else i - axis - 1} in both shapes must be equal, "
+                    f"but are {x} and {y}. Shapes are "
+                    f"{format_shape(merged[:axis] if i < axis else merged[axis + 1 :])} and "
+                    f"{format_shape(shape[:axis] if i < axis else shape[axis + 1 :])}."
+                )
+        total = c.add(total, shape[axis])
+        merged = tuple(
+            total if i == axis else (y if x is None else x)
+            for i, (x, y) in enumerate(zip(merged, shape))
+        )
+    return [None if merged is None else c.replace_dim(merged, axis_value, total)]

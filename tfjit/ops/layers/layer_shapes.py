@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.ops.core.shape_rules import Rule, Shapes, fail, size_input, window_size
+from tfjit.ops.core.shape_rules import Rule, Shapes, fail, require_scalars, size_input, window_size
 
 
 def ranged(c: ShapeContext) -> Shapes:
@@ -46,6 +46,20 @@ def channels_gradient(c: ShapeContext) -> Shapes:
     size = c.merge_dim(c.with_rank(2, 1)[0], c.with_rank(3, 1)[0])
     size = c.merge_dim(c.dim(shape, -1), size)
     return [None if shape is None else (*shape[:-1], size), (size,), (size,)]
+
+
+def ranged_outputs(rule: Rule, *scalars: int) -> Rule:
+    """Return the rule of a quantised output.
+
+    Two further outputs are the ends of its range. scalars: the inputs that hold ends of ranges.
+    """
+
+    def with_range(c: ShapeContext) -> Shapes:
+        (shape,) = rule(c)
+        require_scalars(c, *scalars)
+        return [shape, (), ()]
+
+    return with_range
 
 
 def by_axis(first: int, ends: int) -> Rule:

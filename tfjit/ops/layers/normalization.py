@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     pass
 
 
-def _bias_add(c: ShapeContext) -> Shapes:
+def bias_add_shape(c: ShapeContext) -> Shapes:
+    """Infer the shape of a value with a bias a channel."""
     layout = c.attrs.get("data_format", b"NHWC")
     shape = c.with_rank_at_least(0, 3 if layout == b"NCHW" else 2)
     (bias,) = c.with_rank(1, 1)
@@ -90,7 +91,7 @@ register_op(
     inputs=("value: T", "bias: T"),
     outputs=("output: T",),
     attrs=("T: numbertype", "data_format: {'NHWC', 'NCHW'} = 'NHWC'"),
-    shape=_bias_add,
+    shape=bias_add_shape,
     traits=CANNOT_FAIL,
 )
 register_op(

@@ -52,7 +52,7 @@ def _pooled(
     pads = _pool_paddings(c, axes)
     for axis in axes:
         out[axis] = _pool_size(c, shape[axis], window[axis], strides[axis], pads.get(axis))
-    if c.op.startswith("MaxPool") and spatial == 2 and len(shape) == 4:
+    if "MaxPool" in c.op and spatial == 2 and len(shape) == 4:
         out[channel] = _pool_size(
             c,
             shape[channel],
@@ -112,7 +112,8 @@ def _checked(c: ShapeContext, spatial: int) -> tuple[list[int], list[int]]:
     return window, strides
 
 
-def _pool(c: ShapeContext) -> Shapes:
+def pool_shape(c: ShapeContext) -> Shapes:
+    """Infer the shape of images under windows."""
     shape = c.with_rank(0, 5 if c.attrs.get("data_format") == b"NCHW_VECT_C" else 4)
     window, strides = _checked(c, 2)
     return [_pooled(c, shape, window, strides, 2)]
@@ -137,7 +138,7 @@ def _pool_v2(c: ShapeContext) -> Shapes:
 
 
 def _pool_with_argmax(c: ShapeContext) -> Shapes:
-    return [*_pool(c)] * 2
+    return [*pool_shape(c)] * 2
 
 
 def _pool3d(c: ShapeContext) -> Shapes:
@@ -203,7 +204,7 @@ register_op(
         "data_format: {'NHWC', 'NCHW'} = 'NHWC'",
         f"T: {HALF_TO_DOUBLE}",
     ),
-    shape=_pool,
+    shape=pool_shape,
 )
 register_op(
     "AvgPool3D",
@@ -287,7 +288,7 @@ register_op(
         "explicit_paddings: list(int) = []",
         "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
     ),
-    shape=_pool,
+    shape=pool_shape,
 )
 register_op(
     "MaxPool3D",

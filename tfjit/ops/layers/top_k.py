@@ -43,6 +43,21 @@ def _top_k_v2(c: ShapeContext) -> Shapes:
     return _top_k_sizes(c, k)
 
 
+def _approx_top_k(c: ShapeContext) -> Shapes:
+    shape, axis, k = c.with_rank_at_least(0, 1), c.attr("reduction_dimension"), c.attr("k")
+    if shape is None:
+        return [None, None]
+    rank = len(shape)
+    if not -rank <= axis < rank:
+        raise fail(f"reduction_dimension={axis} must be in [-{rank}, {rank})")
+    size = shape[axis]
+    if size is not None and size < k:
+        raise fail(f"input must have last dimension >= k = {k} but was {size}")
+    # Without the last step an accelerator keeps as many candidates as it likes.
+    out = c.replace_dim(shape, axis, k if c.attr("aggregate_to_topk") else None)
+    return [out, out]
+
+
 def _top_unique(c: ShapeContext) -> Shapes:
     rows, _ = c.with_rank(0, 2)
     return [(rows, c.attr("k"))] * 2
@@ -61,6 +76,7 @@ register_op(
         "aggregate_to_topk: bool = true",
         "T: {half, bfloat16, float}",
     ),
+    shape=_approx_top_k,
 )
 register_op(
     "KthOrderStatistic", inputs=("input: float",), outputs=("output: float",), attrs=("k: int",)

@@ -41,30 +41,6 @@ register_op(
     shape=_padded_raw,
 )
 register_op(
-    "DecodeProtoV2",
-    inputs=("bytes: string",),
-    outputs=("sizes: int32", "values: output_types"),
-    attrs=(
-        "message_type: string",
-        "field_names: list(string)",
-        "output_types: list(type) >= 0",
-        "descriptor_source: string = 'local://'",
-        "message_format: string = 'binary'",
-        "sanitize: bool = false",
-    ),
-)
-register_op(
-    "EncodeProto",
-    inputs=("sizes: int32", "values: Tinput_types"),
-    outputs=("bytes: string",),
-    attrs=(
-        "field_names: list(string)",
-        "message_type: string",
-        "descriptor_source: string = 'local://'",
-        "Tinput_types: list(type) >= 1",
-    ),
-)
-register_op(
     "ParseTensor",
     inputs=("serialized: string",),
     outputs=("output: out_type",),

@@ -2,31 +2,77 @@
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes, fail, scalar, unknown
+
+
+def _vectors(c: ShapeContext) -> Shapes:
+    c.with_rank(1, 0)
+    return [(None,)] * 3
+
+
+def _sparse(c: ShapeContext) -> Shapes:
+    return [(None, None), (None,), (None,)]
+
+
+def _from_dense(c: ShapeContext) -> Shapes:
+    rank = c.rank(c.inputs[0])
+    if rank not in (2, 3):
+        raise fail(
+            f"Invalid rank of dense: {-1 if rank is None else rank}.  Expected a known rank of "
+            "either 2 or 3."
+        )
+    return [()]
+
+
+def _from_sparse(c: ShapeContext) -> Shapes:
+    shape = c.constant_as_shape(2)
+    rank = c.rank(shape)
+    if rank is None:
+        rank = c.dim(c.inputs[2], 0)
+    if rank not in (2, 3):
+        raise fail(
+            f"Invalid rank: {-1 if rank is None else rank}.  Expected a known rank of either 2 or "
+            "3."
+        )
+    return [()]
+
+
+def _product(c: ShapeContext) -> Shapes:
+    for side in "ab":
+        if c.attr(f"adjoint_{side}") and c.attr(f"transpose_{side}"):
+            raise fail(f"Only one of adjoint_{side} and transpose_{side} may be true.")
+    return [None]
+
 
 register_op(
     "CSRSparseMatrixComponents",
     inputs=("csr_sparse_matrix: variant", "index: int32"),
     outputs=("row_ptrs: int32", "col_inds: int32", "values: type"),
     attrs=("type: {float, double, complex64, complex128}",),
+    shape=_vectors,
 )
 register_op(
     "CSRSparseMatrixToDense",
     inputs=("sparse_input: variant",),
     outputs=("dense_output: type",),
     attrs=("type: {float, double, complex64, complex128}",),
+    shape=unknown,
 )
 register_op(
     "CSRSparseMatrixToSparseTensor",
     inputs=("sparse_matrix: variant",),
     outputs=("indices: int64", "values: type", "dense_shape: int64"),
     attrs=("type: {float, double, complex64, complex128}",),
+    shape=_sparse,
 )
 register_op(
     "DenseToCSRSparseMatrix",
     inputs=("dense_input: T", "indices: int64"),
     outputs=("sparse_output: variant",),
     attrs=("T: {float, double, complex64, complex128}",),
+    shape=_from_dense,
 )
 register_op(
     "SparseMatrixAdd",
@@ -47,6 +93,7 @@ register_op(
         "transpose_output: bool = false",
         "conjugate_output: bool = false",
     ),
+    shape=_product,
 )
 register_op(
     "SparseMatrixMul",
@@ -61,6 +108,7 @@ register_op(
     inputs=("logits: variant",),
     outputs=("softmax: variant",),
     attrs=("type: {float, double}",),
+    shape=unknown,
 )
 register_op(
     "SparseMatrixSoftmaxGrad",
@@ -85,12 +133,14 @@ register_op(
         "adjoint_a: bool = false",
         "adjoint_b: bool = false",
     ),
+    shape=scalar,
 )
 register_op(
     "SparseMatrixTranspose",
     inputs=("input: variant",),
     outputs=("output: variant",),
     attrs=("conjugate: bool = false", "type: {float, double, complex64, complex128}"),
+    shape=scalar,
 )
 register_op(
     "SparseMatrixZeros",
@@ -103,4 +153,5 @@ register_op(
     inputs=("indices: int64", "values: T", "dense_shape: int64"),
     outputs=("sparse_matrix: variant",),
     attrs=("T: {float, double, complex64, complex128}",),
+    shape=_from_sparse,
 )

@@ -80,6 +80,8 @@ register_op(
         "compression_type: string = ''",
     ),
     stateful=True,
+    shape=unknown,
+    traits=BLOCKING,
 )
 register_op(
     "Stage", inputs=("values: dtypes",), attrs=STORE, stateful=True, shape=nothing, traits=BLOCKING

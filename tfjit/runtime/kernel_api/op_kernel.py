@@ -97,9 +97,11 @@ class OpContext:
     is_dead: bool = False
 
 
-Done = Callable[[Sequence[Any] | BaseException], None]
-SyncKernel = Callable[[OpContext, Sequence[Any]], Sequence[Any]]
-AsyncKernel = Callable[[OpContext, Sequence[Any], Done], None]
+Values = Sequence[Any]
+"""Inputs or outputs of a node: arrays, resources, other values."""
+Done = Callable[[Values | BaseException], None]
+SyncKernel = Callable[[OpContext, Values], Values]
+AsyncKernel = Callable[[OpContext, Values, Done], None]
 
 
 @dataclass(frozen=True, slots=True)

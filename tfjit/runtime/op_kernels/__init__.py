@@ -25,7 +25,7 @@ _DATASETS: Final = (
 """The modules of datasets, which most pipelines need together."""
 
 _MODULES: Final = {
-    "arrays.array": ("io.transfer_ops",),
+    "arrays.array": ("io.transfer_ops", "io.constant_ops"),
     "arrays.collective": ("io.collective_ops",),
     "arrays.session_handle": ("io.session_handle_ops",),
     "arrays.transfer": ("io.transfer_ops",),
@@ -39,14 +39,18 @@ _MODULES: Final = {
     "random_values.rng": ("state.rng_ops",),
     "records.dataset": _DATASETS,
     "records.dataset_option": _DATASETS,
-    "records.io": ("io.io_ops", "io.remapping_ops"),
+    "records.io": ("io.io_ops", "io.saved_slices_ops"),
     "records.reader": ("io.reader_ops",),
+    "records.summary": ("io.summary_ops",),
+    "records.warm_start": ("io.warm_start_ops",),
+    "sparse.sparse_matrix": ("containers.csr_matrix_ops",),
+    "sparse.sparse": ("containers.sparse_map_ops",),
     "state.accumulator": ("state.accumulator_ops",),
     "state.barrier": ("state.barrier_ops",),
     "state.lookup": ("io.lookup_ops",),
     "state.queue": ("state.queue_ops",),
     "state.stack": ("state.stack_ops",),
-    "state.staging": ("state.staging_ops",),
+    "state.staging": ("state.staging_ops", "io.record_input_ops"),
     "state.variable": ("state.variable_ops",),
 }
 """Op family -> the modules that register its kernels.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.quantized_values import integer, levels, quantized, scalar
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -134,9 +135,14 @@ def check_size(size: Array, name: str = "shape_t") -> None:
 def sized(node: NodeSpec, images: Array, size: Array, name: str = "shape_t") -> tuple[int, int]:
     """Return (height, width) of the output.
 
-    Raises InvalidArgumentError for impossible sizes or images.
+    Raises InvalidArgumentError for impossible sizes, images or attrs.
     """
     _check_corners(node)
+    return output_size(images, size, name)
+
+
+def output_size(images: Array, size: Array, name: str = "shape_t") -> tuple[int, int]:
+    """Return (height, width) of the output as `sized`, for any attrs."""
     if images.ndim != 4:
         invalid(f"input must be 4-dimensional{shape_text(images)}")
     check_size(size, name)
@@ -219,6 +225,48 @@ def _resize_bilinear(node: NodeSpec, inputs: Arrays) -> Arrays:
     """
     images, size = inputs
     return (bilinear(node, images, *sized(node, images, size)),)
+
+
+@reference("QuantizedResizeBilinear")
+def _resize_quantized(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Resize quantised or float images bilinearly.
+
+    images [batch, h, w, c], size [2], min, max -> [batch, height, width, c], and the range.
+    """
+    images, size = inputs[:2]
+    low, high = scalar(inputs[2], "min"), scalar(inputs[3], "max")
+    height, width = output_size(images, size)
+    if images.dtype == f32:
+        out = bilinear(node, images, height, width)
+    else:
+        rows = linear_places(node, images.shape[1], height)
+        cols = linear_places(node, images.shape[2], width)
+        whole = levels(images)
+        corners = [whole.take(at, 1).astype(np.int64) for at in (rows.lower, rows.upper)]
+        ends = [(at.take(cols.lower, 2), at.take(cols.upper, 2)) for at in corners]
+        across, down = cols.fraction[:, None], rows.fraction[:, None, None]
+        if integer(images.dtype).bits == 8:
+            out = quantized(_lerp_in_7_bits(ends, across, down), images.dtype)
+        else:
+            top, bottom = (a + (b - a) * across.astype(np.float64) for a, b in ends)
+            between = (top + (bottom - top) * down).astype(f32)
+            limits = integer(images.dtype)
+            moved = np.clip(between.astype(np.float64), limits.min, limits.max)
+            out = quantized(moved, images.dtype)
+    return out, np.asarray(low), np.asarray(high)
+
+
+def _lerp_in_7_bits(ends: list[tuple[Array, Array]], across: Array, down: Array) -> Array:
+    """Interpolate whole numbers by weights of 7 bits.
+
+    TensorFlow does so for images of 8 bits.
+
+    ends: (left, right) above and below.
+    """
+    x, y = (np.floor(weight * 128).astype(np.int64) for weight in (across, down))
+    top, bottom = ((left << 7) + (right - left) * x for left, right in ends)
+    step = np.trunc((bottom - top) / 128).astype(np.int64)
+    return (top + step * y + 64) >> 7
 
 
 @reference("ResizeBilinearGrad")

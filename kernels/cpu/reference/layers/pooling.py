@@ -197,6 +197,17 @@ def avg_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     layout = layout_of(node.attrs)
     dtype = inputs[0].dtype
     (x,) = widen(to_nhwc(layout, inputs[0]))
+    total, counts = window_sums(layout, x)
+    with np.errstate(all="ignore"):
+        mean = total / counts
+    return [from_nhwc(layout, mean.astype(dtype, copy=False))]
+
+
+def window_sums(layout: Layout, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sum and the number of values in each window.
+
+    x [b, h, w, c] -> [b, out_h, out_w, c] and [1, out_h, out_w, 1].
+    """
     rows, cols = layout.windows(x.shape[1], x.shape[2])
     padded = pad_image(x, rows, cols)
     total = np.zeros((x.shape[0], rows.out, cols.out, x.shape[3]), x.dtype)
@@ -205,8 +216,7 @@ def avg_pool(node: NodeSpec, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
             for kh in range(rows.size):
                 for kw in range(cols.size):
                     total += tap_view(padded, rows, cols, kh, kw)
-        mean = total / _window_counts(rows, cols, x.dtype)
-    return [from_nhwc(layout, mean.astype(dtype, copy=False))]
+    return total, _window_counts(rows, cols, x.dtype)
 
 
 @reference("AvgPoolGrad")

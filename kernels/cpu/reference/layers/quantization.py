@@ -1,8 +1,4 @@
-"""Quantise, dequantise and requantise tensors in NumPy.
-
-A quantised array has a structured dtype of one field, as TensorFlow's do; `levels` and `quantized`
-convert between it and integers.
-"""
+"""Quantise, dequantise and requantise tensors in NumPy."""
 
 from __future__ import annotations
 
@@ -11,34 +7,16 @@ from typing import Any
 import numpy as np
 
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.quantized_values import (
+    Array,
+    f32,
+    f64,
+    integer,
+    levels,
+    quantized,
+    scalar,
+)
 from tfjit.kernels.registry import NodeSpec, reference
-
-Array = np.ndarray
-f32, f64 = np.float32, np.float64
-
-
-def levels(value: Array) -> Array:
-    """Return the integers of a quantised array.
-
-    An array that is not quantised is returned as it is.
-    """
-    names = value.dtype.names
-    return np.asarray(value[names[0]]) if names else value
-
-
-def quantized(values: Array, dtype: Any) -> Array:
-    """Return integers within the range of a quantised dtype as that dtype."""
-    kind = np.dtype(dtype)
-    whole = np.asarray(values, order="C")
-    return (
-        whole.astype(kind[0]).view(kind).reshape(whole.shape) if kind.names else whole.astype(kind)
-    )
-
-
-def integer(dtype: Any) -> Any:
-    """Return the limits of a quantised dtype's integers: .min, .max, .bits."""
-    kind = np.dtype(dtype)
-    return np.iinfo(kind[0] if kind.names else kind)
 
 
 def round_half_away(values: Array) -> Array:
@@ -76,7 +54,7 @@ class Range:
         They may lie outside of the type.
         """
         if self.empty:
-            return np.zeros(np.shape(values), np.int64)
+            return np.full(np.shape(values), self.info.min, np.int64)
         wide = np.asarray(values, f64)
         nearest = (
             round_half_away(wide * self.per_unit)
@@ -88,16 +66,6 @@ class Range:
     def integers(self, values: Array) -> Array:
         """Return the integers nearest to floats, within the type."""
         return np.clip(self.unclamped(values), self.info.min, self.info.max)
-
-
-def scalar(value: Array, name: str) -> Any:
-    """Return the value of a scalar input.
-
-    Raises InvalidArgumentError for any other shape.
-    """
-    if value.ndim:
-        invalid(f"`{name}` must be rank 0 but is rank {value.ndim}")
-    return f32(value[()])
 
 
 def _ends(node: NodeSpec, x: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -331,3 +299,59 @@ def _reshape(node: NodeSpec, inputs: Arrays) -> Arrays:
         if value.size != 1:
             invalid(f"Input min and max must have one element{shape_text(value)}")
     return x.reshape(sizes), low.reshape(()), high.reshape(())
+
+
+@reference("RequantizationRangePerChannel")
+def _range_per_channel(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Compute the range that the values of all channels use.
+
+    input [..., channels], input_min [channels], input_max [channels] -> the two ends.
+    """
+    whole = levels(inputs[0]).astype(np.int64)
+    lows, highs = _channel_ranges(inputs, by_low=False)
+    rows = whole.reshape(-1, len(highs))
+    with np.errstate(all="ignore"):
+        most = np.maximum(np.abs(lows), np.abs(highs))
+        used = np.abs(rows).max(0, initial=0).astype(f32)
+        high = f32(max((most * used / f32(2**31)).max(initial=0), 0))
+    high = min(high, f32(node.attrs["clip_value_max"]))
+    low = f32(0) if not (rows < 0).any() else -high
+    return np.asarray(low), np.asarray(high)
+
+
+def _channel_ranges(inputs: Arrays, *, by_low: bool) -> tuple[Array, Array]:
+    """Return the ends of the channels' ranges.
+
+    by_low: the size of input_min is the number of channels.
+    """
+    x, lows, highs = inputs[:3]
+    depth = (lows if by_low else highs).size
+    for value, name in ((lows, "input_min"), (highs, "input_max")):
+        if value.ndim != 1 or value.size != depth:
+            invalid(f"{name} has incorrect size, expected {depth} was {value.size}")
+    if not x.ndim or x.shape[-1] != depth or not depth:
+        invalid(f"input has {shape_text(x)}, which has no ranges of {depth} channels")
+    return lows, highs
+
+
+@reference("RequantizePerChannel")
+def _requantize_per_channel(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Requantise channels, of different ranges, to one range.
+
+    input [..., channels], input_min [channels], input_max [channels], requested_output_min,
+    requested_output_max -> integers of the requested range, and that range.
+    """
+    if inputs[0].ndim != 4:
+        invalid("Current RequantizePerChannel operatorsupports 4D tensors only.")
+    lows, highs = _channel_ranges(inputs, by_low=True)
+    low, high = scalar(inputs[3], "requested_output_min"), scalar(inputs[4], "requested_output_max")
+    dtype = node.attrs["out_type"].as_numpy_dtype
+    info = integer(dtype)
+    if info.min < 0 <= low:
+        invalid(f"If out_type is QINT8, requested_output_max must be non negative, got {low:g}")
+    with np.errstate(all="ignore"):
+        given = np.maximum(np.abs(lows), np.abs(highs))
+        scale = f32(info.max) * (given / max(abs(low), abs(high)) / f32(2**31))
+        moved = np.rint(levels(inputs[0]).astype(f32) * scale.astype(f32))
+    moved = np.nan_to_num(np.clip(moved, info.min, info.max))
+    return quantized(moved, dtype), np.asarray(low), np.asarray(high)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.framework.errors import UnimplementedError
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -40,6 +41,24 @@ def _top_k_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
         int(inputs[1]),
         np.dtype(np.int32 if index_type is None else index_type.as_numpy_dtype),
     )
+
+
+@reference("ApproxTopK")
+def _approx_top_k(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Find the k largest elements of rows.
+
+    None is missed, as in TensorFlow on a CPU.
+
+    input [..., n] -> values and indices int32 [..., k]. Raises UnimplementedError for the least
+    elements and for other axes, which TensorFlow has on accelerators alone.
+    """
+    if not node.attrs["is_max_k"] or node.attrs["reduction_dimension"] != -1:
+        raise UnimplementedError(
+            None,
+            None,
+            "ApproxTopK has a kernel for reduction_dimension=-1 and is_max_k=true alone",
+        )
+    return _top_k(inputs[0], node.attrs["k"], np.dtype(np.int32))
 
 
 @reference("InTopK", "InTopKV2")

@@ -1,6 +1,6 @@
 """Make summary messages for event files.
 
-Scalars, histograms, tensors and images.
+Scalars, histograms, tensors, images and sounds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
+from tfjit.framework.files.wav import pack_wav
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -217,6 +218,39 @@ def _image(node: NodeSpec, inputs: Arrays) -> Arrays:
         )
         value.image.height, value.image.width, value.image.colorspace = height, width, depth
         value.image.encoded_image_string = encode_png(pixels)
+    return _message(summary)
+
+
+@reference("AudioSummary", "AudioSummaryV2")
+def _audio(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Make WAV files of the first sounds of a batch.
+
+    Shape [batch, frames], or [batch, frames, channels].
+    """
+    from tfjit.protos import Summary
+
+    if np.shape(inputs[0]) != ():
+        raise _fail("Tag must be a scalar")
+    tag, tensor = _text(inputs[0]), np.asarray(inputs[1])
+    if tensor.ndim not in (2, 3):
+        raise _fail(f"Tensor must be 3-D or 2-D, got: {format_shape(tensor.shape)}")
+    if node.op == "AudioSummary":
+        rate = float(node.attrs["sample_rate"])
+    elif np.shape(inputs[2]) != ():
+        raise _fail(f"sample_rate must be a scalar, got: {format_shape(np.shape(inputs[2]))}")
+    else:
+        rate = float(inputs[2])
+    if not np.isfinite(rate) or rate < 1:
+        raise _fail(f"sample_rate must be in (0, 2^32), got: {rate:g}")
+    batch, frames = tensor.shape[:2]
+    channels = tensor.shape[2] if tensor.ndim == 3 else 1
+    most = int(node.attrs["max_outputs"])
+    summary = Summary()
+    for k in range(min(batch, most)):
+        audio = summary.value.add(tag=f"{tag}/audio/{k}" if most > 1 else f"{tag}/audio").audio
+        audio.sample_rate, audio.num_channels, audio.length_frames = rate, channels, frames
+        audio.content_type = "audio/wav"
+        audio.encoded_audio_string = pack_wav(tensor[k].reshape(frames, channels), int(rate))
     return _message(summary)
 
 

@@ -12,6 +12,7 @@ from tfjit.framework import errors
 from tfjit.framework.op_defs.attrs import escaped
 from tfjit.runtime.kernel_api.op_kernel import (
     OpContext,
+    Values,
     runtime_kernel,
 )
 
@@ -60,6 +61,12 @@ def _rows(texts: Any, shape: tuple[int, ...], left: list[int]) -> str:
             break
         parts.append(f"[{_rows(texts, shape[1:], left)}]")
     return "".join(parts)
+
+
+@runtime_kernel("Timestamp")
+def timestamp(ctx: OpContext, inputs: Values) -> Values:
+    """Return the seconds since the epoch by the session's clock."""
+    return (np.array(ctx.session.env.clock.time_ns() / 1e9),)
 
 
 @runtime_kernel("Print")

@@ -1,4 +1,4 @@
-"""Runtime kernels of files: V2 checkpoints, whole files, file names.
+"""Runtime kernels of files: checkpoints of version 2, whole files, file names.
 
 They see the session's files (`ctx.session.env.files`), and run on its pool for work on files, so
 that no inter-op thread waits for a disk.
@@ -17,8 +17,11 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.files import crc32c
-from tfjit.framework.files.bundle import BundleReader, BundleWriter, merge_bundles, parse_slice_spec
-from tfjit.framework.types.dtypes import as_dtype, short_name
+from tfjit.framework.files.bundle import BundleReader, BundleWriter, merge_bundles
+from tfjit.framework.files.saved_slices import SlicesReader
+from tfjit.framework.files.slices import parse_slice_spec
+from tfjit.framework.types.dtypes import DType, as_dtype, short_name
+from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.executor.crc32c import crc32c_function
 from tfjit.runtime.kernel_api.kernel_errors import kernel_error
 from tfjit.runtime.kernel_api.op_kernel import (
@@ -59,7 +62,7 @@ def file_kernel(*op_types: str) -> Callable[[SyncKernel], SyncKernel]:
     return register
 
 
-def _texts(value: Any) -> list[str]:
+def texts(value: Any) -> list[str]:
     """Return the elements of a string tensor."""
     return [
         item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item)
@@ -69,7 +72,7 @@ def _texts(value: Any) -> list[str]:
 
 def path_of(value: Any, what: str) -> str:
     """Return a scalar file name. Raises InvalidArgumentError for another shape."""
-    names = _texts(value)
+    names = texts(value)
     if np.shape(value) != ():
         raise errors.InvalidArgumentError(
             None, None, f"{what} must be a scalar string, but it has shape {list(np.shape(value))}"
@@ -97,7 +100,7 @@ def system_errors(path: str) -> Any:
 
 
 def _names_and_specs(inputs: Sequence[Any], count: int | None) -> list[tuple[str, str]]:
-    names, specs = _texts(inputs[0]), _texts(inputs[1])
+    names, specs = texts(inputs[0]), texts(inputs[1])
     for what, value, given in (
         ("tensor_names", inputs[0], names),
         ("shape_and_slices", inputs[1], specs),
@@ -127,7 +130,7 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             _names_and_specs(inputs[1:3], len(values)), values, strict=True
         ):
             if spec:
-                writer.add_slice(name, *parse_slice_spec(spec, name), value)
+                writer.add_slice(name, *parse_slice_spec(spec), value)
             else:
                 writer.add(name, value)
         writer.finish()
@@ -136,14 +139,22 @@ def save(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @file_kernel("RestoreV2")
 def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Read tensors, or slices of tensors, of a bundle.
+    """Read tensors, or slices of tensors, of a checkpoint.
 
-    Raises NotFoundError for a missing one, DataLossError for a damaged one.
+    It is a bundle, or files of version 1. Raises NotFoundError for a missing one, DataLossError for
+    a damaged one.
     """
     prefix = path_of(inputs[0], "prefix")
     wanted = _names_and_specs(inputs[1:3], len(ctx.attrs["dtypes"]))
     with system_errors(prefix):
-        reader = BundleReader(prefix, ctx.session.env.files)
+        try:
+            reader = BundleReader(prefix, ctx.session.env.files)
+        except errors.NotFoundError:
+            older = SlicesReader(prefix, ctx.session.env.files)
+            return [
+                saved_tensor(older, prefix, name, spec, dtype)
+                for (name, spec), dtype in zip(wanted, ctx.attrs["dtypes"], strict=True)
+            ]
 
         def read(index: int) -> np.ndarray:
             (name, spec), dtype = wanted[index], ctx.attrs["dtypes"][index]
@@ -155,11 +166,7 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
                     f"tensor_name = {name}; expected dtype {short_name(dtype)} does not equal "
                     f"original dtype {short_name(stored)}",
                 )
-            return (
-                reader.read_slice(name, *parse_slice_spec(spec, name))
-                if spec
-                else reader.read(name)
-            )
+            return reader.read_slice(name, *parse_slice_spec(spec)) if spec else reader.read(name)
 
         with reader.reads:
             if reader.data_bytes < _BYTES_FOR_THREADS:
@@ -172,10 +179,44 @@ def restore(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
             return ctx.session.io.map(read, range(len(wanted)))
 
 
+def saved_tensor(
+    reader: SlicesReader, pattern: str, name: str, spec: str, dtype: DType
+) -> np.ndarray:
+    """Return a tensor of a checkpoint of version 1.
+
+    spec: shape and slice, or empty for the whole tensor. Raises NotFoundError for an unknown name,
+    InvalidArgumentError for another dtype or shape.
+    """
+    try:
+        stored, shape = reader.dtype_and_shape(name)
+    except KeyError:
+        raise errors.NotFoundError(
+            None, None, f'Tensor name "{name}" not found in checkpoint files {pattern}'
+        ) from None
+    if stored != dtype:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Expected to restore a tensor of type {short_name(dtype)}, got a tensor of type "
+            f"{short_name(stored)} instead: tensor_name = {name}",
+        )
+    if not spec:
+        return reader.read(name)
+    expected, extents = parse_slice_spec(spec)
+    if expected != shape:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            "Shape in shape_and_slice spec does not match the shape in the save file: "
+            f"{format_shape(expected)}, save file shape: {format_shape(shape)}",
+        )
+    return reader.read(name, extents)
+
+
 @file_kernel("MergeV2Checkpoints")
 def merge(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Make one checkpoint of several; with delete_old_dirs the emptied folders go."""
-    prefixes = [name.removeprefix("file://") for name in _texts(inputs[0])]
+    prefixes = [name.removeprefix("file://") for name in texts(inputs[0])]
     destination = path_of(inputs[1], "destination_prefix")
     files = ctx.session.env.files
     with system_errors(destination):
@@ -226,7 +267,7 @@ def matching_files(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """
     found = sorted(
         path
-        for pattern in _texts(inputs[0])
+        for pattern in texts(inputs[0])
         for path in ctx.session.env.files.glob(pattern.removeprefix("file://"))
     )
     values = np.empty(len(found), object)

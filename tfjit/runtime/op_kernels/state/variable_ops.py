@@ -17,6 +17,7 @@ from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.runtime.kernel_api.op_kernel import (
     OpContext,
     RuntimeKernel,
+    Values,
     kernel_maker,
     runtime_kernel,
 )
@@ -159,6 +160,15 @@ def assign_sub(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
 def is_initialized(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     """Return whether the variable has a value, as a bool scalar."""
     return (np.array(inputs[0].value_shape is not None),)
+
+
+@runtime_kernel("DisableCopyOnRead")
+def disable_copy_on_read(ctx: OpContext, inputs: Values) -> Values:
+    """Do nothing.
+
+    A read is a copy only where a later assignment would show.
+    """
+    return ()
 
 
 @runtime_kernel("VariableShape")
