@@ -20,8 +20,8 @@ from tfjit.ops.arrays.array import shape_n
 from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.layers.activation import relu
 from tfjit.ops.layers.convolution_functions import depthwise_conv2d
-from tfjit.ops.layers.normalization import softmax
-from tfjit.ops.layers.pooling import avg_pool
+from tfjit.ops.layers.normalization_functions import softmax
+from tfjit.ops.layers.pooling_functions import avg_pool
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike

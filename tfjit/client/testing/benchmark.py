@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from tfjit.client.session.session import Session, get_default_session
+from tfjit.client.session.default_session import get_default_session
+from tfjit.client.session.session import Session
 from tfjit.protos import ConfigProto, RewriterConfig
 
 if TYPE_CHECKING:

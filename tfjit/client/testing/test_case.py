@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tfjit.client.session.session import Session, get_default_session
+from tfjit.client.session.default_session import get_default_session
+from tfjit.client.session.session import Session
 from tfjit.client.testing.array_assertions import ArrayAssertions
 from tfjit.client.testing.checked_thread import CheckedThread
 from tfjit.client.testing.container_assertions import ContainerAssertions

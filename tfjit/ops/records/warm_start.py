@@ -14,7 +14,7 @@ def _remapping(c: ShapeContext) -> Shapes:
 
 def _matrix(c: ShapeContext) -> Shapes:
     require_scalars(c, 0, 1)
-    for index in (2, 3, 4):
+    for index in (2, 3):
         c.with_rank(index, 1)
     return [(c.attr("num_rows"), c.attr("num_cols"))]
 
