@@ -98,6 +98,7 @@ ROOMS = {
         "data",
         "datasets",
         "evaluation",
+        "feature_columns",
         "rnn",
         "training",
         "saving",

@@ -132,6 +132,7 @@ _MODULES = {
     "dtypes": "tfjit.framework.types.dtypes",
     "errors": "tfjit.framework.errors",
     "initializers": "tfjit.client.variables.initializers",
+    "feature_column": "tfjit.client.feature_column",
     "flags": "tfjit.client.flags",
     "gfile": "tfjit.client.gfile",
     "io": "tfjit.client.io",
@@ -158,7 +159,8 @@ _SUBMODULES = (
 _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
-    "estimators and feature columns": "distributions estimator feature_column keras",
+    "estimators": "estimator keras",
+    "distributions": "distributions",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
         "variable_axis_size_partitioner"

@@ -46,6 +46,7 @@ NN_NAMES = """
 NAMESPACES = (
     "",
     "debugging",
+    "feature_column",
     "linalg",
     "losses",
     "manip",

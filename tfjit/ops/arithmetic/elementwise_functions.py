@@ -229,13 +229,15 @@ def round(x: TensorLike, name: str | None = None) -> Tensor:
     return x if x.dtype.is_integer else tensor("Round", name, x=x)
 
 
-@maps_sparse_values
-def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """Convert `x` to another dtype.
+def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
+    """Convert `x`, dense or sparse, to another dtype.
 
     A tensor of that dtype is returned as it is.
     """
     wanted = as_dtype(dtype).base_dtype
+    if is_sparse(x):
+        with name_scope(name, "Cast", [x.values]) as scope:
+            return x.with_values(cast(x.values, wanted, name=scope))
     if isinstance(x, Tensor) and x.dtype is wanted:
         return x
     with name_scope(name, "Cast", [x]) as scope:
