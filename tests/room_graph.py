@@ -99,6 +99,7 @@ ROOMS = {
         "datasets",
         "evaluation",
         "feature_columns",
+        "probability",
         "rnn",
         "training",
         "saving",

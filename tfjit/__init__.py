@@ -129,6 +129,7 @@ _MODULES = {
     "app": "tfjit.client.app",
     "compat": "tfjit.compat",
     "data": "tfjit.client.datasets.data",
+    "distributions": "tfjit.client.distributions",
     "dtypes": "tfjit.framework.types.dtypes",
     "errors": "tfjit.framework.errors",
     "initializers": "tfjit.client.variables.initializers",
@@ -160,7 +161,6 @@ _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "estimators": "estimator keras",
-    "distributions": "distributions",
     "partitioned variables": (
         "create_partitioned_variables fixed_size_partitioner min_max_variable_partitioner "
         "variable_axis_size_partitioner"

@@ -46,6 +46,7 @@ NN_NAMES = """
 NAMESPACES = (
     "",
     "debugging",
+    "distributions",
     "feature_column",
     "linalg",
     "losses",

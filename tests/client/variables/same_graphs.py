@@ -31,7 +31,7 @@ def nodes(graph: Any, ignored: Set[str] = frozenset()) -> dict[str, Any]:
                     if "tensorflow" in type(value).__module__
                     else tfjit.make_ndarray
                 )(tensor)
-                attrs[key] = (array.dtype.str, array.shape, array.tolist())
+                attrs[key] = (array.dtype.str, array.shape, repr(array.tolist()))  # NaN is NaN
             elif key not in IGNORED_ATTRS | ignored:
                 attrs[key] = str(value)
         found[node.name] = (node.op, list(node.input), node.device, attrs)

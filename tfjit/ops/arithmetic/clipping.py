@@ -12,6 +12,7 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops.arithmetic.reduction import axes_or_all
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.sizes import shape_of
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
@@ -68,12 +69,7 @@ def clip_by_norm(t: Any, clip_norm: TensorLike, axes: Any = None, name: str | No
 
 def _ones_like(value: Tensor) -> Tensor:
     with name_scope("ones_like") as scope:
-        known = value.shape
-        if known.is_fully_defined():
-            sizes = np.array(known.as_list(), np.int32)
-            sizes = convert_to_tensor(sizes, name="Shape/shape_as_tensor")
-        else:
-            sizes = tensor("Shape", None, input=value)
+        sizes = shape_of(value, "Shape/shape_as_tensor")
         one = convert_to_tensor(1, value.dtype.base_dtype, name="Const")
         return tensor("Fill", scope, dims=sizes, value=one)
 
