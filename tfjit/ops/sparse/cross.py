@@ -41,6 +41,7 @@ register_op(
         "out_values_type: {int64, string}",
         f"out_row_splits_type: {INDEX}",
     ),
+    shape=shapes.ragged_crossed,
 )
 register_op(
     "SparseCross",

@@ -58,12 +58,14 @@ register_op(
         "PARAMS_RAGGED_RANK: int >= 1",
         "OUTPUT_RAGGED_RANK: int >= 0",
     ),
+    shape=shapes.ragged_gathered,
 )
 register_op(
     "RaggedRange",
     inputs=("starts: T", "limits: T", "deltas: T"),
     outputs=("rt_nested_splits: Tsplits", "rt_dense_values: T"),
     attrs=("T: {bfloat16, float, double, int32, int64} = DT_INT32", f"Tsplits: {INDEX} = DT_INT64"),
+    shape=shapes.ragged_range,
 )
 register_op(
     "RaggedTensorFromVariant",
@@ -81,6 +83,7 @@ register_op(
     inputs=("rt_nested_splits: RAGGED_RANK * Tsplits", "rt_dense_values: T"),
     outputs=("sparse_indices: int64", "sparse_values: T", "sparse_dense_shape: int64"),
     attrs=("RAGGED_RANK: int >= 1", "T: type", f"Tsplits: {INDEX} = DT_INT64"),
+    shape=shapes.ragged_as_sparse,
 )
 register_op(
     "RaggedTensorToTensor",
@@ -98,6 +101,7 @@ register_op(
         "num_row_partition_tensors: int >= 1",
         "row_partition_types: list(string)",
     ),
+    shape=shapes.ragged_as_dense,
 )
 register_op(
     "RaggedTensorToVariant",

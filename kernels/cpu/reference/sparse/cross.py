@@ -148,7 +148,7 @@ def _checked(
             )
         if len(shape) != 2:
             raise refused(
-                f"shape should imply a 2D tensor, but got {format_shape(shape.tolist())} "
+                f"shape should imply a 2D tensor, but got {format_shape(np.shape(shape))} "
                 f"at position {k}"
             )
     for k, table in enumerate(dense):
