@@ -57,7 +57,8 @@ _HOMES = {
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
     "tfjit.client.data.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw parse_example "
+        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature decode_csv decode_json_example "
+        "decode_raw parse_example "
         "parse_single_example "
         "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong "
         "string_to_number"
@@ -78,6 +79,7 @@ _HOMES = {
         "string_join=join string_split "
         "string_strip=strip substr unicode_transcode"
     ),
+    "tfjit.client.data.file_ops": "matching_files read_file write_file",
     "tfjit.client.data.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader "
     "TextLineReader WholeFileReader",
     "tfjit.client.user_ops": "register_op unregister_op",

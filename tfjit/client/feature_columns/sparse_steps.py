@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit import ops
+from tfjit.client.data.sparse_merging import merged
 from tfjit.client.data.sparse_tensors import SparseTensor, convert_to_tensor_or_sparse_tensor
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -85,35 +86,18 @@ def _zero(value: Tensor) -> TensorLike:
 
 def weights_by_id(ids: SparseTensor, weights: SparseTensor, count: int) -> Tensor:
     """Return the sum of the weights of each id below `count`, [batch, count]."""
-    with name_scope(None, "SparseMerge", [ids.values, weights.values]):
-        numbers = ids.values
-        if numbers.dtype != dtypes.int64:
-            numbers = ops.cast(numbers, dtypes.int64)
-        columns = ops.expand_dims(numbers, axis=1)
-        size = ops.cast(count, dtypes.int64)
-        indices = ops.concat([ids.indices[:, :-1], columns], 1)
-        sizes = ops.concat([ids.dense_shape[:-1], [size]], 0)
-        merged = SparseTensor(indices, weights.values, sizes)
-        places, values = call(
-            "SparseReorder",
-            None,
-            input_indices=merged.indices,
-            input_values=merged.values,
-            input_shape=merged.dense_shape,
-        )
-        ordered = SparseTensor(places, values, ops.identity(merged.dense_shape))
-        merged = SparseTensor(ordered.indices, ordered.values, sizes)
+    found = merged([ids], weights, [count])
     # ids out of range are left out
     start = convert_to_tensor([0, 0], dtype=dtypes.int64)
-    with name_scope(None, "SparseSlice", [merged.values]) as scope:
-        found = call(
+    with name_scope(None, "SparseSlice", [found.values]) as scope:
+        parts = call(
             "SparseSlice",
             scope,
-            indices=merged.indices,
-            values=merged.values,
-            shape=merged.dense_shape,
+            indices=found.indices,
+            values=found.values,
+            shape=found.dense_shape,
             start=start,
-            size=merged.dense_shape,
+            size=found.dense_shape,
         )
-        kept = SparseTensor(*found)
+        kept = SparseTensor(*parts)
     return ops.scatter_nd(kept.indices, kept.values, kept.dense_shape)
