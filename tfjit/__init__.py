@@ -57,8 +57,8 @@ _HOMES = {
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
     "tfjit.client.data.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature decode_csv decode_json_example "
-        "decode_raw parse_example "
+        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature decode_csv "
+        "decode_json_example decode_raw parse_example "
         "parse_single_example "
         "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong "
         "string_to_number"

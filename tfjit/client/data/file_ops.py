@@ -20,10 +20,16 @@ def read_file(filename: TensorLike, name: str | None = None) -> Tensor:
 
 
 def write_file(filename: TensorLike, contents: TensorLike, name: str | None = None) -> Operation:
-    """Return the operation that writes a file, in a folder that it makes where it is missing."""
+    """Return the operation that writes a file.
+
+    It makes the folder where that is missing.
+    """
     return create("WriteFile", name, filename=filename, contents=contents)
 
 
 def matching_files(pattern: TensorLike, name: str | None = None) -> Tensor:
-    """Return the names of the files that match a glob pattern or a vector of such, string [n]."""
+    """Return the names of the files that match glob patterns, string [n].
+
+    pattern: a scalar or a vector.
+    """
     return tensor("MatchingFiles", name, pattern=pattern)

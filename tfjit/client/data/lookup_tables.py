@@ -89,7 +89,10 @@ class TableInitializerBase:
 
     @property
     def shared_name(self) -> str:
-        """Name under which equal tables are one; "" for a table of its own."""
+        """Name under which equal tables are one.
+
+        "" is a table of its own.
+        """
         return ""
 
     def initialize(self, table: Table) -> Operation:
@@ -228,7 +231,7 @@ class _FilledTable:
         return self._name
 
     def lookup(self, keys: TensorLike, name: str | None = None) -> DenseOrSparse:
-        """Return the values of keys: a tensor, or a sparse tensor for sparse keys.
+        """Return the values of keys, a sparse tensor for sparse keys.
 
         Raises TypeError for keys of another dtype.
         """
@@ -336,8 +339,8 @@ class HashTable(StaticHashTable):
 class BucketedTable(_FilledTable):
     """A table of ids, with buckets for keys that it has not.
 
-    A key that is unknown has one of the ids after the known ones, by the hash of its text. key_dtype:
-    of lookups; an integer where the table's is one. Without a table every key is unknown. Raises
+    An unknown key has one of the ids after the known ones, by the hash of its text. key_dtype: of
+    lookups; an integer where the table's is one. Without a table every key is unknown. Raises
     TypeError for other dtypes.
     """
 

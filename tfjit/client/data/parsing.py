@@ -22,7 +22,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
 class FixedLenFeature(NamedTuple):
@@ -50,10 +50,10 @@ class SparseFeature(NamedTuple):
     example has its indices in order.
     """
 
-    index_key: Any
+    index_key: Structure
     value_key: str
-    dtype: Any
-    size: Any
+    dtype: Structure
+    size: Structure
     already_sorted: bool = False
 
 
@@ -131,9 +131,9 @@ def decode_raw(
 
 
 def decode_json_example(json_examples: TensorLike, name: str | None = None) -> Tensor:
-    """Return Example messages in JSON as serialized ones, string of the same shape.
+    """Return Example messages in JSON as serialized ones.
 
-    Its run raises InvalidArgumentError for a text that is none.
+    The result is of the same shape. Its run raises InvalidArgumentError for a text that is none.
     """
     return tensor("DecodeJSONExample", name, json_examples=json_examples)
 
@@ -237,14 +237,14 @@ def parse_example(
     return _with_merged(features, found)
 
 
-def _sparse(features: Mapping[str, Any]) -> tuple[list[str], list[DType]]:
+def _sparse(features: Mapping[str, Structure]) -> tuple[list[str], list[DType]]:
     """Return the keys and dtypes that are parsed to sparse tensors.
 
     Raises ValueError for a feature without them, and for two dtypes of one key.
     """
     found: dict[str, DType] = {}
     for name, feature in sorted(features.items()):
-        wanted: list[tuple[str, Any]] = []
+        wanted: list[tuple[str, Structure]] = []
         if isinstance(feature, VarLenFeature):
             wanted = [(name, feature.dtype)]
         elif isinstance(feature, SparseFeature):
@@ -268,15 +268,15 @@ def _index_keys(feature: SparseFeature) -> list[str]:
 
 
 def _with_merged(
-    features: Mapping[str, Any], parsed: dict[str, Tensor | SparseTensor]
+    features: Mapping[str, Structure], parsed: dict[str, Tensor | SparseTensor]
 ) -> dict[str, Tensor | SparseTensor]:
     """Return the features by key, with each SparseFeature made of its parts."""
     found = dict(parsed)
     for key, feature in sorted(features.items()):
         if isinstance(feature, SparseFeature):
-            parts: Any = [parsed[index] for index in _index_keys(feature)]
+            parts: Structure = [parsed[index] for index in _index_keys(feature)]
             sizes = feature.size if not isinstance(feature.index_key, str) else [feature.size]
-            values: Any = parsed[feature.value_key]
+            values: Structure = parsed[feature.value_key]
             found[key] = merged(parts, values, sizes, feature.already_sorted)
     return {key: value for key, value in found.items() if key in features}
 
@@ -334,8 +334,11 @@ def _dense(
     return keys, kinds, shapes, defaults
 
 
-def _default(key: str, shape: TensorShape, dtype: DType, value: Any) -> Tensor:
-    """Return the default of a dense feature: of its shape, empty for none, a scalar that pads."""
+def _default(key: str, shape: TensorShape, dtype: DType, value: Structure) -> Tensor:
+    """Return the default of a dense feature.
+
+    It is of the feature's shape, empty for none, or the scalar that pads.
+    """
     label = re.sub("[^A-Za-z0-9_./-]", "_", key)
     if shape.rank and shape.as_list()[0] is None:
         if value is None:

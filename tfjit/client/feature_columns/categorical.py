@@ -1,4 +1,4 @@
-"""Columns of ids: given ones, hashes of a feature, crosses of features, weighted ids."""
+"""Columns of ids: given, hashed, crossed or weighted ones."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class WeightedCategoricalColumn(CategoricalColumn):
 
 @dataclass(frozen=True)
 class CrossedColumn(CategoricalColumn):
-    """Ids that are hashes of one value of each crossed feature or column."""
+    """Ids that are hashes of a value of each crossed feature."""
 
     keys: tuple[str | CategoricalColumn, ...]
     hash_bucket_size: int
@@ -171,7 +171,10 @@ class CrossedColumn(CategoricalColumn):
         return self.hash_bucket_size
 
     def _leaves(self) -> Iterator[str | CategoricalColumn]:
-        """Yield the crossed features and columns, those of an inner cross instead of it."""
+        """Yield the crossed features and columns.
+
+        An inner cross is replaced by its own.
+        """
         for key in self.keys:
             if isinstance(key, CrossedColumn):
                 yield from key._leaves()
@@ -195,7 +198,7 @@ class CrossedColumn(CategoricalColumn):
 
 
 def _crossed(inputs: Sequence[DenseOrSparse], buckets: int, key: int | None) -> SparseTensor:
-    """Return the hashed crosses of matrices of strings or integers, row by row."""
+    """Return the hashed crosses of the rows of matrices."""
     sparse = [value for value in inputs if isinstance(value, SparseTensor)]
     texts_or_numbers = [value.values for value in sparse]
     tables = [value for value in inputs if not isinstance(value, SparseTensor)]

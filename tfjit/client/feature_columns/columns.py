@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class AnyColumn:
-    """Base of all columns: a name and the parsing of its features. Columns order by their text."""
+    """Base of all columns: a name and the parsing of its features.
+
+    Columns are ordered by their texts.
+    """
 
     @property
     def name(self) -> str:
@@ -62,7 +65,7 @@ class DenseColumn(FeatureColumn):
 
 
 class IdsAndWeights(NamedTuple):
-    """The ids of a categorical column, and the weight of each id or None."""
+    """The ids of a categorical column, and their weights or None."""
 
     ids: SparseTensor
     weights: SparseTensor | None
@@ -95,7 +98,7 @@ def check_string_or_integer(dtype: DType, what: str) -> None:
 
 
 def check_same_kind(key: str, column: DType, value: DType) -> None:
-    """Raise ValueError where one of the dtypes is an integer and the other is not."""
+    """Raise ValueError for an integer dtype and another one."""
     if column.is_integer != value.is_integer:
         raise ValueError(
             f"Column dtype and SparseTensors dtype must be compatible. key: {key}, column dtype: "
@@ -104,6 +107,6 @@ def check_same_kind(key: str, column: DType, value: DType) -> None:
 
 
 def check_number(dtype: DType | None, message: str) -> None:
-    """Raise ValueError with the message for a dtype that is neither integer nor float."""
+    """Raise ValueError with the message for a dtype that is no number."""
     if dtype is None or not (dtype.is_integer or dtype.is_floating):
         raise ValueError(message)

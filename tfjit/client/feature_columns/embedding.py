@@ -1,4 +1,4 @@
-"""Columns that look the ids of a categorical column up in a table."""
+"""Columns that look ids up in a table."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class EmbeddingColumn(_LookupColumn):
 
 @dataclass(frozen=True)
 class SharedEmbeddingColumn(_LookupColumn):
-    """An embedding whose table is the one variable of a collection of the graph."""
+    """An embedding whose table is the variable of a collection."""
 
     shared_embedding_collection_name: str
 
@@ -115,7 +115,7 @@ class SharedEmbeddingColumn(_LookupColumn):
             return self._combined(found, self._shared_table(weight_collections, trainable))
 
     def _shared_table(self, weight_collections: list[str], trainable: bool) -> Variable:
-        """Return the collection's variable, a new one for the first column that asks."""
+        """Return the collection's variable, a new one for the first column."""
         name = self.shared_embedding_collection_name
         known = get_collection(name)
         advice = (
@@ -150,13 +150,13 @@ def embedding_column(
     trainable: bool = True,
     use_safe_embedding_lookup: bool = True,
 ) -> EmbeddingColumn:
-    """Return a dense column of the table rows that a categorical column's ids name.
+    """Return a dense column of the table rows that ids name.
 
     The table is a variable [num_buckets, dimension]. combiner: "mean", "sum" or "sqrtn" of the rows
-    of an example. initializer: by default normal numbers, truncated, of deviation 1 / sqrt(dimension).
-    max_norm: longer rows are scaled to it. use_safe_embedding_lookup: False for ids of which none is
-    negative and no example lacks one. Raises ValueError for a dimension below 1 and an initializer
-    that cannot be called, NotImplementedError for a checkpoint.
+    of an example. initializer: by default normal numbers, truncated, of deviation 1 /
+    sqrt(dimension). max_norm: longer rows are scaled to it. use_safe_embedding_lookup: False for
+    ids of which none is negative and no example lacks one. Raises ValueError for a dimension below
+    1 and an initializer that cannot be called, NotImplementedError for a checkpoint.
     """
     of_column = f" Embedding of column_name: {categorical_column.name}"
     initializer = _checked(
@@ -236,7 +236,7 @@ def _checked(
 
 
 def _check_alike(columns: Sequence[CategoricalColumn]) -> None:
-    """Raise ValueError unless all columns are of one kind and one number of buckets."""
+    """Raise ValueError for columns of several kinds or numbers of buckets."""
     first, buckets = columns[0], columns[0].num_buckets
     if not isinstance(first, CategoricalColumn):
         raise ValueError(

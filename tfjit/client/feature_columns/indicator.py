@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IndicatorColumn(DenseColumn):
-    """How often each id of a column occurs, or the sum of its weights."""
+    """Counts of a column's ids, or the sums of their weights."""
 
     categorical_column: CategoricalColumn
 
@@ -67,7 +67,7 @@ def _dense(ids: SparseTensor) -> Tensor:
 
 
 def indicator_column(categorical_column: CategoricalColumn) -> IndicatorColumn:
-    """Return a dense column of the ids that a categorical column has in an example.
+    """Return a dense column of the ids that an example has.
 
     Raises ValueError for another column.
     """

@@ -87,8 +87,8 @@ def linear_model(
     """Return the sum of weighted columns and a bias, float32 [batch, units].
 
     Each column has weights, for a categorical one a row an id; they start as zeros. features,
-    weight_collections: as of `input_layer`. sparse_combiner: "sum", "mean" or "sqrtn" of the rows of
-    an example. cols_to_vars: gets each column's variables, and the bias by "bias". Raises
+    weight_collections: as of `input_layer`. sparse_combiner: "sum", "mean" or "sqrtn" of the rows
+    of an example. cols_to_vars: gets each column's variables, and the bias by "bias". Raises
     ValueError for columns that are neither dense nor categorical, and as `input_layer` does.
     """
     with variable_scope(None, "linear_model") as scope:
@@ -108,7 +108,7 @@ def linear_model(
 
 
 class _LinearModel:
-    """A linear model and, once it is applied, the variables of its columns."""
+    """A linear model, with the variables of its columns once applied."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _LinearModel:
 
 @contextmanager
 def _own_scope(scope: VariableScope | None, default_name: str | None) -> Iterator[VariableScope]:
-    """Enter a scope, or a new one of the name, with its first name scope."""
+    """Enter a scope or a new one, with its first name scope."""
     with variable_scope(scope, default_name) as made:
         pass
     with (
@@ -210,7 +210,10 @@ def _as_matrix(value: Tensor, shape: TensorShape) -> Tensor:
 
 
 def _checked(columns: FeatureColumn | Iterable[FeatureColumn]) -> list[FeatureColumn]:
-    """Return the columns as a list. Raises ValueError for none, other values or equal names."""
+    """Return the columns as a list.
+
+    Raises ValueError for none, other values or equal names.
+    """
     if isinstance(columns, dict):
         raise ValueError("Expected feature_columns to be iterable, found dict.")
     found = [columns] if isinstance(columns, AnyColumn) else list(columns)

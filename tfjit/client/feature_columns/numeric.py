@@ -70,7 +70,10 @@ class NumericColumn(DenseColumn):
 
 @dataclass(frozen=True)
 class BucketizedColumn(DenseColumn, CategoricalColumn):
-    """The intervals that a numeric column's values are in; an interval has its left end."""
+    """The intervals that a numeric column's values are in.
+
+    An interval has its left end.
+    """
 
     source_column: NumericColumn
     boundaries: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Look up and combine the rows of a table that sparse ids name."""
+"""Look up and combine rows of a table by sparse ids."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def lookup(
     max_norm: float | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return a row for each row of ids: its table rows combined, [rows, size].
+    """Return a row for each row of ids: its table rows combined.
 
-    combiner: "sum", "mean" or "sqrtn". Raises ValueError for another one.
+    The result is [rows, size]. combiner: "sum", "mean" or "sqrtn". Raises ValueError for another
+    one.
     """
     if combiner not in _SUMS:
         raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
@@ -59,7 +60,10 @@ def _is_near(table: Variable | Tensor, rows: Tensor) -> bool:
 
 
 def _rows(table: Variable | Tensor, numbers: Tensor, max_norm: float | None) -> Tensor:
-    """Return rows of the table by number; with max_norm, longer ones are scaled to it."""
+    """Return rows of the table by number.
+
+    Rows longer than max_norm are scaled to it.
+    """
     with name_scope(None, "embedding_lookup", [table, numbers]) as scope:
         with colocate_with(table):
             if isinstance(table, ResourceVariable):
@@ -151,7 +155,7 @@ def safe_lookup(
 def _valid(
     ids: SparseTensor, weights: SparseTensor | None, combiner: str
 ) -> tuple[SparseTensor, SparseTensor | None]:
-    """Return ids and weights without those that are not to be looked up."""
+    """Return the ids and weights that are to be looked up."""
     valid = ops.greater_equal(ids.values, 0)
     if weights is None:
         return retained(ids, valid), None

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def reshaped(sparse: SparseTensor, shape: TensorLike | Structure) -> SparseTensor:
-    """Return the same values in another dense shape, of which one size may be -1."""
+    """Return the same values in another dense shape.
+
+    One size may be -1.
+    """
     wanted = ops.cast(shape, dtypes.int64)
     with name_scope(None, "SparseReshape", [sparse.values]) as scope:
         indices, sizes = call(
@@ -44,7 +47,10 @@ def retained(sparse: SparseTensor, kept: Tensor) -> SparseTensor:
 
 
 def filled(sparse: SparseTensor, default: TensorLike) -> tuple[SparseTensor, Tensor]:
-    """Return the tensor with a default in each empty row, and bool [rows]: the row was empty."""
+    """Return the tensor with a default in each empty row.
+
+    The second result tells of each row whether it was empty.
+    """
     with name_scope(None, "SparseFillEmptyRows", [sparse.values]):
         value = convert_to_tensor(default, dtype=sparse.dtype)
         indices, values, empty, _ = call(
@@ -85,7 +91,7 @@ def _zero(value: Tensor) -> TensorLike:
 
 
 def weights_by_id(ids: SparseTensor, weights: SparseTensor, count: int) -> Tensor:
-    """Return the sum of the weights of each id below `count`, [batch, count]."""
+    """Return the sum of the weights of each id, [batch, count]."""
     found = merged([ids], weights, [count])
     # ids out of range are left out
     start = convert_to_tensor([0, 0], dtype=dtypes.int64)

@@ -115,7 +115,7 @@ def categorical_column_with_vocabulary_file(
     default_value: int | None = None,
     dtype: DType = dtypes.string,
 ) -> VocabularyFileCategoricalColumn:
-    """Return a column of strings or integers whose ids are the numbers of a file's lines.
+    """Return a column whose ids are the numbers of a file's lines.
 
     vocabulary_size: number of lines that count, by default all. Other values get one of
     `num_oov_buckets` ids by their hash, else default_value, -1 where it is None. Raises ValueError
@@ -153,7 +153,7 @@ def categorical_column_with_vocabulary_list(
     default_value: int = -1,
     num_oov_buckets: int = 0,
 ) -> VocabularyListCategoricalColumn:
-    """Return a column of strings or integers whose ids are their places in a list.
+    """Return a column whose ids are places in a list.
 
     Other values get one of `num_oov_buckets` ids by their hash, else default_value. dtype: that of
     the list by default. Raises ValueError for an empty list or equal members, both a default and

@@ -148,7 +148,7 @@ class Categorical(ScalarDistribution):
         )
 
     def _find_sizes(self) -> None:
-        """Make the tensors of the batch's rank and shape, and of the number of classes."""
+        """Make tensors of the batch's shape and the number of classes."""
         known = self._logits.shape.with_rank_at_least(1)
         sizes = known.as_list() if known.rank is not None else None
         integer = dtypes.int32

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ReparameterizationType:
-    """Whether gradients pass through samples to the parameters.
+    """The passage of gradients from samples to parameters: all or none.
 
     Two are equal only where they are one object.
     """
@@ -46,12 +46,13 @@ NOT_REPARAMETERIZED = ReparameterizationType("NOT_REPARAMETERIZED")
 
 
 class Distribution:
-    """Base of distributions; a subclass has the methods of an underscore that it can compute.
+    """Base of distributions.
 
-    A batch of distributions has one event each. dtype: of samples. parameters: the arguments of
-    the constructor, for `copy`. graph_parents: tensors that the results depend on. validate_args:
-    whether runs check parameters and values. allow_nan_stats: whether a statistic that is not
-    defined is NaN; else a run with one fails. Raises ValueError for a parent that is no tensor.
+    A subclass defines the methods of an underscore that it can compute. A batch of distributions
+    has one event each. dtype: of samples. parameters: the arguments of the constructor, for `copy`.
+    graph_parents: tensors that the results depend on. validate_args: whether runs check parameters
+    and values. allow_nan_stats: whether a statistic that is not defined is NaN; else a run with one
+    fails. Raises ValueError for a parent that is no tensor.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Distribution:
     def param_shapes(
         cls, sample_shape: TensorLike, name: str = "DistributionParamShapes"
     ) -> dict[str, Tensor]:
-        """Return the shapes that parameters need for samples of a shape, by name."""
+        """Return the shapes of parameters for samples of a shape, by name."""
         with name_scope(name, values=[sample_shape]):
             return cls._param_shapes(sample_shape)
 
@@ -122,17 +123,17 @@ class Distribution:
 
     @property
     def reparameterization_type(self) -> ReparameterizationType:
-        """Whether gradients pass through samples."""
+        """The passage of gradients through samples."""
         return self._reparameterization_type
 
     @property
     def allow_nan_stats(self) -> bool:
-        """Whether an undefined statistic is NaN."""
+        """True where an undefined statistic is NaN."""
         return self._allow_nan_stats
 
     @property
     def validate_args(self) -> bool:
-        """Whether runs check parameters and values."""
+        """True where runs check parameters and values."""
         return self._validate_args
 
     def copy(self, **override_parameters_kwargs: Structure) -> Distribution:
@@ -199,9 +200,10 @@ class Distribution:
     def _of_value(
         self, name: str, value: TensorLike, method: str, other: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Return a method's result for a value; `other` gives it where the class lacks the method.
+        """Return a method's result for a value.
 
-        Raises NotImplementedError for the method where the class has neither.
+        `other` gives the result where the class lacks the method. Raises NotImplementedError for
+        the method where the class has neither.
         """
         with self._name_scope(name, [value]):
             given = convert_to_tensor(value, name="value", preferred_dtype=self.dtype)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Gamma(ScalarDistribution):
-    """The gamma distribution of a concentration (shape) and a rate (1 / scale).
+    """The gamma distribution of a concentration and a rate (1 / scale).
 
     Both are positive floats of one dtype and broadcast to the shape of the batch.
     """

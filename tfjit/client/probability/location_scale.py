@@ -1,4 +1,4 @@
-"""Distributions of single numbers with a location and a scale, or with two ends."""
+"""Distributions with a location and a scale, or with two ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tensors(
 
 
 class _LocationScale(ScalarDistribution):
-    """Base of distributions of scale * x + loc, for a standard x."""
+    """Base of distributions of a standard number, scaled and moved."""
 
     _loc: Tensor
     _scale: Tensor

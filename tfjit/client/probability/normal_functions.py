@@ -18,7 +18,7 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.convert import convert_to_tensor
 
-# Where the logarithm changes its formula: below, and above.
+# Between these numbers the logarithm has its plain formula.
 _BOUNDS: Final = {
     dtypes.float64: (np.float64(-20), np.float64(8)),
     dtypes.float32: (np.float32(-10), np.float32(5)),
@@ -106,7 +106,10 @@ def _log_of_tail(x: Tensor) -> Tensor:
 
 
 def _tail_series(x: Tensor) -> Tensor:
-    """Return 1 - 1/x^2 + 1*3/x^4 - ..., by the sums of odd and of even terms."""
+    """Return the asymptotic series 1 - 1/x^2 + 1*3/x^4 - ...
+
+    Odd and even terms are summed apart.
+    """
     square = ops.square(x)
     sums = [ops.zeros_like(x), ops.zeros_like(x)]
     power, factor = square, 1
@@ -118,7 +121,7 @@ def _tail_series(x: Tensor) -> Tensor:
 
 
 def ndtri(p: Tensor) -> Tensor:
-    """Return the number below which a standard normal number is with probability p."""
+    """Return the quantile of the standard normal distribution at p."""
     with name_scope("ndtri", values=[p]):
         value = convert_to_tensor(p, name="p")
         if value.dtype not in _BOUNDS:
@@ -159,7 +162,7 @@ def _polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def log_cdf_laplace(x: Tensor) -> Tensor:
-    """Return the logarithm of the probability that a standard Laplace number is below x."""
+    """Return the logarithm of the standard Laplace distribution function."""
     with name_scope("log_cdf_laplace", values=[x]):
         value = convert_to_tensor(x, name="x")
         below = -np.log(2.0) + value

@@ -49,7 +49,7 @@ def pick_vector(condition: Tensor, yes: TensorLike, no: TensorLike) -> Tensor:
 
 
 def new_seed(seed: int | None, salt: str) -> int | None:
-    """Return the seed of a second op, from that of the first and a text."""
+    """Return the seed of a second op, from the first one's."""
     if seed is None:
         return None
     digest = hashlib.md5(f"{seed}{salt}".encode(), usedforsecurity=False).hexdigest()
@@ -62,7 +62,10 @@ def param_shapes(sample_shape: TensorLike, names: Sequence[str]) -> dict[str, Te
 
 
 def positive(value: Tensor, message: str, validates: bool) -> Tensor:
-    """Return a value that a run finds to be positive; without `validates` it is not looked at."""
+    """Return a value that a run finds to be positive.
+
+    Without `validates` the run does not look at it.
+    """
     if not validates:
         return value
     return with_dependencies([ops.assert_positive(value, message=message)], value)
@@ -117,7 +120,7 @@ def _checked_probs(probs: Tensor, classes: bool) -> Tensor:
 
 
 def _largest_integer(dtype: DType) -> int:
-    """Return the largest n of which all integers up to n have a place in the dtype."""
+    """Return the largest n with all of 0..n in the dtype."""
     if dtype.is_floating:
         return int(2 ** (np.finfo(dtype.as_numpy_dtype).nmant + 1))
     return 1 if dtype.is_bool else int(np.iinfo(dtype.as_numpy_dtype).max)
@@ -176,7 +179,7 @@ def _is_whole(value: Tensor, message: str, integer: DType | None = None) -> Oper
 
 
 def whole_number(value: TensorLike) -> Tensor:
-    """Return a value that a run finds to be whole and not negative."""
+    """Return a value that a run finds to be whole, not negative."""
     with name_scope("embed_check_nonnegative_integer_form", values=[value]):
         found = convert_to_tensor(value, name="x")
         checks = [ops.assert_non_negative(found, message=f"'{found}' must be non-negative.")]
@@ -187,7 +190,10 @@ def whole_number(value: TensorLike) -> Tensor:
 
 
 def whole_number_of(value: TensorLike, dtype: DType) -> Tensor:
-    """Return a value that a run finds to have a place in an integer or bool dtype, from 0 on."""
+    """Return a value that a run finds to fit a dtype.
+
+    The dtype is of integers or bool; the value is not negative.
+    """
     with name_scope("embed_check_casting_closed", values=[value]):
         found = convert_to_tensor(value, name="x")
         checks = [ops.assert_non_negative(found, message="Elements must be non-negative.")]
@@ -202,7 +208,10 @@ def whole_number_of(value: TensorLike, dtype: DType) -> Tensor:
 
 
 def log_combinations(total: TensorLike, counts: TensorLike) -> Tensor:
-    """Return the logarithm of the number of orders that give counts [..., classes]."""
+    """Return the logarithm of the number of orders that give counts.
+
+    counts: [..., classes].
+    """
     with name_scope("log_combinations", values=[total, counts]):
         total = convert_to_tensor(total, name="n")
         counts = convert_to_tensor(counts, name="counts")
@@ -212,7 +221,7 @@ def log_combinations(total: TensorLike, counts: TensorLike) -> Tensor:
 
 
 def counts_of(total: Tensor, counts: Tensor, message: str, validates: bool) -> Tensor:
-    """Return counts that a run finds to be whole and to sum to the total."""
+    """Return counts that a run finds to be whole, of the total."""
     if not validates:
         return counts
     counts = whole_number(counts)

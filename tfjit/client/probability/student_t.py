@@ -128,7 +128,10 @@ class StudentT(ScalarDistribution):
         return self._where_defined(mean, "mean")
 
     def _where_defined(self, value: Tensor, what: str) -> Tensor:
-        """Return the value where df is above 1; elsewhere NaN, or an error of the run."""
+        """Return the value where df is above 1.
+
+        Elsewhere it is NaN, or the run fails.
+        """
         if self.allow_nan_stats:
             nan = np.array(np.nan, self.dtype.as_numpy_dtype)
             ones = ops.ones(self.batch_shape_tensor(), dtype=self.dtype)

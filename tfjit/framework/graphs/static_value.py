@@ -261,7 +261,7 @@ def _strided_slice(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     return source[tuple(key)]
 
 
-def _slice(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
+def _slice(op: Operation, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     value, begins, sizes = arrays
     cut = []
     for begin, size, whole in zip(begins.tolist(), sizes.tolist(), value.shape):

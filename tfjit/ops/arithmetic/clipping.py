@@ -15,7 +15,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.sizes import shape_of
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import TensorLike
+    from tfjit.framework.graphs.typing import Structure, TensorLike
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
@@ -34,7 +34,9 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
         )
 
 
-def clip_by_norm(t: Any, clip_norm: TensorLike, axes: Any = None, name: str | None = None) -> Any:
+def clip_by_norm(
+    t: Structure, clip_norm: TensorLike, axes: Any = None, name: str | None = None
+) -> Structure:
     """Scale `t` down to an L2 norm of at most clip_norm.
 
     axes: those that a norm is over, by default all. A negative clip_norm counts as 0. Returns
@@ -42,7 +44,7 @@ def clip_by_norm(t: Any, clip_norm: TensorLike, axes: Any = None, name: str | No
     """
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
-        limit: Any = clip_norm
+        limit: Structure = clip_norm
         if np.isscalar(limit):
             limit = max(limit, 0)
         else:

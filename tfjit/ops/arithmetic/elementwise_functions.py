@@ -14,7 +14,7 @@ from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
 from tfjit.ops.core.sparse_values import is_sparse, maps_sparse_values
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, Structure, TensorLike
 
 from tfjit.ops.arithmetic.elementwise import elementwise_function
 
@@ -229,7 +229,7 @@ def round(x: TensorLike, name: str | None = None) -> Tensor:
     return x if x.dtype.is_integer else tensor("Round", name, x=x)
 
 
-def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
+def cast(x: Structure, dtype: DTypeLike, name: str | None = None) -> Structure:
     """Convert `x`, dense or sparse, to another dtype.
 
     A tensor of that dtype is returned as it is.

@@ -10,7 +10,10 @@ from tfjit.ops.core.convert import convert_to_tensor
 
 
 def shape_of(value: Tensor, name: str = "Shape") -> Tensor:
-    """Return the shape as int32; a constant of that name where it is known."""
+    """Return the shape as int32.
+
+    A known shape is a constant of that name.
+    """
     known = value.shape_tuple
     if known is None or None in known:
         return tensor("Shape", None, input=value)

@@ -260,7 +260,7 @@ def ragged_as_dense(c: ShapeContext) -> Shapes:
 
 
 def ragged_crossed(c: ShapeContext) -> Shapes:
-    """Infer any number of crosses, and splits of one row a row of the columns."""
+    """Infer any number of crosses, and splits of the columns' rows."""
     ragged, sparse = len(c.attr("ragged_values_types")), c.attr("Nsparse")
     rows = None
     for splits in c.inputs[ragged : 2 * ragged]:

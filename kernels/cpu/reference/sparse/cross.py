@@ -1,8 +1,9 @@
-"""Cross feature columns: each combination of one feature of every column, row by row.
+"""Cross feature columns, row by row.
 
-A column has its features in rows. Crosses of a row are in lexicographic order; a row in which a
-column has no feature has none. A cross is the joined text of its features, or the fingerprint of
-their hashes. Source of the hashes and of their joining: TensorFlow 2.21, observed by running it.
+A cross is a combination of one feature of every column. A column has its features in rows. Crosses
+of a row are in lexicographic order; a row in which a column has no feature has none. A cross is the
+joined text of its features, or the fingerprint of their hashes. Source of the hashes and of their
+joining: TensorFlow 2.21, observed by running it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LARGEST: Final = (1 << 63) - 1
 class Column:
     """The features of one column: row i has flat[starts[i]:starts[i] + counts[i]]."""
 
-    def __init__(self, flat: Any, starts: Any, counts: Any) -> None:
+    def __init__(self, flat: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> None:
         self.flat = np.asarray(flat)
         self.starts, self.counts = np.asarray(starts, np.int64), np.asarray(counts, np.int64)
 
@@ -36,19 +37,19 @@ class Column:
         return len(self.counts)
 
 
-def _sparse_column(indices: np.ndarray, values: Any, rows: int) -> Column:
+def _sparse_column(indices: np.ndarray, values: np.ndarray, rows: int) -> Column:
     # a row beyond the dense shape has no crosses
     splits = np.searchsorted(indices[:, 0], np.arange(rows + 1))
     return Column(values, splits[:-1], np.diff(splits))
 
 
-def _dense_column(values: Any) -> Column:
+def _dense_column(values: np.ndarray) -> Column:
     rows, width = np.shape(values)
     return Column(np.reshape(values, -1), np.arange(rows) * width, np.full(rows, width))
 
 
 def crossed(columns: Sequence[Column]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the number of crosses of each row, and each column's feature of every cross.
+    """Return the number of crosses of each row, and their features.
 
     A feature is an index into the column's `flat`.
     """
@@ -81,7 +82,10 @@ def _hashes(flat: np.ndarray, hashed: Callable[[bytes], int]) -> np.ndarray:
 
 
 def _buckets(parts: Sequence[np.ndarray], buckets: int) -> np.ndarray:
-    """Return the bucket of each tuple of hashes, int64; without buckets its hash, not negative."""
+    """Return the bucket of each tuple of hashes, int64.
+
+    Without buckets it is the hash, not negative.
+    """
     with np.errstate(over="ignore"):
         made = functools.reduce(_joined_hashes, parts)
     return (made % np.uint64(buckets or _LARGEST)).astype(np.int64)
@@ -90,7 +94,10 @@ def _buckets(parts: Sequence[np.ndarray], buckets: int) -> np.ndarray:
 def hash_crosses(
     columns: Sequence[Column], places: Sequence[np.ndarray], seed: int, buckets: int
 ) -> np.ndarray:
-    """Return the bucket of each cross, int64; without buckets its hash, not negative."""
+    """Return the bucket of each cross, int64.
+
+    Without buckets it is the hash, not negative.
+    """
     start = np.full(len(places[0]) if places else 0, seed & (1 << 64) - 1, np.uint64)
     hashes = [
         _hashes(column.flat, fingerprint64)[place]

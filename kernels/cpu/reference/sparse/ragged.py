@@ -75,7 +75,7 @@ def _ragged_range(node: NodeSpec, inputs: Arrays) -> Arrays:
     return splits.astype(kind), np.concatenate([np.zeros(0, starts.dtype), *rows])
 
 
-def _row_of_range(start: Any, limit: Any, delta: Any) -> np.ndarray:
+def _row_of_range(start: np.number, limit: np.number, delta: np.number) -> np.ndarray:
     if (start < limit) == (delta < 0):
         return np.zeros(0, start.dtype)
     if start.dtype.kind in "iu":
@@ -110,7 +110,7 @@ def _ragged_gather(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _elements(splits: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of the rows' elements, one row behind the other, and the rows' lengths."""
+    """Return the places of the rows' elements, and the rows' lengths."""
     starts, lengths = splits[rows], (splits[1:] - splits[:-1])[rows]
     before = np.cumsum(lengths) - lengths
     places = np.arange(int(lengths.sum())) - np.repeat(before, lengths) + np.repeat(starts, lengths)
@@ -249,7 +249,10 @@ def _row_lengths(kind: str, partition: np.ndarray) -> np.ndarray:
 
 
 def _places(kind: str, partition: np.ndarray, parents: np.ndarray, width: int) -> np.ndarray:
-    """Return the place of each element of rows that are at `parents`; -1 for no place."""
+    """Return the place of each element, -1 for none.
+
+    parents: places of the rows.
+    """
     if kind == "ROW_SPLITS":
         if len(partition) - 1 != len(parents):
             raise refused(f"Row partition size is greater than output size: {len(parents)}")
@@ -268,7 +271,7 @@ def _places(kind: str, partition: np.ndarray, parents: np.ndarray, width: int) -
 
 
 def _output_sizes(shape: np.ndarray, ragged: int, values: tuple[int, ...]) -> list[int]:
-    """Return the wanted sizes of the outer and the ragged dimensions, -1 for any."""
+    """Return the wanted sizes of outer and ragged dimensions, -1 for any."""
     if not shape.ndim:
         if int(shape) != -1:
             raise refused(
