@@ -7,14 +7,16 @@ from typing import Final
 
 from tfjit.client.data.lookup_tables import (
     HashTable,
-    KeyValueTensorInitializer,
     StaticHashTable,
     StaticVocabularyTable,
+)
+from tfjit.client.data.mutable_tables import DenseHashTable, MutableHashTable
+from tfjit.client.data.table_initializers import (
+    KeyValueTensorInitializer,
     TableInitializerBase,
     TextFileIndex,
     TextFileInitializer,
 )
-from tfjit.client.data.mutable_tables import DenseHashTable, MutableHashTable
 
 __all__ = [
     "HashTable",

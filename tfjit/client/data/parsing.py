@@ -346,8 +346,7 @@ def _default(key: str, shape: TensorShape, dtype: DType, value: Structure) -> Te
         padding = convert_to_tensor(value, dtype=dtype, name=f"padding_{label}")
         return ops.reshape(padding, [])
     if value is None:
-        nothing = np.zeros(0, object) if dtype is dtypes.string else []
-        return ops.constant(nothing, dtype=dtype)
+        return ops.constant(np.zeros(0, dtype.as_numpy_dtype), dtype=dtype)
     if isinstance(value, Tensor):
         return value
     given = convert_to_tensor(value, dtype=dtype, name=f"key_{label}")

@@ -162,8 +162,10 @@ class CrossedColumn(CategoricalColumn):
     def parse_example_spec(self) -> dict[str, Structure]:
         spec: dict[str, Structure] = {}
         for key in self.keys:
-            own = {key: VarLenFeature(dtypes.string)} if isinstance(key, str) else None
-            spec.update(own or key.parse_example_spec)
+            if isinstance(key, str):
+                spec[key] = VarLenFeature(dtypes.string)
+            else:
+                spec.update(key.parse_example_spec)
         return spec
 
     @property

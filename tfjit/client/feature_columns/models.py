@@ -28,7 +28,7 @@ from tfjit.framework.graphs.default_graph import add_to_collection, get_collecti
 from tfjit.framework.graphs.graph_keys import GraphKeys
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types.dimension import Dimension
-from tfjit.framework.types.shape import TensorShape
+from tfjit.framework.types.shape import TensorShape, dimension_at_index
 from tfjit.ops import nn
 
 if TYPE_CHECKING:
@@ -51,13 +51,14 @@ def input_layer(
     Raises ValueError for no columns, columns that are not dense, equal names, numbers of examples
     that differ.
     """
-    columns = _checked(feature_columns)
-    for column in columns:
-        if not isinstance(column, DenseColumn):
+    columns: list[DenseColumn] = []
+    for given in _checked(feature_columns):
+        if not isinstance(given, DenseColumn):
             raise ValueError(
                 "Items of feature_columns must be a _DenseColumn. You can wrap a categorical column"
-                f" with an embedding_column or indicator_column. Given: {column}"
+                f" with an embedding_column or indicator_column. Given: {given}"
             )
+        columns.append(given)
     collections = _with_model_variables(weight_collections)
     with variable_scope(None, "input_layer", list(features.values())):
         batch = Features(features)
@@ -242,7 +243,7 @@ def _check_sizes(made: Mapping[FeatureColumn, Tensor]) -> None:
     """Raise ValueError where two results have different numbers of examples."""
     first: tuple[str, Dimension] | None = None
     for column, value in made.items():
-        size = value.shape.dims[0]
+        size = dimension_at_index(value.shape, 0)
         if size.value is None:
             continue
         if first is None:

@@ -137,7 +137,9 @@ class Beta(ScalarDistribution):
         if self.allow_nan_stats:
             nan = np.array(np.nan, self.dtype.as_numpy_dtype)
             nans = ops.fill(self.batch_shape_tensor(), nan, name="nan")
-            defined = ops.logical_and(self.concentration1 > 1.0, self.concentration0 > 1.0)
+            defined = ops.logical_and(
+                ops.greater(self.concentration1, 1.0), ops.greater(self.concentration0, 1.0)
+            )
             return select(defined, mode, nans)
         checks = [
             ops.assert_less(
@@ -272,7 +274,7 @@ class Dirichlet(Distribution):
         if self.allow_nan_stats:
             nan = np.array(np.nan, self.dtype.as_numpy_dtype)
             nans = ops.fill(ops.shape(mode), nan, name="nan")
-            return select(ops.reduce_all(self.concentration > 1.0, axis=-1), mode, nans)
+            return select(ops.reduce_all(ops.greater(self.concentration, 1.0), axis=-1), mode, nans)
         message = "Mode undefined when any concentration <= 1"
         one = ops.ones([], self.dtype)
         check = ops.assert_less(one, self.concentration, message=message)

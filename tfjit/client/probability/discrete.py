@@ -102,7 +102,7 @@ class Bernoulli(ScalarDistribution):
         return self._mean() * (1.0 - self.probs)
 
     def _mode(self) -> Tensor:
-        return ops.cast(self.probs > 0.5, self.dtype)
+        return ops.cast(ops.greater(self.probs, 0.5), self.dtype)
 
 
 @RegisterKL(Bernoulli, Bernoulli)

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tfjit import ops
 from tfjit.client.probability import divergence
-from tfjit.client.probability.parameters import pick_vector
+from tfjit.client.probability.shapes import (
+    as_vector,
+    is_scalar,
+    set_sample_shape,
+    size_tensor,
+)
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.static_value import constant_value
@@ -148,7 +151,7 @@ class Distribution:
         """Return the shape of the batch as a vector."""
         with self._name_scope(name):
             if self.batch_shape.is_fully_defined():
-                return _sizes(self.batch_shape, "batch_shape")
+                return size_tensor(self.batch_shape, "batch_shape")
             return self._batch_shape_tensor()
 
     @property
@@ -160,7 +163,7 @@ class Distribution:
         """Return the shape of one event as a vector."""
         with self._name_scope(name):
             if self.event_shape.is_fully_defined():
-                return _sizes(self.event_shape, "event_shape")
+                return size_tensor(self.event_shape, "event_shape")
             return self._event_shape_tensor()
 
     @property
@@ -171,13 +174,13 @@ class Distribution:
     def is_scalar_event(self, name: str = "is_scalar_event") -> Tensor:
         """Return whether an event is a scalar."""
         with self._name_scope(name):
-            found = _is_scalar(self.event_shape, self.event_shape_tensor)
+            found = is_scalar(self.event_shape, self.event_shape_tensor)
             return convert_to_tensor(found, name="is_scalar_event")
 
     def is_scalar_batch(self, name: str = "is_scalar_batch") -> Tensor:
         """Return whether the batch is a single distribution."""
         with self._name_scope(name):
-            found = _is_scalar(self.batch_shape, self.batch_shape_tensor)
+            found = is_scalar(self.batch_shape, self.batch_shape_tensor)
             return convert_to_tensor(found, name="is_scalar_batch")
 
     def sample(
@@ -190,11 +193,11 @@ class Distribution:
         """
         with self._name_scope(name, [sample_shape]):
             shape = convert_to_tensor(sample_shape, dtypes.int32, name="sample_shape")
-            shape, count = _as_vector(shape, "sample_shape")
+            shape, count = as_vector(shape, "sample_shape")
             drawn = self._sample_n(count, seed)
             inner = ops.shape(drawn)[1:]
             made = ops.reshape(drawn, ops.concat([shape, inner], 0))
-            self._set_sample_shape(made, shape)
+            set_sample_shape(made, shape, self.batch_shape, self.event_shape)
             return made
 
     def _of_value(
@@ -360,32 +363,6 @@ class Distribution:
         ):
             yield scope
 
-    def _set_sample_shape(self, samples: Tensor, sample_shape: Tensor) -> None:
-        """Set the known part of the shape [sample_shape, batch, event]."""
-        known = constant_value(sample_shape)
-        outer = TensorShape(None if known is None else known.tolist())
-        parts = [outer, self.batch_shape, self.event_shape]
-        ranks = [part.rank for part in parts]
-        total = samples.shape.rank
-        if total is None:
-            if None in ranks:
-                return
-            total = sum(rank for rank in ranks if rank is not None)
-            samples.set_shape([None] * total)
-        if ranks.count(None) == 1:  # the rank of the whole gives the one that lacks
-            lacking = total - sum(rank for rank in ranks if rank is not None)
-            ranks = [lacking if rank is None else rank for rank in ranks]
-        before, after = 0, total
-        for part, rank in zip(parts, ranks, strict=True):
-            if rank is None:
-                break
-            after = total - before - rank
-            if part.rank is not None:
-                samples.set_shape([*[None] * before, *part.as_list(), *[None] * after])
-            before += rank
-        if parts[2].rank is not None:
-            samples.set_shape([*[None] * (total - parts[2].rank), *parts[2].as_list()])
-
 
 class ScalarDistribution(Distribution):
     """Base of distributions of single numbers."""
@@ -406,38 +383,3 @@ def _first(own: Callable[[], Tensor], other: Callable[[], Tensor]) -> Tensor:
             return other()
         except NotImplementedError:
             raise missing from None
-
-
-def _sizes(shape: TensorShape, name: str) -> Tensor:
-    return convert_to_tensor(shape.as_list(), dtypes.int32, name=name)
-
-
-def _is_scalar(known: TensorShape, sizes: Callable[[], Tensor]) -> bool | Tensor:
-    if known.rank is not None:
-        return known.rank == 0
-    found = sizes()
-    length = found.shape.as_list() if found.shape.rank is not None else [None]
-    if length != [None]:
-        return length == [0]
-    return ops.equal(ops.shape(found)[0], 0)
-
-
-def _as_vector(shape: Tensor, name: str) -> tuple[Tensor, TensorLike]:
-    """Return a shape as a vector, and its number of elements."""
-    known, rank = constant_value(shape), shape.shape.rank
-    count: TensorLike
-    if known is None:
-        count = ops.reduce_prod(shape)
-    else:
-        count = np.prod(known, dtype=np.int32)
-    if rank is None:
-        is_scalar = ops.equal(ops.rank(shape), 0)
-        sizes = pick_vector(is_scalar, np.array([1], np.int32), ops.shape(shape))
-        return ops.reshape(shape, sizes), count
-    if rank > 1:
-        raise ValueError("Input is neither scalar nor vector.")
-    if rank == 1:
-        return shape, count
-    if known is None:
-        return ops.reshape(shape, [1]), count
-    return convert_to_tensor(np.array([known], np.int32), name=name), count

@@ -111,7 +111,7 @@ class Gamma(ScalarDistribution):
         if self.allow_nan_stats:
             nan = np.array(np.nan, self.dtype.as_numpy_dtype)
             nans = ops.fill(self.batch_shape_tensor(), nan, name="nan")
-            return select(self.concentration > 1.0, mode, nans)
+            return select(ops.greater(self.concentration, 1.0), mode, nans)
         message = "mode not defined when any concentration <= 1"
         one = ops.ones([], self.dtype)
         check = ops.assert_less(one, self.concentration, message=message)

@@ -288,7 +288,7 @@ class Uniform(ScalarDistribution):
     def _prob(self, value: Tensor) -> Tensor:
         wide = value * ops.ones(self.batch_shape_tensor(), dtype=value.dtype)
         is_nan = ops.is_nan(wide)
-        outside = ops.logical_or(wide < self.low, wide >= self.high)
+        outside = ops.logical_or(ops.less(wide, self.low), ops.greater_equal(wide, self.high))
         zeros, inside = ops.zeros_like(wide), ops.ones_like(wide) / self.range()
         return select(is_nan, wide, select(outside, zeros, inside))
 
@@ -297,8 +297,8 @@ class Uniform(ScalarDistribution):
         zeros = ops.zeros(shape, dtype=self.dtype)
         ones = ops.ones(shape, dtype=self.dtype)
         wide = value * ones
-        below = select(value < self.low, zeros, (wide - self.low) / self.range())
-        return select(value >= self.high, ones, below)
+        below = select(ops.less(value, self.low), zeros, (wide - self.low) / self.range())
+        return select(ops.greater_equal(value, self.high), ones, below)
 
     def _entropy(self) -> Tensor:
         return ops.log(self.range())

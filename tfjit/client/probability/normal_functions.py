@@ -7,7 +7,7 @@ Abramowitz and Stegun 26.2.12 (the asymptotic series of the tail).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.convert import convert_to_tensor
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure
 
 # Between these numbers the logarithm has its plain formula.
 _BOUNDS: Final = {
@@ -134,9 +137,9 @@ def ndtri(p: Tensor) -> Tensor:
 def _ndtri(p: Tensor) -> Tensor:
     kind = p.dtype.as_numpy_dtype
     # by symmetry the upper tail is the lower one
-    tail = select(p > -np.expm1(-2.0), 1.0 - p, p)
+    tail = select(ops.greater(p, -np.expm1(-2.0)), 1.0 - p, p)
     half = ops.fill(ops.shape(p), np.array(0.5, kind))
-    tail = select(tail <= 0.0, half, tail)
+    tail = select(ops.less_equal(tail, 0.0), half, tail)
     w = tail - 0.5
     square = w**2
     above, below = _MIDDLE
@@ -148,17 +151,21 @@ def _ndtri(p: Tensor) -> Tensor:
         first - _polynomial(1.0 / z, above) / _polynomial(1.0 / z, below) / z
         for above, below in (_FAR, _NEAR)
     )
-    lower = select(z >= 8.0, far, near)
-    found = select(tail > np.exp(-2.0), middle, lower)
-    found = select(p > 1.0 - np.exp(-2.0), found, -found)
+    lower = select(ops.greater_equal(z, 8.0), far, near)
+    found = select(ops.greater(tail, np.exp(-2.0)), middle, lower)
+    found = select(ops.greater(p, 1.0 - np.exp(-2.0)), found, -found)
     infinity = ops.fill(ops.shape(p), ops.constant(np.inf, p.dtype))
-    return select(p <= 0.0, -infinity, select(p >= 1.0, infinity, found))
+    return select(
+        ops.less_equal(p, 0.0), -infinity, select(ops.greater_equal(p, 1.0), infinity, found)
+    )
 
 
 def _polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     if not coefficients:
         return ops.zeros_like(x)
-    return np.array(coefficients[0], x.dtype.as_numpy_dtype) + _polynomial(x, coefficients[1:]) * x
+    constant: Structure = np.array(coefficients[0], x.dtype.as_numpy_dtype)
+    made: Tensor = constant + _polynomial(x, coefficients[1:]) * x
+    return made
 
 
 def log_cdf_laplace(x: Tensor) -> Tensor:
@@ -168,4 +175,4 @@ def log_cdf_laplace(x: Tensor) -> Tensor:
         below = -np.log(2.0) + value
         decay = ops.exp(-ops.abs(value))
         above = ops.log1p(-0.5 * decay)
-        return select(value < 0.0, below, above)
+        return select(ops.less(value, 0.0), below, above)

@@ -45,7 +45,7 @@ def clip_by_norm(
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
         limit: Structure = clip_norm
-        if np.isscalar(limit):
+        if np.isscalar(clip_norm):
             limit = max(limit, 0)
         else:
             limit = tensor("Maximum", None, x=limit, y=0)

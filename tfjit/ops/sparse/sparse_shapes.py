@@ -250,7 +250,7 @@ def ragged_as_dense(c: ShapeContext) -> Shapes:
         return [sizes if outer is None else outer]
     text = "rt_input.shape and shape={} are incompatible: rt_input"
     if len(sizes) != len(outer):
-        text = text.format(format_shape([None] * len(sizes)))
+        text = text.format(format_shape((None,) * len(sizes)))
         raise fail(f"{text}.rank = {len(outer)} but shape.rank = {len(sizes)}")
     text = text.format(format_shape(sizes))
     for k, (size, own) in enumerate(zip(sizes, outer, strict=True)):

@@ -185,9 +185,9 @@ def _sparse_result(counts: np.ndarray, values: np.ndarray) -> Arrays:
 def _parts(node: NodeSpec, inputs: Arrays) -> tuple[list[Column], Arrays]:
     """Return the columns and the inputs after them."""
     count, tables = int(node.attrs["N"]), len(node.attrs["dense_types"])
-    groups = [inputs[k * count : (k + 1) * count] for k in range(3)]
+    indices, values, shapes = (inputs[k * count : (k + 1) * count] for k in range(3))
     rest = inputs[3 * count :]
-    columns, _ = _checked(*groups, rest[:tables])
+    columns, _ = _checked(indices, values, shapes, rest[:tables])
     return columns, rest[tables:]
 
 

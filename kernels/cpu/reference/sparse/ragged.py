@@ -147,8 +147,8 @@ def _ragged_tensor_to_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
     inner = values.shape[1:]
     count = int(np.prod(inner, dtype=np.int64))
     columns = [np.repeat(column, count) for column in columns]
-    places = np.indices(inner).reshape(len(inner), count)
-    columns += [np.tile(axis, len(values)) for axis in places]
+    within = np.indices(inner).reshape(len(inner), count)
+    columns += [np.tile(axis, len(values)) for axis in within]
     indices = np.stack(columns, 1).astype(np.int64)
     return indices, values.reshape(-1), np.array([*sizes, *inner], np.int64)
 
