@@ -22,7 +22,7 @@ class Features:
     """
 
     def __init__(self, features: Mapping[str, TensorLike]) -> None:
-        self._features: dict[str | FeatureColumn, TensorLike] = {**features}
+        self._features: Mapping[Structure, TensorLike] = dict(features)
         self._made: dict[str | FeatureColumn, Structure] = {}
 
     def get(self, key: str | FeatureColumn) -> Structure:
