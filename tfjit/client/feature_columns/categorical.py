@@ -11,7 +11,6 @@ from tfjit.client.data.parsing import VarLenFeature, string_to_hash_bucket_fast
 from tfjit.client.data.sparse_tensors import SparseTensor, convert_to_tensor_or_sparse_tensor
 from tfjit.client.feature_columns.columns import (
     CategoricalColumn,
-    FeatureColumn,
     IdsAndWeights,
     check_key,
     check_number,
@@ -301,9 +300,3 @@ def crossed_column(
                 f"as a string. Given: {key}"
             )
     return CrossedColumn(tuple(keys), hash_bucket_size, hash_key)
-
-
-def check_categorical(column: FeatureColumn, message: str) -> None:
-    """Raise ValueError with the message for another column."""
-    if not isinstance(column, CategoricalColumn):
-        raise ValueError(message)

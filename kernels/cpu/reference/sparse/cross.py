@@ -122,10 +122,8 @@ def join_crosses(
     return made
 
 
-def _checked(
-    indices: Arrays, values: Arrays, shapes: Arrays, dense: Arrays
-) -> tuple[list[Column], int]:
-    """Return the columns and the number of rows.
+def _checked(indices: Arrays, values: Arrays, shapes: Arrays, dense: Arrays) -> list[Column]:
+    """Return the columns.
 
     Raises InvalidArgumentError for parts of other ranks, or numbers of rows that differ.
     """
@@ -172,7 +170,7 @@ def _checked(
         if len(table) != rows:
             raise refused(f"Expected batch size {rows} got {len(table)} at dense tensor {k}")
     sparse = [_sparse_column(*parts, rows) for parts in zip(indices, values, strict=True)]
-    return [*sparse, *map(_dense_column, dense)], rows
+    return [*sparse, *map(_dense_column, dense)]
 
 
 def _sparse_result(counts: np.ndarray, values: np.ndarray) -> Arrays:
@@ -187,8 +185,7 @@ def _parts(node: NodeSpec, inputs: Arrays) -> tuple[list[Column], Arrays]:
     count, tables = int(node.attrs["N"]), len(node.attrs["dense_types"])
     indices, values, shapes = (inputs[k * count : (k + 1) * count] for k in range(3))
     rest = inputs[3 * count :]
-    columns, _ = _checked(indices, values, shapes, rest[:tables])
-    return columns, rest[tables:]
+    return _checked(indices, values, shapes, rest[:tables]), rest[tables:]
 
 
 @reference("SparseCross")
