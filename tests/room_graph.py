@@ -103,6 +103,8 @@ ROOMS = {
         "data",
         "datasets",
         "evaluation",
+        "feature_columns",
+        "probability",
         "rnn",
         "training",
         "saving",

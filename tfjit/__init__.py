@@ -71,7 +71,8 @@ _HOMES = {
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
     "tfjit.client.data.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw parse_example "
+        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature decode_csv "
+        "decode_json_example decode_raw parse_example "
         "parse_single_example "
         "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong "
         "string_to_number"
@@ -92,6 +93,7 @@ _HOMES = {
         "string_join=join string_split "
         "string_strip=strip substr unicode_transcode"
     ),
+    "tfjit.client.data.file_ops": "matching_files read_file write_file",
     "tfjit.client.data.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader "
     "TextLineReader WholeFileReader",
     "tfjit.client.images.cropping": "random_crop",
@@ -147,10 +149,12 @@ _MODULES = {
     "app": "tfjit.client.app",
     "compat": "tfjit.compat",
     "data": "tfjit.client.datasets.data",
+    "distributions": "tfjit.client.distributions",
     "dtypes": "tfjit.framework.types.dtypes",
     "errors": "tfjit.framework.errors",
     "graph_util": "tfjit.client.graph_util",
     "initializers": "tfjit.client.variables.initializers",
+    "feature_column": "tfjit.client.feature_column",
     "flags": "tfjit.client.flags",
     "gfile": "tfjit.client.gfile",
     "image": "tfjit.client.image",
@@ -182,7 +186,7 @@ _SUBMODULES = (
 _MISSING = {
     "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
-    "estimators and feature columns": "distributions estimator feature_column keras",
+    "estimators": "estimator keras",
     "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",
     "contributed packages": "contrib",

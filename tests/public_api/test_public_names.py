@@ -46,6 +46,8 @@ NN_NAMES = """
 NAMESPACES = (
     "",
     "debugging",
+    "distributions",
+    "feature_column",
     "linalg",
     "losses",
     "manip",

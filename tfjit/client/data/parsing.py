@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tfjit import ops
+from tfjit.client.data.sparse_merging import merged
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
-from tfjit.framework.types.dtypes import as_dtype
+from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
 class FixedLenFeature(NamedTuple):
@@ -38,6 +40,21 @@ class VarLenFeature(NamedTuple):
     """A feature of any number of values, which becomes a SparseTensor."""
 
     dtype: Any
+
+
+class SparseFeature(NamedTuple):
+    """A SparseTensor whose indices and values are two or more features.
+
+    index_key: the feature of the last index, or a list of those of all indices after the example's.
+    value_key: that of the values. size: of each of these dimensions. already_sorted: whether each
+    example has its indices in order.
+    """
+
+    index_key: Structure
+    value_key: str
+    dtype: Structure
+    size: Structure
+    already_sorted: bool = False
 
 
 class FixedLenSequenceFeature(NamedTuple):
@@ -113,6 +130,14 @@ def decode_raw(
     )
 
 
+def decode_json_example(json_examples: TensorLike, name: str | None = None) -> Tensor:
+    """Return Example messages in JSON as serialized ones.
+
+    The result is of the same shape. Its run raises InvalidArgumentError for a text that is none.
+    """
+    return tensor("DecodeJSONExample", name, json_examples=json_examples)
+
+
 def string_to_number(
     string_tensor: TensorLike | None = None,
     out_type: DTypeLike = dtypes.float32,
@@ -181,17 +206,12 @@ def parse_example(
 ) -> dict[str, Tensor | SparseTensor]:
     """Return the features of a vector of serialized Example messages, by key.
 
-    features: FixedLenFeature, FixedLenSequenceFeature or VarLenFeature (a SparseTensor) by key.
-    Raises ValueError for other kinds.
+    features: FixedLenFeature, FixedLenSequenceFeature, VarLenFeature or SparseFeature by key; the
+    last two give a SparseTensor. Raises ValueError for other kinds.
     """
-    sparse = (
-        sorted(key for key, feature in features.items() if isinstance(feature, VarLenFeature))
-        if features
-        else []
-    )
-    sparse_kinds = [as_dtype(features[key].dtype) for key in sparse]
-    keys, kinds, shapes, defaults = _dense(features)
-    with name_scope(name, "ParseExample"):
+    sparse, sparse_kinds = _sparse(features or {})
+    with name_scope(name, "ParseExample", [serialized, example_names]):
+        keys, kinds, shapes, defaults = _dense(features)
         made = create(
             "ParseExampleV2",
             "ParseExampleV2",
@@ -214,7 +234,51 @@ def parse_example(
         )
         for k, key in enumerate(sparse):
             found[key] = SparseTensor(made.outputs[k], made.outputs[n + k], made.outputs[2 * n + k])
-        return found
+    return _with_merged(features, found)
+
+
+def _sparse(features: Mapping[str, Structure]) -> tuple[list[str], list[DType]]:
+    """Return the keys and dtypes that are parsed to sparse tensors.
+
+    Raises ValueError for a feature without them, and for two dtypes of one key.
+    """
+    found: dict[str, DType] = {}
+    for name, feature in sorted(features.items()):
+        wanted: list[tuple[str, Structure]] = []
+        if isinstance(feature, VarLenFeature):
+            wanted = [(name, feature.dtype)]
+        elif isinstance(feature, SparseFeature):
+            for part in ("index_key", "value_key"):
+                if not getattr(feature, part):
+                    raise ValueError(f"Missing {part} for SparseFeature {feature}.")
+            if not feature.dtype:
+                raise ValueError(f"Missing type for feature {name}. Received feature={feature}.")
+            wanted = [(key, dtypes.int64) for key in sorted(_index_keys(feature))]
+            wanted.append((feature.value_key, feature.dtype))
+        for key, kind in wanted:
+            dtype = as_dtype(kind)
+            if found.setdefault(key, dtype) is not dtype:
+                raise ValueError(f"Conflicting type {found[key]} vs {dtype} for feature {key}.")
+    return list(found), list(found.values())
+
+
+def _index_keys(feature: SparseFeature) -> list[str]:
+    keys = feature.index_key
+    return [keys] if isinstance(keys, str) else list(keys)
+
+
+def _with_merged(
+    features: Mapping[str, Structure], parsed: dict[str, Tensor | SparseTensor]
+) -> dict[str, Tensor | SparseTensor]:
+    """Return the features by key, with each SparseFeature made of its parts."""
+    found = dict(parsed)
+    for key, feature in sorted(features.items()):
+        if isinstance(feature, SparseFeature):
+            parts: Structure = [parsed[index] for index in _index_keys(feature)]
+            sizes = feature.size if not isinstance(feature.index_key, str) else [feature.size]
+            values: Structure = parsed[feature.value_key]
+            found[key] = merged(parts, values, sizes, feature.already_sorted)
+    return {key: value for key, value in found.items() if key in features}
 
 
 def parse_single_example(
@@ -240,15 +304,17 @@ def _dense(
     if not features:
         raise ValueError("Missing features.")
     keys = sorted(
-        key for key, feature in features.items() if not isinstance(feature, VarLenFeature)
+        key
+        for key, feature in features.items()
+        if not isinstance(feature, (VarLenFeature, SparseFeature))
     )
     kinds, shapes, defaults = [], [], []
     for key in keys:
         feature = features[key]
         if not isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
             raise ValueError(
-                f"Invalid feature {key}: {feature!r}; FixedLenFeature, FixedLenSequenceFeature and "
-                "VarLenFeature are supported"
+                f"Invalid feature {key}: {feature!r}; FixedLenFeature, FixedLenSequenceFeature, "
+                "VarLenFeature and SparseFeature are supported"
             )
         dtype, shape = as_dtype(feature.dtype), TensorShape(feature.shape)
         if shape.dims_tuple is None or None in shape.dims_tuple:
@@ -262,18 +328,26 @@ def _dense(
                     f"Feature {key} is a FixedLenSequenceFeature: allow_missing must be True"
                 )
             shape = TensorShape([None, *shape.as_list()])
-            made = (
-                ops.constant(np.zeros(0, object) if dtype is dtypes.string else [], dtype=dtype)
-                if default is None
-                else None
-            )
-            defaults.append(made if made is not None else ops.constant(default, dtype=dtype))
-        elif default is None:
-            defaults.append(
-                ops.constant(np.zeros(0, object) if dtype is dtypes.string else [], dtype=dtype)
-            )
-        else:
-            defaults.append(ops.reshape(convert_to_tensor(default, dtype=dtype), shape.as_list()))
+        defaults.append(_default(key, shape, dtype, default))
         kinds.append(dtype)
         shapes.append(shape)
     return keys, kinds, shapes, defaults
+
+
+def _default(key: str, shape: TensorShape, dtype: DType, value: Structure) -> Tensor:
+    """Return the default of a dense feature.
+
+    It is of the feature's shape, empty for none, or the scalar that pads.
+    """
+    label = re.sub("[^A-Za-z0-9_./-]", "_", key)
+    if shape.rank and shape.as_list()[0] is None:
+        if value is None:
+            return convert_to_tensor("" if dtype is dtypes.string else 0, dtype=dtype)
+        padding = convert_to_tensor(value, dtype=dtype, name=f"padding_{label}")
+        return ops.reshape(padding, [])
+    if value is None:
+        return ops.constant(np.zeros(0, dtype.as_numpy_dtype), dtype=dtype)
+    if isinstance(value, Tensor):
+        return value
+    given = convert_to_tensor(value, dtype=dtype, name=f"key_{label}")
+    return ops.reshape(given, shape.as_list())

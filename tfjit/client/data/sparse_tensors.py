@@ -8,7 +8,7 @@ from tfjit import ops
 from tfjit.client.session.fetches import register_session_run_conversion_functions
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Operation, Tensor, _session_for
-from tfjit.framework.graphs.static_value import constant_value, constant_value_as_shape
+from tfjit.framework.graphs.static_value import constant_value_as_shape
 from tfjit.framework.types.dtypes import DType, as_dtype, int64
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.arithmetic.elementwise_functions import AS_FLOAT
@@ -95,11 +95,7 @@ class SparseTensor:
         """Return the part of the dense shape known at graph construction."""
         if self._known_shape is not None:
             return self._known_shape
-        known = constant_value(self._dense_shape)
-        if known is not None:
-            return TensorShape(known.tolist())
-        rank = self._dense_shape.shape.as_list()[0] if self._dense_shape.shape.rank == 1 else None
-        return TensorShape(None if rank is None else [None] * rank)
+        return TensorShape(constant_value_as_shape(self._dense_shape))
 
     def with_values(self, new_values: TensorLike) -> SparseTensor:
         """Return a sparse tensor with the same places and other values."""

@@ -32,14 +32,14 @@ def match_filenames_once(pattern: object, name: str | None = None) -> Variable:
 
     The patterns are matched when it is initialised.
     """
-    with name_scope(name, "matching_filenames"):
+    with name_scope(name, "matching_filenames", [pattern]) as scope:
         found = tensor("MatchingFiles", pattern=pattern)
         return Variable(
             found,
             trainable=False,
             validate_shape=False,
             collections=[GraphKeys.LOCAL_VARIABLES],
-            name="matching_filenames",
+            name=scope,
         )
 
 

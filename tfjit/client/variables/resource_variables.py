@@ -168,10 +168,11 @@ class ResourceVariable(Variable):
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows of the value: indices [...] -> [..., row]."""
         with building(self.graph) as graph, graph.name_scope(name or "Gather") as scope:
-            value = tensor(
+            rows = tensor(
                 "ResourceGather", scope, resource=self._handle, indices=indices, dtype=self._dtype
             )
-            return identity(value)
+            rows.set_shape(rows.op.inputs[1].shape.concatenate(self.shape[1:]))
+            return rows
 
     def _as_graph_element(self) -> Tensor:
         return self._graph_element

@@ -261,6 +261,17 @@ def _strided_slice(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     return source[tuple(key)]
 
 
+def _slice(op: Operation, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    value, begins, sizes = arrays
+    cut = []
+    for begin, size, whole in zip(begins.tolist(), sizes.tolist(), value.shape):
+        end = whole if size == -1 else begin + size
+        if not 0 <= begin <= end <= whole:
+            return None
+        cut.append(slice(begin, end))
+    return value[tuple(cut)]
+
+
 def _squeeze(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     axes = op._attrs["squeeze_dims"]
     return np.squeeze(arrays[0], axis=tuple(axes) if axes else None)
@@ -314,6 +325,7 @@ _FOLDS: Final[dict[str, Callable[[Operation, Sequence[np.ndarray]], Any]]] = {
     "Unpack": _unpack,
     "Concat": lambda op, a: np.concatenate(a[1:], axis=int(a[0])),
     "ConcatV2": lambda op, a: np.concatenate(a[:-1], axis=int(a[-1])),
+    "Slice": _slice,
     "StridedSlice": _strided_slice,
     "Squeeze": _squeeze,
     "ExpandDims": lambda op, a: np.expand_dims(a[0], int(a[1])),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfjit.framework.graphs.default_graph import name_scope
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.ops.arithmetic.reduction import axes_or_all
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.sizes import shape_of
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import TensorLike
+    from tfjit.framework.graphs.typing import Structure, TensorLike
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
@@ -31,22 +35,45 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
 
 def clip_by_norm(
-    t: TensorLike, clip_norm: TensorLike, axes: Any = None, name: str | None = None
-) -> Tensor:
-    """Scale `t` down to an L2 norm of at most clip_norm."""
+    t: Structure, clip_norm: TensorLike, axes: Any = None, name: str | None = None
+) -> Structure:
+    """Scale `t` down to an L2 norm of at most clip_norm.
+
+    axes: those that a norm is over, by default all. A negative clip_norm counts as 0. Returns
+    IndexedSlices for such. Raises ValueError for a clip_norm of a shape that widens `t`.
+    """
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
-        values = convert_to_tensor(t, name="t")
-        squares = tensor("Mul", None, x=values, y=values)
+        values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
+        limit: Structure = clip_norm
+        if np.isscalar(clip_norm):
+            limit = max(limit, 0)
+        else:
+            limit = tensor("Maximum", None, x=limit, y=0)
+            if limit.dtype is not values.dtype:
+                limit = tensor("Cast", None, x=limit, DstT=values.dtype)
+        squares = tensor("Mul", "mul", x=values, y=values)
         total = tensor(
-            "Sum", None, input=squares, reduction_indices=axes_or_all(values, axes), keep_dims=True
+            "Sum", None, input=squares, reduction_indices=axes_or_all(squares, axes), keep_dims=True
         )
-        some = tensor("Greater", None, x=total, y=convert_to_tensor(0, total.dtype.base_dtype))
-        safe = tensor("Select", None, condition=some, t=total, e=tensor("OnesLike", None, x=total))
+        some = tensor("Greater", None, x=total, y=0)
+        # the root of a positive number in either branch: the gradient of the other one is no NaN
+        safe = tensor("Select", None, condition=some, t=total, e=_ones_like(total))
         norm = tensor("Select", None, condition=some, t=tensor("Sqrt", None, x=safe), e=total)
-        intermediate = tensor("Mul", None, x=values, y=clip_norm)
-        return tensor(
-            "RealDiv", scope, x=intermediate, y=tensor("Maximum", None, x=norm, y=clip_norm)
-        )
+        scaled = tensor("Mul", "mul", x=values, y=limit)
+        values.shape.assert_is_compatible_with(scaled.shape)
+        divisor = tensor("Maximum", None, x=norm, y=limit)
+        ratio = tensor("RealDiv", "truediv", x=scaled, y=divisor)
+        clipped = tensor("Identity", scope, input=ratio)
+        if isinstance(t, IndexedSlices):
+            return IndexedSlices(clipped, t.indices, t.dense_shape)
+        return clipped
+
+
+def _ones_like(value: Tensor) -> Tensor:
+    with name_scope("ones_like") as scope:
+        sizes = shape_of(value, "Shape/shape_as_tensor")
+        one = convert_to_tensor(1, value.dtype.base_dtype, name="Const")
+        return tensor("Fill", scope, dims=sizes, value=one)
 
 
 def clip_by_global_norm(

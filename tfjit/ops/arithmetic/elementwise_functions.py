@@ -16,7 +16,7 @@ from tfjit.ops.core.convert import convert_n_to_tensor, convert_to_tensor
 from tfjit.ops.core.sparse_values import is_sparse, maps_sparse_values
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, Structure, TensorLike
 
 from tfjit.ops.arithmetic.elementwise import elementwise_function
 
@@ -231,13 +231,15 @@ def round(x: TensorLike, name: str | None = None) -> Tensor:
     return x if x.dtype.is_integer else tensor("Round", name, x=x)
 
 
-@maps_sparse_values
-def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """Convert `x` to another dtype.
+def cast(x: Structure, dtype: DTypeLike, name: str | None = None) -> Structure:
+    """Convert `x`, dense or sparse, to another dtype.
 
     A tensor of that dtype is returned as it is.
     """
     wanted = as_dtype(dtype).base_dtype
+    if is_sparse(x):
+        with name_scope(name, "Cast", [x.values]) as scope:
+            return x.with_values(cast(x.values, wanted, name=scope))
     if isinstance(x, Tensor) and x.dtype is wanted:
         return x
     with name_scope(name, "Cast", [x]) as scope:

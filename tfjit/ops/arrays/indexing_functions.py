@@ -218,22 +218,31 @@ def one_hot(
 ) -> Tensor:
     """Return one-hot rows: indices [...] -> [..., depth].
 
-    The element at the index is on_value (1), others are off_value (0). Raises TypeError for
-    differing dtypes.
+    The element at the index is on_value (1), others are off_value (0). dtype: of the result; that
+    of the values, else float32, by default. Raises TypeError for differing dtypes.
     """
     with name_scope(name, "one_hot", [indices, depth, on_value, off_value]) as scope:
-        kinds = [
-            convert_to_tensor(v, name=n).dtype.base_dtype
-            for v, n in ((on_value, "on_value"), (off_value, "off_value"))
-            if v is not None
+        kind = None if dtype is None else as_dtype(dtype)
+        given = [
+            None if value is None else convert_to_tensor(value, preferred_dtype=kind)
+            for value in (on_value, off_value)
         ]
-        wanted = as_dtype(dtype) if dtype is not None else kinds[0] if kinds else dtypes.float32
-        if dtype is None and len(set(kinds)) > 1:
+        for value, what in zip(given, ("on_value", "off_value")):
+            if value is not None and kind is not None and value.dtype.base_dtype is not kind:
+                raise TypeError(
+                    f"dtype {value.dtype.base_dtype} of {what} does not match dtype parameter "
+                    f"{kind}"
+                )
+        kinds = [value.dtype.base_dtype for value in given if value is not None]
+        if len(set(kinds)) > 1:
             raise TypeError(
                 f"dtype {kinds[0]} of on_value does not match dtype {kinds[1]} of off_value"
             )
-        on = convert_to_tensor(1 if on_value is None else on_value, wanted, name="on_value")
-        off = convert_to_tensor(0 if off_value is None else off_value, wanted, name="off_value")
+        wanted = kind or (kinds[0] if kinds else dtypes.float32)
+        on, off = (
+            convert_to_tensor(default, wanted, name=what) if value is None else value
+            for value, what, default in zip(given, ("on_value", "off_value"), (1, 0))
+        )
         return tensor(
             "OneHot",
             scope,

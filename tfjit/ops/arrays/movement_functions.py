@@ -22,9 +22,9 @@ def concat(values: TensorLike, axis: AxisLike, name: str = "concat") -> Tensor:
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
-        with name_scope(name) as scope:
-            convert_to_tensor(axis, name="concat_dim")
-            return tensor("Identity", scope, input=values[0])
+        with name_scope(name):
+            convert_to_tensor(axis, dtype=dtypes.int32, name="concat_dim").shape.assert_has_rank(0)
+            return tensor("Identity", name, input=values[0])
     return tensor("ConcatV2", name, values=list(values), axis=axis)
 
 

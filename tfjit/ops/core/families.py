@@ -69,6 +69,7 @@ FAMILIES: Final = (
     "sparse.sparse_math",
     "sparse.sparse_matrix",
     "sparse.sets",
+    "sparse.cross",
     "arithmetic.spectral",
     "state.staging",
     "state.stack",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.random_seed import get_seed
@@ -20,6 +22,7 @@ from tfjit.ops.core.shape_rules import (
     int_constant,
     unchanged,
 )
+from tfjit.ops.core.sizes import shape_of
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 
 if TYPE_CHECKING:
@@ -281,22 +284,15 @@ def random_gamma(
     with name_scope(name, "random_gamma", [shape, alpha, beta]):
         kind = as_dtype(dtype)
         sizes = convert_to_tensor(shape, name="shape", dtype=dtypes.int32)
-        rate = convert_to_tensor(1 if beta is None else beta, name="beta", dtype=kind)
         form = convert_to_tensor(alpha, name="alpha", dtype=kind)
-        common = tensor(
-            "BroadcastArgs",
-            None,
-            s0=tensor("Shape", None, input=form),
-            s1=tensor("Shape", None, input=rate),
-        )
-        draw = tensor(
-            "RandomGamma",
-            None,
-            shape=sizes,
-            alpha=tensor("BroadcastTo", None, input=form, shape=common),
-            **_seeds(seed),
-        )
-        return tensor("RealDiv", None, x=draw, y=rate)
+        rate = convert_to_tensor(1 if beta is None else beta, name="beta", dtype=kind)
+        common = tensor("BroadcastArgs", None, s0=shape_of(form), s1=shape_of(rate))
+        forms = tensor("BroadcastTo", None, input=form, shape=common)
+        draw = tensor("RandomGamma", None, shape=sizes, alpha=forms, **_seeds(seed))
+        ratio = tensor("RealDiv", "truediv", x=draw, y=rate)
+        # a sample that rounding made 0 would have no logarithm
+        tiny = np.finfo(kind.as_numpy_dtype).tiny
+        return tensor("Maximum", None, x=tiny, y=ratio)
 
 
 def random_poisson(

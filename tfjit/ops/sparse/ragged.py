@@ -25,31 +25,6 @@ register_op(
     ),
 )
 register_op(
-    "RaggedCross",
-    inputs=(
-        "ragged_values: ragged_values_types",
-        "ragged_row_splits: ragged_splits_types",
-        "sparse_indices: Nsparse * int64",
-        "sparse_values: sparse_values_types",
-        "sparse_shape: Nsparse * int64",
-        "dense_inputs: dense_types",
-    ),
-    outputs=("output_values: out_values_type", "output_row_splits: out_row_splits_type"),
-    attrs=(
-        "Nsparse: int >= 0",
-        "input_order: string",
-        "hashed_output: bool",
-        "num_buckets: int >= 0",
-        "hash_key: int",
-        "ragged_values_types: list({int64, string}) >= 0",
-        f"ragged_splits_types: list({INDEX}) >= 0",
-        "sparse_values_types: list({int64, string}) >= 0",
-        "dense_types: list({int64, string}) >= 0",
-        "out_values_type: {int64, string}",
-        f"out_row_splits_type: {INDEX}",
-    ),
-)
-register_op(
     "RaggedFillEmptyRows",
     inputs=("value_rowids: int64", "values: T", "nrows: int64", "default_value: T"),
     outputs=(
@@ -83,12 +58,14 @@ register_op(
         "PARAMS_RAGGED_RANK: int >= 1",
         "OUTPUT_RAGGED_RANK: int >= 0",
     ),
+    shape=shapes.ragged_gathered,
 )
 register_op(
     "RaggedRange",
     inputs=("starts: T", "limits: T", "deltas: T"),
     outputs=("rt_nested_splits: Tsplits", "rt_dense_values: T"),
     attrs=("T: {bfloat16, float, double, int32, int64} = DT_INT32", f"Tsplits: {INDEX} = DT_INT64"),
+    shape=shapes.ragged_range,
 )
 register_op(
     "RaggedTensorFromVariant",
@@ -106,6 +83,7 @@ register_op(
     inputs=("rt_nested_splits: RAGGED_RANK * Tsplits", "rt_dense_values: T"),
     outputs=("sparse_indices: int64", "sparse_values: T", "sparse_dense_shape: int64"),
     attrs=("RAGGED_RANK: int >= 1", "T: type", f"Tsplits: {INDEX} = DT_INT64"),
+    shape=shapes.ragged_as_sparse,
 )
 register_op(
     "RaggedTensorToTensor",
@@ -123,6 +101,7 @@ register_op(
         "num_row_partition_tensors: int >= 1",
         "row_partition_types: list(string)",
     ),
+    shape=shapes.ragged_as_dense,
 )
 register_op(
     "RaggedTensorToVariant",

@@ -112,63 +112,6 @@ register_op(
     ),
 )
 register_op(
-    "SparseCross",
-    inputs=(
-        "indices: N * int64",
-        "values: sparse_types",
-        "shapes: N * int64",
-        "dense_inputs: dense_types",
-    ),
-    outputs=("output_indices: int64", "output_values: out_type", "output_shape: int64"),
-    attrs=(
-        "N: int >= 0",
-        "hashed_output: bool",
-        "num_buckets: int >= 0",
-        "hash_key: int",
-        "sparse_types: list({int64, string}) >= 0",
-        "dense_types: list({int64, string}) >= 0",
-        "out_type: {int64, string}",
-        "internal_type: {int64, string}",
-    ),
-    shape=shapes.sparse_matrix,
-)
-register_op(
-    "SparseCrossHashed",
-    inputs=(
-        "indices: N * int64",
-        "values: sparse_types",
-        "shapes: N * int64",
-        "dense_inputs: dense_types",
-        "num_buckets: int64",
-        "strong_hash: bool",
-        "salt: int64",
-    ),
-    outputs=("output_indices: int64", "output_values: int64", "output_shape: int64"),
-    attrs=(
-        "N: int >= 0",
-        "sparse_types: list({int64, string}) >= 0",
-        "dense_types: list({int64, string}) >= 0",
-    ),
-    shape=shapes.sparse_matrix,
-)
-register_op(
-    "SparseCrossV2",
-    inputs=(
-        "indices: N * int64",
-        "values: sparse_types",
-        "shapes: N * int64",
-        "dense_inputs: dense_types",
-        "sep: string",
-    ),
-    outputs=("output_indices: int64", "output_values: string", "output_shape: int64"),
-    attrs=(
-        "N: int >= 0",
-        "sparse_types: list({int64, string}) >= 0",
-        "dense_types: list({int64, string}) >= 0",
-    ),
-    shape=shapes.sparse_matrix,
-)
-register_op(
     "SparseFillEmptyRows",
     inputs=("indices: int64", "values: T", "dense_shape: int64", "default_value: T"),
     outputs=(

@@ -6,8 +6,8 @@ A sparse tensor is indices [n, rank], values [n], dense shape [rank].
 from __future__ import annotations
 
 from tfjit.framework.op_defs.shape_context import ShapeContext
-from tfjit.framework.types.shape import Shape
-from tfjit.ops.core.shape_rules import Rule, Shapes, int_constant, int_list_constant
+from tfjit.framework.types.shape import Shape, format_shape
+from tfjit.ops.core.shape_rules import Rule, Shapes, fail, int_constant, int_list_constant
 
 
 def sparse_of_rank(rank: int | None, count: int | None = None) -> list[Shape]:
@@ -196,3 +196,75 @@ def set_operation(c: ShapeContext) -> Shapes:
         "SparseToSparseSetOperation": lambda: (c.with_rank(2, 1)[0], c.with_rank(5, 1)[0]),
     }[c.op]()
     return sparse_of_rank(next((rank for rank in ranks if rank is not None), None))
+
+
+def ragged_range(c: ShapeContext) -> Shapes:
+    """Infer splits of one row a range, and any number of values."""
+    shapes = [c.with_rank_at_most(shape, 1) for shape in c.inputs]
+    rows = None if None in shapes else 1
+    for k, shape in enumerate(shape for shape in shapes if shape):
+        rows = c.merge_dim(shape[0], rows) if k else shape[0]
+    return [(c.add(rows, 1),), (None,)]
+
+
+def ragged_gathered(c: ShapeContext) -> Shapes:
+    """Infer splits of any length, and values of the same inner shape."""
+    ragged = c.attr("PARAMS_RAGGED_RANK")
+    for splits in range(ragged):
+        c.with_rank(splits, 1)
+    values = c.with_rank_at_least(ragged, 1)
+    inner = None if values is None else (None, *values[1:])
+    return [*[(None,)] * c.attr("OUTPUT_RAGGED_RANK"), inner]
+
+
+def ragged_as_sparse(c: ShapeContext) -> Shapes:
+    """Infer a sparse tensor with each value of the ragged one."""
+    ragged = c.attr("RAGGED_RANK")
+    for splits in range(ragged):
+        c.with_rank(splits, 1)
+    values = c.with_rank_at_least(ragged, 1)
+    rank = None if values is None else ragged + len(values)
+    count = c.num_elements(values)
+    return [(count, rank), (count,), (rank,)]
+
+
+def ragged_as_dense(c: ShapeContext) -> Shapes:
+    """Infer the wanted shape, with the inner sizes of the values."""
+    kinds = [kind.decode() for kind in c.attr("row_partition_types")]
+    if kinds[0] == "VALUE_ROWIDS":
+        raise fail("VALUE_ROWIDS cannot be first")
+    ragged = len(kinds) - (kinds[0] == "FIRST_DIM_SIZE")
+    values, wanted = c.inputs[1], c.inputs[0]
+    outer = None if values is None else (*[None] * (ragged + 1), *values[1:])
+    if wanted is None:
+        return [outer]
+    if not wanted:
+        known = c.constant(0)
+        if known is not None and int(known) != -1:
+            raise fail(
+                "The only valid scalar shape tensor is the fully unknown shape specified as -1."
+            )
+        return [outer]
+    sizes = c.constant_as_shape(0)
+    if sizes is None or outer is None:
+        return [sizes if outer is None else outer]
+    text = "rt_input.shape and shape={} are incompatible: rt_input"
+    if len(sizes) != len(outer):
+        text = text.format(format_shape((None,) * len(sizes)))
+        raise fail(f"{text}.rank = {len(outer)} but shape.rank = {len(sizes)}")
+    text = text.format(format_shape(sizes))
+    for k, (size, own) in enumerate(zip(sizes, outer, strict=True)):
+        if None not in (size, own) and size != own:
+            raise fail(f"{text}.shape[{k}] = {own} but shape[{k}] = {size}")
+    return [tuple(own if size is None else size for size, own in zip(sizes, outer, strict=True))]
+
+
+def ragged_crossed(c: ShapeContext) -> Shapes:
+    """Infer any number of crosses, and splits of the columns' rows."""
+    ragged, sparse = len(c.attr("ragged_values_types")), c.attr("Nsparse")
+    rows = None
+    for splits in c.inputs[ragged : 2 * ragged]:
+        rows = c.merge_dim(rows, c.subtract(c.with_rank(splits, 1)[0], 1))
+    for table in c.inputs[2 * ragged + 3 * sparse :]:
+        rows = c.merge_dim(rows, c.with_rank(table, 2)[0])
+    return [(None,), (c.add(rows, 1),)]
