@@ -37,7 +37,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 from tests import hardware, oracle  # noqa: E402
-from tests.forked_processes import Processes, processes  # noqa: E402
+from tests.forked_processes import LIBRARY, Processes, processes  # noqa: E402
 from tfjit.kernels.jit.compiler import numba_target  # noqa: E402
 
 # Tests that compile with Numba in their own process do so for the CPU that kernels are made for.
@@ -209,6 +209,13 @@ def data_dir() -> Path:
 def tensorflow_processes() -> Iterator[Processes]:
     """Processes that have imported TensorFlow, and done nothing with it."""
     with processes("tensorflow") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def library() -> Iterator[Processes]:
+    """Processes that have imported tfjit, started no thread and loaded no kernel."""
+    with processes(*LIBRARY) as made:
         yield made
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.forked_processes import LIBRARY, Processes, processes
+from tests.forked_processes import Processes
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = re.findall(
@@ -31,13 +30,6 @@ PRINTED = (
     ["True", "plans that wait for their fastest form: 0"],
     ["lowered feeds=1", "all kernels", "MemoryAnalysis(argument_bytes=4800", "0.05"],
 )
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Processes]:
-    """Processes that have imported tfjit, and done nothing with it."""
-    with processes(*LIBRARY) as made:
-        yield made
 
 
 def test_each_example_is_looked_at() -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import tfjit
 from tests.programs.big_graphs import BigGraph, theirs
 from tests.programs.surroundings import environment
+from tfjit.kernels.codegen.intrinsics import MAX_SCOPES
 from tfjit.kernels.cpu.elementwise.loop import MAX_OUTPUTS as LOOP_OUTPUTS
 from tfjit.kernels.cpu.reduction.reduce_plan import MAX_HEADS
 from tfjit.passes.fusion import clusters, fuse, rematerialize, roles
@@ -33,8 +34,8 @@ INPUTS, OUTPUTS, MEMBERS, PARTS = (
     clusters.MAX_MEMBERS,
     roles.MAX_PARTS,
 )
-KEPT = 28
-"""Arrays of a row program that once had alias scopes."""
+FAR_BEYOND_SCOPES = 40
+"""Arrays of a row program; those beyond MAX_SCOPES share the last alias scope."""
 
 
 @contextmanager
@@ -242,8 +243,8 @@ def cases() -> Iterator[Any]:
     yield from at(loop_inputs, INPUTS, far=2 * INPUTS)
     yield from at(loop_outputs, OUTPUTS, LOOP_OUTPUTS, far=2 * LOOP_OUTPUTS)
     yield from at(mixed_dtypes, LOOP_OUTPUTS, far=2 * LOOP_OUTPUTS)
-    yield from at(kept_rows, KEPT, far=KEPT + 12)
-    yield from at(kept_to_the_end, 16, KEPT, far=KEPT + 12)
+    yield from at(kept_rows, MAX_SCOPES, far=FAR_BEYOND_SCOPES)
+    yield from at(kept_to_the_end, MAX_SCOPES, far=FAR_BEYOND_SCOPES)
     yield from at(row_results, LOOP_OUTPUTS - 4, OUTPUTS, far=2 * OUTPUTS)
     yield from at(row_inputs, INPUTS, far=2 * INPUTS)
     yield from at(row_width, 2, 4096, far=9000)

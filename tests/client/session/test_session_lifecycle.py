@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 import tfjit
-from tests.forked_processes import LIBRARY, Processes, processes
+from tests.forked_processes import Processes
 from tests.waiting import is_blocked
 
 tf1 = tf.compat.v1
@@ -275,13 +275,6 @@ def test_interactive_sessions_stack() -> None:
 
 
 # processes
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Processes]:
-    """Processes that have imported tfjit, and done nothing with it."""
-    with processes(*LIBRARY) as made:
-        yield made
 
 
 GRAPH = """

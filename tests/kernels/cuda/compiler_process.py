@@ -1,7 +1,7 @@
-"""Ask a process that has imported a GPU compiler, which takes a second.
+"""Ask a process that has imported the GPU compiler, which takes a second.
 
-Its simulator may be in use in the process of the tests. One process of each kind serves all tests
-of a run, as a compiler process serves a session.
+The simulator may be in use in the process of the tests. One process serves all tests of a run, as a
+compiler process serves a session.
 """
 
 from __future__ import annotations
@@ -13,18 +13,28 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
+# Tests of a kernel's PTX and of its resources compile the same texts.
 _SERVER = """
-import gc, json, os, sys, traceback
+import functools, gc, json, os, sys, traceback
+from dataclasses import astuple
+from tfjit.kernels.cuda.device.compiler import linked, ptx_of
+
+ptx_of = functools.lru_cache(maxsize=100)(ptx_of)
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # prints must not mix with the answers
 for line in sys.stdin:
-    try:
-        answer = {"result": answer_to(json.loads(line))}
-    except Exception:
-        answer = {"error": traceback.format_exc()}
-    answers.write(json.dumps(answer) + "\\n")
+    wanted, kernels = json.loads(line)
+    found = []
+    for kernel in kernels:
+        try:
+            ptx = ptx_of(*kernel)
+            found.append(ptx if wanted == "ptx" else astuple(linked(ptx, kernel[-1])[0]))
+        except Exception:
+            found.append({"error": traceback.format_exc()})
+    answers.write(json.dumps(found) + "\\n")
     answers.flush()
     if not gc.get_freeze_count():  # the compiler's objects stay: collections would visit them in vain
         gc.collect()
@@ -33,16 +43,15 @@ for line in sys.stdin:
 """
 
 
-class CompilerProcess:
-    """Hold a process that answers requests by a function of its own."""
+class _CompilerProcess:
+    """Hold the process."""
 
-    def __init__(self, program: str) -> None:
-        """Start the process. program: its text, which defines `answer_to(request)`."""
+    def __init__(self) -> None:
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - as long as the process
         # the compiler is not there in numba-cuda's own simulator
         environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", program + _SERVER],
+            [sys.executable, "-c", _SERVER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -58,7 +67,7 @@ class CompilerProcess:
     def ask(self, request: Any) -> Any:
         """Return the answer to a request; both are JSON.
 
-        Raises AssertionError with the traceback of the process, or with its last words.
+        Raises AssertionError with the last words of the process.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
@@ -70,12 +79,22 @@ class CompilerProcess:
         if not line:
             self._errors.seek(0)
             raise AssertionError(f"the compiler ended: {self._errors.read()[-3000:]}")
-        answer = json.loads(line)
-        assert "error" not in answer, answer["error"][-3000:]
-        return answer["result"]
+        return json.loads(line)
 
 
 @functools.cache
-def compiler_process(program: str) -> CompilerProcess:
-    """Return the process of a program, which is started once."""
-    return CompilerProcess(program)
+def _process() -> _CompilerProcess:
+    return _CompilerProcess()
+
+
+def compiled(wanted: str, kernels: Sequence[tuple[str, int, str]]) -> list[Any]:
+    """Return the PTX of kernels, or their resources.
+
+    wanted: "ptx" or "resources". kernels: (text, number of arguments, architecture). Raises
+    AssertionError with the traceback of the compiler and the text.
+    """
+    found: list[Any] = _process().ask([wanted, kernels])
+    for (text, _, architecture), answer in zip(kernels, found, strict=True):
+        failed = isinstance(answer, dict)
+        assert not failed, f"{architecture}\n{text}\n{answer['error'][-3000:]}"
+    return found

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.kernels.cuda.compiler_process import compiler_process
+from tests.kernels.cuda.compiler_process import compiled
 from tfjit.kernels.cuda.device.compiler import Resources
 from tfjit.kernels.source import KernelSource
 
 ALL = ("sm_80", "sm_90", "sm_100")
 """The architectures that kernels are made for."""
-_LINK = """
-from dataclasses import astuple
-from tfjit.kernels.cuda.device.compiler import resources_of
-
-def answer_to(requests):
-    return [astuple(resources_of(*request)) for request in requests]
-"""
 
 
 def resources(sources: Sequence[KernelSource], *architectures: str) -> list[Resources]:
@@ -26,5 +19,4 @@ def resources(sources: Sequence[KernelSource], *architectures: str) -> list[Reso
         for architecture in architectures or ("sm_90",)
         for source in sources
     ]
-    found = compiler_process(_LINK).ask(requests)
-    return [Resources(*one) for one in found]
+    return [Resources(*one) for one in compiled("resources", requests)]

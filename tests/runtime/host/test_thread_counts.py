@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 
 import pytest
 
-from tests.forked_processes import LIBRARY, Processes, processes
+from tests.forked_processes import Processes
 
 PROGRAM = """
 import collections, json, sys, threading
@@ -29,19 +28,12 @@ config = tf.ConfigProto(
 )
 for _ in range(sessions):
     with tf.Session(graph=graph, config=config) as session:
-        for _ in range(5):
-            session.run([whole], {x: np.ones((2048, 512), np.float32)})
+        for _ in range(3):
+            session.run([whole], {x: np.ones((1024, 512), np.float32)})
             session.run([whole, picked], {x: np.ones((256, 512), np.float32)})
         names = [t.name.rstrip("0123456789").rstrip("-") for t in threading.enumerate()]
 print(json.dumps(collections.Counter(names)))
 """
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Processes]:
-    """Processes that have imported tfjit, and started no thread."""
-    with processes(*LIBRARY) as made:
-        yield made
 
 
 def started(library: Processes, intra: int, inter: int, sessions: int = 1) -> dict[str, int]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 import tfjit
-from tests.forked_processes import LIBRARY, Processes, processes
+from tests.forked_processes import Processes
 from tfjit.runtime.plan import first_run
 from tfjit.runtime.plan.variant import QUICK_NODES
 from tfjit.runtime.stored_plans import plan_warm_start
@@ -42,13 +41,6 @@ with tfjit.Session(graph=graph) as session:
     np.testing.assert_allclose(session.run("out:0", feed), first, 1e-5, 1e-6)
 print(json.dumps(found | {"values": first.tolist()}))
 """
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Processes]:
-    """Processes that have imported tfjit, and loaded no kernel."""
-    with processes(*LIBRARY) as made:
-        yield made
 
 
 def run(library: Processes, cache: Path, length: int = 2, jit: str = "lazy") -> dict[str, Any]:
