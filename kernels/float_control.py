@@ -1,4 +1,4 @@
-"""Flush denormals in NumPy code, as compiled kernels do.
+"""Run NumPy code as compiled kernels run: denormals flushed, and no warnings.
 
 Flush-to-zero and denormals-are-zero are set while the code runs.
 """
@@ -10,6 +10,8 @@ import os
 import threading
 from collections.abc import Callable
 from typing import Any, Final
+
+import numpy as np
 
 # architecture -> (offset of the control word in C's fenv_t, its two bits)
 _PLACES = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
@@ -83,4 +85,35 @@ def flushed(function: Callable[..., Any]) -> Callable[..., Any]:
     run.__name__ = getattr(function, "__name__", "run")
     run.__doc__ = function.__doc__
     run.__wrapped__ = function  # type: ignore[attr-defined]
+    return run
+
+
+class _Quiet(threading.local):
+    """Hold whether NumPy's warnings are off on this thread."""
+
+    active = False
+
+
+_quiet = _Quiet()
+
+
+def without_warnings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` without NumPy's warnings of overflow, of division by zero and the like.
+
+    A call within such a function changes nothing: `np.errstate` takes longer than a small product,
+    and the members of a group are many.
+    """
+
+    def run(*args: Any) -> Any:
+        if _quiet.active:
+            return function(*args)
+        with np.errstate(all="ignore"):
+            try:
+                _quiet.active = True
+                return function(*args)
+            finally:
+                _quiet.active = False
+
+    run.__name__ = getattr(function, "__name__", "run")
+    run.__doc__ = function.__doc__
     return run

@@ -3,8 +3,9 @@
 Generated texts use little of Python: scalars, loops over ranges, branches, and calls of intrinsics
 and casts. Numba's analysis of bytecode (SSA, type inference, rewrites) takes more time than LLVM
 for them. Here a variable has one type, the type of its first assignment. The types and the code of
-operators, casts and calls are Numba's own, so a text has the meaning that Numba gives it. A text
-with other Python is `Unsupported`, and Numba compiles it.
+operators, casts and calls are Numba's own, so a text has the meaning that Numba gives it. A
+variable of signed integers of several widths is an int64. A text with other Python is
+`Unsupported`, and Numba compiles it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -43,6 +44,10 @@ _I64: Final = ir.IntType(64)
 
 class Unsupported(Exception):
     """The text uses Python that this translation leaves to Numba."""
+
+
+class _Mixed(Exception):
+    """A variable has integers of different widths: (entry, name)."""
 
 
 class _Typed(NamedTuple):
@@ -104,6 +109,23 @@ def translate(
     `mangled(unique, f)`. names: the text's global names. entries: functions of `arity` integer
     arguments. Raises Unsupported.
     """
+    wide: set[tuple[str, str]] = set()
+    while True:
+        try:
+            return _translated(text, names, entries, arity, unique, wide)
+        except _Mixed as mixed:  # Numba's analysis finds int64 for it, too
+            wide.add(mixed.args[0])
+
+
+def _translated(
+    text: str,
+    names: Mapping[str, Any],
+    entries: Sequence[str],
+    arity: int,
+    unique: str,
+    wide: Collection[tuple[str, str]],
+) -> str:
+    """Return the LLVM IR of a text's functions. wide: (entry, variable) of int64."""
     global _library
     try:
         if _library is None:
@@ -119,7 +141,7 @@ def translate(
                 node = functions.get(entry)
                 if node is None:
                     raise Unsupported(f"{entry} is not a function of the text")
-                _Function(_library, module, names, mangled(unique, entry), arity).emit(
+                _Function(_library, module, names, mangled(unique, entry), arity, wide).emit(
                     inlining.expanded(node)
                 )
         if codes._linking_libraries:
@@ -138,9 +160,16 @@ class _Function:
     """One function under construction."""
 
     def __init__(
-        self, library: _Library, module: ir.Module, names: Mapping[str, Any], name: str, arity: int
+        self,
+        library: _Library,
+        module: ir.Module,
+        names: Mapping[str, Any],
+        name: str,
+        arity: int,
+        wide: Collection[tuple[str, str]],
     ) -> None:
-        self._library, self._names = library, names
+        self._library, self._names, self._wide = library, names, wide
+        self._entry = ""
         self._context = context = library.context
         self._arguments = (types.intp,) * arity
         kind = context.call_conv.get_function_type(types.none, self._arguments)
@@ -157,6 +186,7 @@ class _Function:
 
     def emit(self, node: ast.FunctionDef) -> None:
         """Emit the function's code."""
+        self._entry = node.name
         given = [argument.arg for argument in node.args.args]
         others = [*node.args.posonlyargs, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
         if (
@@ -206,6 +236,8 @@ class _Function:
         kind = types.unliteral(given.type)
         if not isinstance(kind, (types.Number, types.Boolean, types.CPointer)):
             raise Unsupported(f"a variable of {kind}")
+        if (self._entry, name) in self._wide and kind in types.signed_domain:
+            kind = types.int64
         variable = self._variables.get(name)
         if variable is None:
             place = ir.IRBuilder(self._allocations).alloca(
@@ -213,6 +245,8 @@ class _Function:
             )
             variable = self._variables[name] = _Typed(place, kind)
         elif variable.type != kind:
+            if variable.type in types.signed_domain and kind in types.signed_domain:
+                raise _Mixed((self._entry, name))
             raise Unsupported(f"{name} is {variable.type} and {kind}")
         self._builder.store(self._cast(given, kind), variable.value)
 

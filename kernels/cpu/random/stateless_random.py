@@ -30,8 +30,7 @@ def _scramble(seed: str) -> KernelSource:
     with s.block("def kernel(args, chunk, nchunks):"):
         s.line(f"seeds = ptr_{seed}(word(args, 2))")
         s.line("counter, key = word(args, 3), word(args, 4)")
-        s.line("seed = uint64(ld(seeds, 0)), uint64(ld(seeds, 1))")
-        s.line("low, high, own = stream_of_seeds(seed[0], seed[1])")
+        s.line("low, high, own = stream_of_seeds(uint64(ld(seeds, 0)), uint64(ld(seeds, 1)))")
         s.line("store_word(counter, low)")
         s.line("store_word(counter + 8, high)")
         s.line("store_word(key, own)")

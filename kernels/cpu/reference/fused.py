@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tfjit.kernels.float_control import without_warnings
 from tfjit.kernels.registry import NodeSpec, reference
 
 
 @reference("_Fused")
+@without_warnings
 def _fused(spec: NodeSpec, inputs: Sequence[np.ndarray]) -> list[Any]:
     results: list[Any] = spec.attrs["group"].run_reference(inputs)
     return results

@@ -132,6 +132,13 @@ def test_integers_of_32_bits_widen_as_in_numba() -> None:
     assert run(2**31)[:2] == [1 - 2**31, -(2**31)]
 
 
+def test_integers_of_several_widths_are_wide() -> None:
+    run = kernel("k = int32(a)\nif b > 0:\n    k = k + b\nn = int32(0)\nfor i in range(3):\n"
+                 "    n += int32(i > 0)\nstore_word(out, k)\nstore_word(out + 8, n)")  # fmt: skip
+    assert run(5, 2**40)[:2] == [5 + 2**40, 2]
+    assert run(2**31, 0)[:2] == [-(2**31), 2]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -12,6 +12,7 @@ from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.arithmetic.reduction import wide
 from tfjit.kernels.cpu.reference.inputs import Arrays, contiguous, invalid, shape_text, widen
 from tfjit.kernels.executor.blas_threads import on_free_cores
+from tfjit.kernels.float_control import without_warnings
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -35,11 +36,10 @@ def _einsum(node: NodeSpec, inputs: Arrays) -> Arrays:
     return (contiguous(np.einsum(equation, *values, optimize=True)).astype(inputs[0].dtype),)
 
 
+@without_warnings
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    dtype = a.dtype
     x, y = widen(a, b)
-    with np.errstate(all="ignore"):
-        return np.matmul(x, y).astype(dtype, copy=False)
+    return np.matmul(x, y).astype(a.dtype, copy=False)
 
 
 def _size_error(a: tuple[int, ...], b: tuple[int, ...], *transposed: Any) -> InvalidArgumentError:

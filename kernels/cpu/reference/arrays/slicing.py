@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,9 +27,12 @@ def _dense(
             "Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
             f"{shape_text(begin)}, {shape_text(end)}, and {shape_text(strides)} instead."
         )
-    return strided_slice.resolve(
-        shape, begin.tolist(), end.tolist(), strides.tolist(), *_masks(node)
-    )
+    bounds = (tuple(numbers.tolist()) for numbers in (begin, end, strides))
+    return _resolved(tuple(shape), *bounds, *_masks(node))
+
+
+_resolved = functools.lru_cache(maxsize=1024)(strided_slice.resolve)
+"""The reading of slices that nodes ask for again in each run."""
 
 
 @reference("StridedSlice")
