@@ -30,7 +30,7 @@ def test_threads_of_a_kernel(world: World, monkeypatch: pytest.MonkeyPatch) -> N
         with tfjit.Session(
             graph=world.graph, config=config(intra_op_parallelism_threads=asked)
         ) as session:
-            assert session._runtime_session.threads == asked
+            assert session._runtime_session.environments.threads == asked
             world.check(session)
     spins = []
     for text in ("", "experimental { disable_thread_spinning: true }"):

@@ -166,7 +166,10 @@ def test_settings_are_the_sessions_own(monkeypatch: pytest.MonkeyPatch, tmp_path
             "TFJIT_DISABLE": "fuse",
         }
     ) as session:
-        assert (session._runtime_session.jit, session._runtime_session.threads) == ("off", 3)
+        assert (
+            session._runtime_session.jit,
+            session._runtime_session.environments.threads,
+        ) == ("off", 3)
         assert "fuse" not in [entry.name for entry in session.explain("y:0").report.passes]
         assert list(tmp_path.rglob("*_fold_constants.txt"))
     with run({}) as session:

@@ -53,7 +53,7 @@ from tfjit.client.session.tensorflow_interop import (
 from tfjit.framework import errors, settings
 from tfjit.runtime.factory import SessionOptions, new_session
 from tfjit.runtime.factory import reset as factory_reset
-from tfjit.runtime.session_interface import PlanCounters
+from tfjit.runtime.session_interface import PlanCounters, SessionInterface
 
 if TYPE_CHECKING:
     from tfjit.client.session.stages import Lowered
@@ -93,7 +93,7 @@ class BaseSession(SessionBase):
     ) -> None:
         # until the runtime session stands: a failed constructor leaves nothing to close
         self._closed = True
-        self._runtime_session = None
+        self._runtime_session: SessionInterface | None = None
         self._destroyed = False
         if target is not None and not isinstance(target, (str, bytes)):
             swapped = type(target).__name__ == "ConfigProto"
@@ -129,7 +129,7 @@ class BaseSession(SessionBase):
         if self._config is None and places_softly(self._graph):
             self._config = soft_config()
         self._entries: dict[Any, tuple[Entry, Any]] = {}
-        self._runtime_session = new_session(
+        runtime_session = new_session(
             replace(
                 options,
                 target=(self._target or b"").decode() or options.target,
@@ -137,8 +137,9 @@ class BaseSession(SessionBase):
             )
         )
         add_shapes = self._config is not None and self._config.graph_options.infer_shapes
-        self._sent = SentGraph(self._graph, self._runtime_session, add_shapes)
-        self._dead_handles = DeadHandles(self._runtime_session)
+        self._sent = SentGraph(self._graph, runtime_session, add_shapes)
+        self._dead_handles = DeadHandles(runtime_session)
+        self._runtime_session = runtime_session
         self._closed = False
         self._variables = options.env.variables
         if packed is not None:

@@ -46,12 +46,15 @@ class PlanHost(KeyedSession, Protocol):
     handle: str
     logs_rendezvous: bool
     budget: VariantBudget
-    arenas: ArenaPool
     state: SessionState
     node_kernels: RequestedKernels
     renewals: Renewals
     bodies: SharedBodies
     cancellation: CancellationManager
+
+    @property
+    def arenas(self) -> ArenaPool:
+        """Return the arenas of all steps."""
 
     def check_open(self) -> None:
         """Raise CancelledError once the session is closed."""

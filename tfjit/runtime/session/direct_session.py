@@ -19,12 +19,11 @@ from tfjit.framework.op_defs.op_traits import VARIABLE
 from tfjit.framework.types.device_ends import ON_HOST, DeviceEnds
 from tfjit.framework.types.dtypes import DType
 from tfjit.framework.types.shape import Shape
-from tfjit.kernels.executor.thread_pool import IntraOpPool, get_pool
 from tfjit.kernels.jit.store import store
-from tfjit.kernels.jit.target import available_cpus, check_level
+from tfjit.kernels.jit.target import check_level
 from tfjit.runtime.executor.requested_kernels import RequestedKernels
 from tfjit.runtime.factory import SessionOptions
-from tfjit.runtime.host import fork_safety, thread_counts
+from tfjit.runtime.host import fork_safety
 from tfjit.runtime.host import inter_op_pool as inter_op
 from tfjit.runtime.host.cancellation import CancellationManager
 from tfjit.runtime.host.device import DeviceManager
@@ -50,6 +49,7 @@ from tfjit.runtime.session.running_step import RunningStep
 from tfjit.runtime.session.running_steps import RunningSteps
 from tfjit.runtime.session.session_collectives import SessionCollectives
 from tfjit.runtime.session.session_passes import SessionPasses
+from tfjit.runtime.session.step_environments import StepEnvironments
 from tfjit.runtime.session_interface import PlanCounters, Runner, SessionInterface
 from tfjit.runtime.step.arena import ArenaPool
 from tfjit.runtime.step.memory_planner import OutputRecycler
@@ -117,25 +117,21 @@ class DirectSession(SessionInterface):
             # no method: the state would hold the session that holds it
             self.state.make_variable = partial(variable_on, self.devices)
         self.jit = session_config.jit_mode(config)
-        self._bundles = session_config.bundles()
-        self._splits = session_config.splits_rows()
-        self._compares = session_config.compares()
         self.logs_rendezvous = settings.logs("rendezvous")
         self.node_kernels = RequestedKernels(store)
         self.renewals = Renewals(self.node_kernels, self.settings)
         self.bodies = SharedBodies()
-        self._compiles = session_config.jit_mode(self.config) != "off"
         self.closed = False
         self.cancellation = CancellationManager()
-        self.recycler = self._make_recycler()
-        self.arenas = ArenaPool()
         # here: plans are compiled in the background, where no caller would get the error
         check_level()
         self.budget = VariantBudget(settings.integer("TFJIT_PLAN_MEMORY") << 20)
-        self.threads = session_config.intra_op_threads(config)
         self.straight_line = session_config.straight_line()
         self.stages = session_config.stages()
         self._pools = inter_op.PoolSet(config)
+        self.environments = StepEnvironments(
+            config, self.devices, self.state, self._pools, self._make_recycler()
+        )
         self.plan_cache = PlanCache()
         self.steps = RunningSteps()
         self._callables = Callables()
@@ -224,8 +220,7 @@ class DirectSession(SessionInterface):
                 variant.release()
         self._free_state()
         self.options = replace(self.options, session_resource=None, custom_kernel_creator=None)
-        self.recycler.clear()
-        self.arenas.clear()
+        self.environments.clear()
         self._pools.close()
         graph = self.placed.take()
         if graph is not None and not self.steps.running:
@@ -255,8 +250,7 @@ class DirectSession(SessionInterface):
             self.node_kernels,
             self.renewals,
             self.bodies,
-            self.recycler,
-            self.arenas,
+            self.environments,
             self.budget,
             self.plan_cache,
         ]
@@ -346,23 +340,16 @@ class DirectSession(SessionInterface):
     @property
     def split_threads(self) -> int:
         """Threads that the rows of a loop are divided between."""
-        return min(self.threads, available_cpus()) if self._splits else 1
+        return self.environments.split_threads
+
+    @property
+    def arenas(self) -> ArenaPool:
+        """The arenas of all steps."""
+        return self.environments.arenas
 
     def step_environment(self, device: str) -> StepEnvironment:
         """Return the environment of static steps on `device`."""
-        threads = self.threads
-        inter_op_threads = min(self.pool().num_threads, thread_counts.inter_op_threads(self.config))
-        spinning = self.config is None or not self.config.experimental.disable_thread_spinning
-
-        def pool() -> IntraOpPool | None:
-            count = threads if threads > 1 else inter_op_threads if self._bundles else 1
-            return get_pool(count, spinning) if count > 1 else None
-
-        found = self.devices.lookup(device)
-        ways = self._bundles, inter_op_threads, self._compiles, self._compares
-        return StepEnvironment(
-            found, self.state, pool, threads, self.recycler, self.arenas, store.lookup, *ways
-        )
+        return self.environments.of(device)
 
     def dataflow_plan(
         self, partitions: Sequence[Partition], compiled: Set[str] | None = None
