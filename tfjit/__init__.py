@@ -114,7 +114,9 @@ _HOMES = {
         "quint16 quint8 resource string uint16 uint32 uint64 uint8 variant"
     ),
     "tfjit.framework.errors": "OpError",
-    "tfjit.framework.op_defs.gradient_registry": "NoGradient NotDifferentiable RegisterGradient no_gradient=NoGradient",
+    "tfjit.framework.op_defs.gradient_registry": (
+        "NoGradient NotDifferentiable RegisterGradient no_gradient=NoGradient"
+    ),
     "tfjit.framework.graphs.graph": "Graph",
     "tfjit.framework.graphs.graph_def": "import_graph_def",
     "tfjit.framework.graphs.graph_keys": "GraphKeys",

@@ -64,7 +64,8 @@ _FAMILIES: Final = {
         "zeta"
     ),
     "autodiff.backprop": (
-        "AggregationMethod UnconnectedGradients custom_gradient grad_pass_through gradients hessians"
+        "AggregationMethod UnconnectedGradients custom_gradient grad_pass_through gradients "
+        "hessians"
     ),
     "control_flow.folds": ("foldl foldr map_fn scan"),
     "control_flow.py_func": ("numpy_function py_func"),

@@ -31,7 +31,7 @@ def convert_variables_to_constants(
     variable_names_whitelist: Collection[str] | None = None,
     variable_names_blacklist: Collection[str] | None = None,
 ) -> Message:
-    """Return the GraphDef of the output nodes and their ancestors, with constants for variables.
+    """Return the GraphDef of nodes and ancestors, with constants for variables.
 
     The values are those in the session, whose graph has the nodes. variable_names_whitelist: the
     only variables that become constants. variable_names_blacklist: variables that stay. Raises
@@ -78,7 +78,7 @@ def _value_name(graph: Graph, node: Message) -> str:
 
 
 def _inputs_first(nodes: Sequence[Message]) -> list[Message]:
-    """Return the nodes, each behind its inputs except for the back edges of loops."""
+    """Return the nodes, inputs first except for back edges of loops."""
     by_name = {node.name: node for node in nodes}
     order: dict[str, Message] = {}
     entered: set[str] = set()

@@ -184,7 +184,7 @@ class ArrayAssertions(unittest.TestCase):
         err: float,
         msg: str | None = None,
     ) -> None:
-        """Assert that each number of one sequence differs by at most `err` from the other's."""
+        """Assert that numbers of two sequences differ by at most `err`."""
         self.assertEqual(len(farray1), len(farray2), msg=msg)
         for x, y in zip(farray1, farray2, strict=True):
             self.assertNear(float(x), float(y), err, msg=msg)
@@ -192,7 +192,7 @@ class ArrayAssertions(unittest.TestCase):
     def assertNDArrayNear(
         self, ndarray1: np.ndarray, ndarray2: np.ndarray, err: float, msg: str | None = None
     ) -> None:
-        """Assert that the norm of the difference of two arrays is less than `err`."""
+        """Assert that a difference of arrays has a norm below `err`."""
         self.assertTrue(bool(np.linalg.norm(ndarray1 - ndarray2) < err), msg=msg)
 
     # equality and order
@@ -314,7 +314,10 @@ class ArrayAssertions(unittest.TestCase):
         self.assertAllEqual(*shapes, msg=msg)
 
     def assertDictEqual(self, a: Structure, b: Structure, msg: str | None = None) -> None:
-        """Assert that dictionaries are equal; floats in tensors and arrays need to be close."""
+        """Assert that dictionaries are equal.
+
+        Floats in tensors and arrays need to be close.
+        """
         try:
             super().assertDictEqual(a, b, msg)
         except Exception:  # arrays have no truth value: they are compared below

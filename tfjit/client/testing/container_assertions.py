@@ -1,4 +1,4 @@
-"""Assertions on containers and strings that tests of TensorFlow programs use beside unittest's."""
+"""Assertions on containers and strings, beside those of unittest."""
 
 from __future__ import annotations
 

@@ -287,6 +287,6 @@ def noisy_linear_cosine_decay(
         return multiply(rate, (offset + noisy) * cosine + least, name=scope)
 
 
-def _raised_cosine(half_turns: Tensor) -> Tensor:
-    """Return 1 + cos(pi * half_turns)."""
-    return 1.0 + cos(constant(math.pi) * half_turns)
+def _raised_cosine(halves: Tensor) -> Tensor:
+    """Return 1 + cos(pi * halves)."""
+    return 1.0 + cos(constant(math.pi) * halves)

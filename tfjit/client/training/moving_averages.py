@@ -125,7 +125,7 @@ class ExponentialMovingAverage:
     def variables_to_restore(
         self, moving_avg_variables: Iterable[Variable] | None = None
     ) -> dict[str, Variable]:
-        """Return the variables by the names that a Saver should restore them from.
+        """Return the variables by the names to restore them from.
 
         moving_avg_variables: variables to restore from their averages, by default the trainable
         ones and those that have averages. All other global variables keep their names.
@@ -153,7 +153,9 @@ def _move(
 
 
 def _move_unbiased(average: Variable, value: Variable | Tensor, rest: Tensor) -> Structure:
-    """Move an average that started with zeros, divided by the weight of its values.
+    """Move an average that started with zeros.
+
+    It is divided by the weight of its values.
 
     The sum with its bias and the number of updates stand in two variables beside it.
     """

@@ -1,4 +1,7 @@
-"""Variables that accompany a variable or tensor under its name, such as its moving average."""
+"""Variables under the name of another variable or tensor.
+
+A moving average is one.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def create_slot_with_initializer(
 
 
 def create_zeros_slot(primary: Variable | Tensor, name: str, colocate: bool) -> Variable:
-    """Return a new variable "<primary>/<name>" of zeros of the primary's shape and dtype."""
+    """Return a new variable "<primary>/<name>" of zeros like the primary."""
     shape, dtype = primary.shape, primary.dtype.base_dtype
     if shape.is_fully_defined():
         return create_slot_with_initializer(primary, Zeros(), shape, dtype, name, colocate)
@@ -85,7 +88,9 @@ def _slot(
 
 
 def _save_as_primary(slot: Variable, primary: Variable | Tensor) -> None:
-    """Make the slot of a slice a slice of one tensor, as its primary is in checkpoints.
+    """Make the slot of a slice a slice, too.
+
+    Checkpoints have one tensor of all slots of a kind.
 
     The slot may have fewer dimensions; a scalar is saved as a whole.
     """

@@ -29,7 +29,9 @@ def variable_axis_size_partitioner(
     bytes_per_string_element: int = 16,
     max_shards: int | None = None,
 ) -> PartitionerLike:
-    """Return a partitioner that cuts an axis so that slices have at most max_shard_bytes.
+    """Return a partitioner that limits the bytes of a slice.
+
+    It cuts one axis.
 
     max_shards: the most slices. A slice has at least one row, however large the row is. Raises
     ValueError for numbers below 1.
@@ -63,7 +65,7 @@ def min_max_variable_partitioner(
     min_slice_size: int = 256 << 10,
     bytes_per_string_element: int = 16,
 ) -> PartitionerLike:
-    """Return a partitioner that cuts an axis into slices of at least min_slice_size bytes."""
+    """Return a partitioner whose slices have at least min_slice_size bytes."""
 
     def partitioner(shape: TensorShape, dtype: DTypeLike) -> list[int]:
         if axis >= len(shape):
@@ -79,7 +81,10 @@ def min_max_variable_partitioner(
 
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> PartitionerLike:
-    """Return a partitioner that cuts an axis into num_shards slices, or one a row if fewer."""
+    """Return a partitioner that cuts an axis into num_shards slices.
+
+    An axis with fewer rows has one slice a row.
+    """
 
     def partitioner(shape: TensorShape, **unused_args: object) -> list[int]:
         sizes = shape.as_list()

@@ -349,8 +349,8 @@ def get_variable(
     default Glorot's uniform distribution for floats and zeros for the rest. regularizer: a function
     of the variable whose result joins REGULARIZATION_LOSSES. partitioner: a function of shape and
     dtype that returns the number of slices of each axis; the result then is a PartitionedVariable
-    of variables "<name>/part_<k>", which are saved as one tensor. Raises ValueError when it exists and
-    the scope doesn't reuse, when it doesn't and the scope does, and where shape or dtype differ
+    of variables "<name>/part_<k>", which are saved as one tensor. Raises ValueError when it exists
+    and the scope doesn't reuse, when it doesn't and the scope does, and where shape or dtype differ
     from the existing one's.
     """
     return get_variable_scope().get_variable(
@@ -598,7 +598,7 @@ def variable_op_scope(
     use_resource: bool | None = None,
     constraint: ConstraintLike | None = None,
 ) -> Iterator[VariableScope]:
-    """Open a `variable_scope`, whose old name this is, with other places of arguments."""
+    """Open a `variable_scope` by its old name and order of arguments."""
     with variable_scope(
         name_or_scope,
         default_name,

@@ -1,4 +1,4 @@
-"""The variables of a graph by name, whole and in slices, as `get_variable` shares them."""
+"""The variables of a graph by name, for `get_variable`."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def stored_partitioned_variable(
     reuse: object,
     **settings: object,
 ) -> PartitionedVariable:
-    """Return the graph's partitioned variable of the full `name`, or a new one."""
+    """Return the partitioned variable of a full name, or a new one."""
     store = variable_store()
     if name in store.whole:
         raise ValueError(
@@ -202,7 +202,7 @@ def _existing_partitioned(
 
 
 def _check_parts(store: _VariableStore, name: str, count: int) -> None:
-    """Raise ValueError if variables with names of slices are there, but not as many."""
+    """Raise ValueError for another number of slices."""
     if f"{name}/part_0" not in store.whole:
         return
     start = (

@@ -210,7 +210,7 @@ class Variable(metaclass=CreatedVariable):
         return self._name[: self._name.index(":")]
 
     def _set_save_slice_info(self, save_slice_info: SaveSliceInfo | None) -> None:
-        """Set the tensor of a checkpoint that this variable is a slice of."""
+        """Set this variable's place in a tensor of checkpoints."""
         self._save_slice_info = save_slice_info
 
     def _get_save_slice_info(self) -> SaveSliceInfo | None:

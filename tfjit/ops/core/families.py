@@ -73,6 +73,7 @@ FAMILIES: Final = (
     "records.hashing",
     "records.unicode",
     "records.summary",
+    "records.remapping",
     "containers.tensor_array",
     "containers.tensor_list",
     "containers.tensor_map",

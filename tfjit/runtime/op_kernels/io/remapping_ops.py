@@ -1,4 +1,4 @@
-"""Runtime kernels of matrices in checkpoints whose rows or columns stand for words."""
+"""Runtime kernels of checkpoint matrices whose rows or columns are words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tfjit.runtime.op_kernels.io.io_ops import file_kernel, path_of, system_erro
 
 @file_kernel("GenerateVocabRemapping")
 def generate_vocab_remapping(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the old line of each new word, or -1, and the number of words that have one."""
+    """Return the old line of each new word, or -1.
+
+    The second result is the number of words that have one.
+    """
     new = _lines(ctx, path_of(inputs[0], "new_vocab_file"))
     old = _lines(ctx, path_of(inputs[1], "old_vocab_file"))
     first, count = ctx.attrs["new_vocab_offset"], ctx.attrs["num_new_vocab"]
@@ -47,7 +50,7 @@ def _lines(ctx: OpContext, path: str) -> list[bytes]:
 
 @file_kernel("LoadAndRemapMatrix")
 def load_and_remap_matrix(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return rows and columns of a matrix in a checkpoint in new places.
+    """Return a checkpoint's matrix with rows and columns in new places.
 
     Missing ones take the initializing values, row by row.
     """
@@ -58,7 +61,8 @@ def load_and_remap_matrix(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any
         raise InvalidArgumentError(
             None,
             None,
-            f"Size of row_remapping is {row_places.size} instead of being equal to num_rows: {rows}",
+            f"Size of row_remapping is {row_places.size} instead of being equal to num_rows: "
+            f"{rows}",
         )
     if column_places.shape not in ((columns,), (0,)):
         raise InvalidArgumentError(
@@ -105,7 +109,7 @@ def load_and_remap_matrix(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any
 
 
 def _check_places(kind: str, places: np.ndarray, size: int) -> None:
-    """Raise an error for a place that is out of range or comes twice."""
+    """Raise an error for a place out of range or repeated."""
     known = places[places >= 0]
     if known.size and known.max() >= size:
         raise InvalidArgumentError(
