@@ -176,7 +176,7 @@ _SUBMODULES = (
 )
 # Names of TF1 programs that are not supported yet, by feature.
 _MISSING = {
-    "eager gradients": "GradientTape",
+    "eager gradients": "GradientTape recompute_grad",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "estimators and feature columns": "distributions estimator feature_column keras",
     "ragged tensors": "RaggedTensor ragged",

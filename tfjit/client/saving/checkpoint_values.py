@@ -27,7 +27,7 @@ def init_from_checkpoint(
 
     No value is read before the initializers run. assignment_map: a dictionary or pairs of a name in
     the checkpoint and a variable, a list of slices, or the name of a variable that `get_variable`
-    made. "a/" with "b/" stands for all variables in the scope b; "/" is the whole checkpoint, or
+    made. "a/" with "b/" means all variables in the scope b; "/" is the whole checkpoint, or
     all variables. Raises ValueError for a name that the checkpoint lacks and for another shape.
     """
     path = checkpoint_path(ckpt_dir_or_file)

@@ -45,7 +45,7 @@ def must_run_on_cpu(node: Operation | Message, pin_variables_on_cpu: bool = Fals
 
 
 def tensor_shape_from_node_def_name(graph: Graph, input_name: str) -> TensorShape:
-    """Return the static shape of a tensor by the name of an input.
+    """Return the static shape of a tensor named as an input.
 
     Raises KeyError for an unknown name.
     """

@@ -49,7 +49,7 @@ class ContainerAssertions(unittest.TestCase):
         actual_seq: Iterable[object],
         msg: object = None,
     ) -> None:
-        """Assert that two iterables have the same elements, in any order and number."""
+        """Assert that two iterables have the same elements, repeated or not."""
         expected, actual = list(expected_seq), list(actual_seq)
         missing = [item for item in expected if item not in actual]
         unexpected = [item for item in actual if item not in expected]

@@ -1,6 +1,6 @@
 """Learning rates that fall with the step.
 
-Each function adds its nodes to a name scope of its own and returns the rate as a scalar tensor of
+Each function adds its nodes to a new name scope and returns the rate as a scalar tensor of
 the dtype of `learning_rate`. `global_step` is a scalar tensor, a variable or a number.
 """
 

@@ -43,7 +43,7 @@ _VARIABLE_OPS: Final = ("Variable", "VariableV2", "VarHandleOp")
 
 
 class ExponentialMovingAverage:
-    """Keeps averages of variables and tensors in variables of its own.
+    """Keeps averages of variables and tensors in other variables.
 
     Each update is average -= (1 - decay) * (average - value). The average of a variable starts with
     the variable's value, that of a tensor with zeros. decay: a number or a tensor. num_updates: a
