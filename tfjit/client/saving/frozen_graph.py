@@ -56,8 +56,9 @@ def convert_variables_to_constants(
         else:
             found.node.extend(_converted(node, handles, references))
     order = {node.name: k for k, node in enumerate(graph.node)}
+    order |= {f"{name}/axis": k for name, k in order.items() if f"{name}/axis" not in order}
     # A node that was added beside another stands before it.
-    nodes = sorted(found.node, key=lambda n: order.get(n.name, order.get(n.name[: -len("/axis")])))
+    nodes = sorted(found.node, key=lambda node: order[node.name])
     del found.node[:]
     found.node.extend(nodes)
     found.library.CopyFrom(graph.library)
@@ -95,7 +96,7 @@ def _inputs_first(nodes: Sequence[Message]) -> list[Message]:
 
 
 def _constant(node: Message, value: np.ndarray) -> Message:
-    made = NodeDef(name=node.name, op="Const", device=node.device)
+    made: Message = NodeDef(name=node.name, op="Const", device=node.device)
     made.attr["dtype"].type = node.attr["dtype"].type
     made.attr["value"].tensor.CopyFrom(make_tensor_proto(value, node.attr["dtype"].type))
     return made
@@ -141,7 +142,7 @@ def _converted(node: Message, handles: dict[str, int], references: set[str]) -> 
 
 
 def _renamed(node: Message, op_type: str, types: dict[str, int]) -> Message:
-    made = NodeDef(name=node.name, op=op_type, device=node.device, input=node.input)
+    made: Message = NodeDef(name=node.name, op=op_type, device=node.device, input=node.input)
     for key, dtype in types.items():
         made.attr[key].type = dtype
     if "_class" in node.attr:

@@ -157,6 +157,7 @@ def _remap(
     rows = sum(int(variable.shape[0]) for variable in variables)
     for variable in variables:
         place = variable._save_slice_info
+        sizes: Structure = variable.shape.as_list()
         first = place.var_offset[0] if place is not None else 0
-        value = remapped_matrix(path, old_name, variable.shape.as_list(), first, rows, vocabulary)
+        value = remapped_matrix(path, old_name, sizes, first, rows, vocabulary)
         variable._initializer_op = assign(variable, value)

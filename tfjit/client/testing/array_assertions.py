@@ -303,7 +303,7 @@ class ArrayAssertions(unittest.TestCase):
 
         Raises TypeError for other values.
         """
-        shapes = []
+        shapes: list[Structure] = []
         for name, value in (("input_a", input_a), ("input_b", input_b)):
             if not isinstance(value, (np.ndarray, np.generic, Tensor)):
                 raise TypeError(
@@ -311,7 +311,7 @@ class ArrayAssertions(unittest.TestCase):
                     f"{type(value)}"
                 )
             shapes.append(value.shape.as_list() if isinstance(value, Tensor) else value.shape)
-        self.assertAllEqual(*shapes, msg=msg)
+        self.assertAllEqual(shapes[0], shapes[1], msg)
 
     def assertDictEqual(self, a: Structure, b: Structure, msg: str | None = None) -> None:
         """Assert that dictionaries are equal.

@@ -260,7 +260,7 @@ def _configured(config: Message, force_gpu: bool) -> Message:
         made.allow_soft_placement = made.allow_soft_placement and not force_gpu
     else:
         made.allow_soft_placement = not force_gpu
-    options = made.graph_options
+    options: Structure = made.graph_options
     options.optimizer_options.opt_level = -1
     options.rewrite_options.constant_folding = RewriterConfig.OFF
     options.rewrite_options.pin_to_host_optimization = RewriterConfig.OFF

@@ -6,6 +6,7 @@ the dtype of `learning_rate`. `global_step` is a scalar tensor, a variable or a 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -162,21 +163,26 @@ def piecewise_constant(
     if len(bounds) != len(rates) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     with name_scope(name or "PiecewiseConstant"):
-        return _by_interval(convert_to_tensor(x), bounds, rates)
+        chosen: Tensor = _by_interval(convert_to_tensor(x), bounds, rates)
+        return chosen
 
 
 piecewise_constant_decay = piecewise_constant
 
 
-def _by_interval(x: Tensor, bounds: Sequence[Tensor], rates: Sequence[Tensor]) -> Tensor:
+def _by_interval(x: Structure, bounds: Sequence[Tensor], rates: Sequence[Tensor]) -> Structure:
     """Return the rate of the interval of `x` as a `case`."""
 
     def inside(low: Tensor, high: Tensor) -> Tensor:
-        return (x > low) & (x <= high)
+        found: Tensor = (x > low) & (x <= high)
+        return found
+
+    def identical(rate: Tensor) -> Tensor:
+        return rate
 
     cases = [(x <= bounds[0], lambda: rates[0]), (x > bounds[-1], lambda: rates[-1])]
     for low, high, rate in zip(bounds[:-1], bounds[1:], rates[1:-1], strict=True):
-        cases.append((inside(low, high), lambda rate=rate: rate))
+        cases.append((inside(low, high), functools.partial(identical, rate)))
     return case(cases, lambda: rates[0], exclusive=True)
 
 

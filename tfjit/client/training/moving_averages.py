@@ -141,9 +141,7 @@ class ExponentialMovingAverage:
         return names
 
 
-def _move(
-    average: Variable, value: Variable | Tensor, decay: Tensor, zero_debias: bool
-) -> Structure:
+def _move(average: Structure, value: Structure, decay: Tensor, zero_debias: bool) -> Structure:
     """Move an average towards a value; return the average afterwards."""
     with name_scope("AssignMovingAvg") as scope:
         rest = cast(convert_to_tensor(1.0 - decay, name="decay"), average.dtype.base_dtype)

@@ -69,8 +69,8 @@ def _slot(
     dtype: DType | None,
     validate_shape: bool,
 ) -> Variable:
+    prefix = primary._shared_name if isinstance(primary, Variable) else primary.op.name
     is_variable = isinstance(primary, Variable)
-    prefix = primary._shared_name if is_variable else primary.op.name
     place = primary.graph.colocate_with(primary.op) if colocate else nullcontext()
     with variable_scope(None, f"{prefix}/{name}") as scope, place:
         scope.set_partitioner(None)

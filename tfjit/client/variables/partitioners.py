@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DTypeLike,
         InitializerLike,
         PartitionerLike,
+        Structure,
     )
 
 
@@ -50,7 +51,7 @@ def variable_axis_size_partitioner(
             raise ValueError(f"shape is not a TensorShape: {shape}")
         if not shape.is_fully_defined():
             raise ValueError(f"shape is not fully defined: {shape}")
-        sizes = shape.as_list()
+        sizes: Structure = shape.as_list()
         row_bytes = math.prod(sizes) / sizes[axis] * _element_bytes(dtype, bytes_per_string_element)
         rows = max(1, math.floor(max_shard_bytes / row_bytes))
         count = math.ceil(sizes[axis] / rows)
@@ -72,7 +73,7 @@ def min_max_variable_partitioner(
             raise ValueError(
                 f"Cannot partition variable along axis {axis} when shape is only {shape}"
             )
-        sizes = shape.as_list()
+        sizes: Structure = shape.as_list()
         total = math.prod(sizes) * _element_bytes(dtype, bytes_per_string_element)
         count = min(sizes[axis], max_partitions, math.ceil(total / min_slice_size))
         return _cut(len(sizes), axis, max(1, count))
@@ -87,7 +88,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> PartitionerLike:
     """
 
     def partitioner(shape: TensorShape, **unused_args: object) -> list[int]:
-        sizes = shape.as_list()
+        sizes: Structure = shape.as_list()
         return _cut(len(sizes), axis, min(num_shards, sizes[axis]))
 
     return partitioner

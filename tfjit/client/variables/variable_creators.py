@@ -40,7 +40,8 @@ class CreatedVariable(type):
         make = super().__call__
         if not creators or cls is not cls.mro()[-2]:
             return make(*args, **kwargs)
-        bound = inspect.signature(cls.__init__).bind(None, *args, **kwargs)
+        construct: Structure = vars(cls)["__init__"]
+        bound = inspect.signature(construct).bind(None, *args, **kwargs)
         bound.apply_defaults()
         arguments = {name: v for name, v in bound.arguments.items() if name != "self"}
         for creator in creators:

@@ -188,7 +188,7 @@ class VariableScope:
         """Set the default caching device."""
         self._caching_device = caching_device
 
-    def set_partitioner(self, partitioner: PartitionerLike) -> None:
+    def set_partitioner(self, partitioner: PartitionerLike | None) -> None:
         """Set the default partitioner."""
         self._partitioner = partitioner
 

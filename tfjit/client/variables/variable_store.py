@@ -81,7 +81,7 @@ def stored_variable(
     With a partitioner, and for a partitioned variable that is used again, it is a
     PartitionedVariable.
     """
-    settings = {
+    settings: Structure = {
         "regularizer": regularizer,
         "trainable": trainable,
         "collections": collections,
@@ -121,7 +121,7 @@ def stored_partitioned_variable(
     dtype: DType,
     initializer: Any,
     reuse: object,
-    **settings: object,
+    **settings: Structure,
 ) -> PartitionedVariable:
     """Return the partitioned variable of a full name, or a new one."""
     store = variable_store()
@@ -144,14 +144,16 @@ def stored_partitioned_variable(
             "tf.get_variable(). Did you mean to set reuse=False or reuse=tf.AUTO_REUSE in "
             "VarScope?"
         )
-    places = list(slices(shape.as_list(), counts))
+    whole_shape: Structure = shape.as_list()
+    places = list(slices(whole_shape, counts))
     _check_parts(store, name, len(places))
     if initializer is None:
         initializer = _default_initializer(name, dtype)
     parts = []
     for k, (offsets, sizes) in enumerate(places):
         part_name = f"{name}/part_{k}"
-        initial, part_shape = initializer, sizes
+        initial: Structure = initializer
+        part_shape: list[int] | None = sizes
         if not callable(initializer):
             with name_scope(f"{part_name}/PartitionedInitializer"):
                 # A tensor has its own dtype.
@@ -167,10 +169,10 @@ def stored_partitioned_variable(
                 dtype,
                 initial,
                 reuse,
-                partition_info=PartitionInfo(shape.as_list(), offsets),
+                partition_info=PartitionInfo(whole_shape, offsets),
                 **settings,
             )
-        part._set_save_slice_info(SaveSliceInfo(name, shape.as_list(), offsets, sizes))
+        part._set_save_slice_info(SaveSliceInfo(name, whole_shape, offsets, sizes))
         parts.append(part)
     made = store.partitioned[name] = PartitionedVariable(name, shape, dtype, parts, counts)
     return made
