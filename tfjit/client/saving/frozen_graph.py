@@ -109,7 +109,7 @@ def _converted(node: Message, handles: dict[str, int], references: set[str]) -> 
     """
     sources = [node_name(name) for name in node.input if not name.startswith("^")]
     dtype = next((handles[source] for source in sources if source in handles), None)
-    copy = NodeDef.FromString(node.SerializeToString())
+    copy: Message = NodeDef.FromString(node.SerializeToString())
     if dtype is None:
         if node.op.startswith("Ref") and node.op in _PASSED_ON and references & set(sources):
             copy.op = _PASSED_ON[node.op]
@@ -122,7 +122,7 @@ def _converted(node: Message, handles: dict[str, int], references: set[str]) -> 
     if node.op == "ReadVariableOp":
         return [_renamed(node, "Identity", {"T": dtype})]
     if node.op == "ResourceGather":
-        axis = NodeDef(name=f"{node.name}/axis", op="Const", device=node.device)
+        axis: Message = NodeDef(name=f"{node.name}/axis", op="Const", device=node.device)
         value: Structure = make_tensor_proto(0, "int32")
         axis.attr["dtype"].type = value.dtype
         axis.attr["value"].tensor.CopyFrom(value)
