@@ -120,7 +120,9 @@ _HOMES = {
         "quint16 quint8 resource string uint16 uint32 uint64 uint8 variant"
     ),
     "tfjit.framework.errors": "OpError",
-    "tfjit.framework.op_defs.gradient_registry": "NoGradient NotDifferentiable RegisterGradient no_gradient=NoGradient",
+    "tfjit.framework.op_defs.gradient_registry": (
+        "NoGradient NotDifferentiable RegisterGradient no_gradient=NoGradient"
+    ),
     "tfjit.framework.graphs.graph": "Graph",
     "tfjit.framework.graphs.graph_def": "import_graph_def",
     "tfjit.framework.graphs.graph_keys": "GraphKeys",
@@ -184,7 +186,7 @@ _SUBMODULES = (
 )
 # Names of TF1 programs that are not supported yet, by feature.
 _MISSING = {
-    "eager gradients": "GradientTape",
+    "eager gradients": "GradientTape recompute_grad",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "estimators": "estimator keras",
     "ragged tensors": "RaggedTensor ragged",

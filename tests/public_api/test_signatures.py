@@ -37,7 +37,11 @@ SPACES = (
         "manip",
         "metrics",
         "queue",
+        "graph_util",
+        "nest",
+        "resource_loader",
         "sets",
+        "test",
     ),
     *(
         "lookup.experimental",

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.types import nest
-from tfjit.framework.types.nest import is_nested
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
+
+
+def is_nested(seq: object) -> bool:
+    """Return whether a value has parts."""
+    return nest.is_nested(seq)
 
 
 def flatten(structure: Structure, expand_composites: bool = False) -> list[Structure]:

@@ -41,7 +41,7 @@ def print(*inputs: Structure, **kwargs: Structure) -> Operation:
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     target = _target(stream)
-    alone = inputs[0] if len(inputs) == 1 else None
+    alone: Structure = inputs[0] if len(inputs) == 1 else None
     if is_tensor(alone) and alone.shape.rank == 0 and alone.dtype.base_dtype is dtypes.string:
         text = alone
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def _folder_of_caller() -> str:
-    """Return the folder of the module that called a function of this one."""
+    """Return the folder of the module that called this one."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
@@ -31,7 +31,10 @@ def load_resource(path: str) -> bytes:
 
 
 def get_root_dir_with_all_resources() -> str:
-    """Return the root of the data files in a run of Bazel, else the calling module's folder."""
+    """Return the root of the data files in a run of Bazel.
+
+    Elsewhere it is the calling module's folder.
+    """
     folder = Path(_folder_of_caller())
     for inner, outer in zip([folder, *folder.parents], folder.parents, strict=False):
         if ".runfiles" in outer.name:

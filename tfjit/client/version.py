@@ -1,4 +1,4 @@
-"""`tfjit.version`: versions of tfjit and of the graphs that it makes and reads."""
+"""`tfjit.version`: versions of tfjit and of its graphs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def basic_train_loop(
 ) -> None:
     """Call train_step_fn(session, *args, **kwargs) until the supervisor stops.
 
-    After an AbortedError, which a restarted server of a cluster raises, training goes on in a new
+    After an AbortedError, which a restarted server of a cluster raises, training continues in a new
     session. Other errors leave the loop.
     """
     while True:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tfjit.client import logging
 from tfjit.client.saving.checkpoints import latest_checkpoint, load_checkpoint
 from tfjit.client.saving.saver import assigned_from_checkpoint, slice_places
 from tfjit.client.variables.variable_store import variable_store
@@ -17,6 +17,8 @@ from tfjit.ops.core.apply import create
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure
 
+_LOGGER: Final = logging.getLogger("tensorflow")
+
 
 def init_from_checkpoint(
     ckpt_dir_or_file: str | os.PathLike[str], assignment_map: Structure
@@ -25,7 +27,7 @@ def init_from_checkpoint(
 
     No value is read before the initializers run. assignment_map: a dictionary or pairs of a name in
     the checkpoint and a variable, a list of slices, or the name of a variable that `get_variable`
-    made. "a/" with "b/" stands for all variables in the scope b; "/" is the whole checkpoint, or
+    made. "a/" with "b/" means all variables in the scope b; "/" is the whole checkpoint, or
     all variables. Raises ValueError for a name that the checkpoint lacks and for another shape.
     """
     path = checkpoint_path(ckpt_dir_or_file)
@@ -57,7 +59,7 @@ def checkpoint_path(ckpt_dir_or_file: str | os.PathLike[str]) -> str:
 
 
 def _stored(name: str) -> Variable | list[Variable] | None:
-    """Return the variable that `get_variable` made, or the slices of a partitioned one."""
+    """Return the variable of `get_variable`, or the slices of a partitioned one."""
     known = variable_store().whole
     if name in known:
         return known[name]
@@ -118,4 +120,4 @@ def _initialize(variable: Variable | list[Variable] | None, path: str, name: str
         part._initializer_op = assigned_from_checkpoint(part, value)
         value.set_shape(part.shape)
         part._initial_value = value
-        logging.debug("Initialize variable %s from checkpoint %s with %s", part.name, path, name)
+        _LOGGER.debug("Initialize variable %s from checkpoint %s with %s", part.name, path, name)

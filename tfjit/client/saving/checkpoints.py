@@ -149,7 +149,7 @@ def _state(
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
-    """Return the times at which the checkpoints were written, in whole seconds since 1970.
+    """Return the times of checkpoints in whole seconds since 1970.
 
     Checkpoints that do not exist are left out.
     """
@@ -168,7 +168,7 @@ def checkpoints_iterator(
     timeout: float | None = None,
     timeout_fn: Callable[[], bool] | None = None,
 ) -> Iterator[str]:
-    """Yield the prefix of each new checkpoint of a folder, as another process writes them.
+    """Yield the prefix of each new checkpoint of a folder.
 
     min_interval_secs: the least time between two. timeout: the longest wait for one, in seconds.
     The iterator ends after this wait; with timeout_fn, once that returns true.
@@ -190,7 +190,10 @@ def checkpoints_iterator(
 
 
 def _new_checkpoint(folder: str, last: str | None, timeout: float | None) -> str | None:
-    """Wait for a checkpoint other than the last; return None when the time is over."""
+    """Wait for a checkpoint other than the last.
+
+    Returns None when the time is over.
+    """
     end = None if timeout is None else time.time() + timeout
     while True:
         found = latest_checkpoint(folder)

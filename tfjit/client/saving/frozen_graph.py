@@ -31,7 +31,7 @@ def convert_variables_to_constants(
     variable_names_whitelist: Collection[str] | None = None,
     variable_names_blacklist: Collection[str] | None = None,
 ) -> Message:
-    """Return the GraphDef of the output nodes and their ancestors, with constants for variables.
+    """Return the GraphDef of nodes and ancestors, with constants for variables.
 
     The values are those in the session, whose graph has the nodes. variable_names_whitelist: the
     only variables that become constants. variable_names_blacklist: variables that stay. Raises
@@ -56,8 +56,9 @@ def convert_variables_to_constants(
         else:
             found.node.extend(_converted(node, handles, references))
     order = {node.name: k for k, node in enumerate(graph.node)}
+    order |= {f"{name}/axis": k for name, k in order.items() if f"{name}/axis" not in order}
     # A node that was added beside another stands before it.
-    nodes = sorted(found.node, key=lambda n: order.get(n.name, order.get(n.name[: -len("/axis")])))
+    nodes = sorted(found.node, key=lambda node: order[node.name])
     del found.node[:]
     found.node.extend(nodes)
     found.library.CopyFrom(graph.library)
@@ -78,7 +79,7 @@ def _value_name(graph: Graph, node: Message) -> str:
 
 
 def _inputs_first(nodes: Sequence[Message]) -> list[Message]:
-    """Return the nodes, each behind its inputs except for the back edges of loops."""
+    """Return the nodes, inputs first except for back edges of loops."""
     by_name = {node.name: node for node in nodes}
     order: dict[str, Message] = {}
     entered: set[str] = set()
@@ -95,7 +96,7 @@ def _inputs_first(nodes: Sequence[Message]) -> list[Message]:
 
 
 def _constant(node: Message, value: np.ndarray) -> Message:
-    made = NodeDef(name=node.name, op="Const", device=node.device)
+    made: Message = NodeDef(name=node.name, op="Const", device=node.device)
     made.attr["dtype"].type = node.attr["dtype"].type
     made.attr["value"].tensor.CopyFrom(make_tensor_proto(value, node.attr["dtype"].type))
     return made
@@ -108,7 +109,7 @@ def _converted(node: Message, handles: dict[str, int], references: set[str]) -> 
     """
     sources = [node_name(name) for name in node.input if not name.startswith("^")]
     dtype = next((handles[source] for source in sources if source in handles), None)
-    copy = NodeDef.FromString(node.SerializeToString())
+    copy: Message = NodeDef.FromString(node.SerializeToString())
     if dtype is None:
         if node.op.startswith("Ref") and node.op in _PASSED_ON and references & set(sources):
             copy.op = _PASSED_ON[node.op]
@@ -121,7 +122,7 @@ def _converted(node: Message, handles: dict[str, int], references: set[str]) -> 
     if node.op == "ReadVariableOp":
         return [_renamed(node, "Identity", {"T": dtype})]
     if node.op == "ResourceGather":
-        axis = NodeDef(name=f"{node.name}/axis", op="Const", device=node.device)
+        axis: Message = NodeDef(name=f"{node.name}/axis", op="Const", device=node.device)
         value: Structure = make_tensor_proto(0, "int32")
         axis.attr["dtype"].type = value.dtype
         axis.attr["value"].tensor.CopyFrom(value)
@@ -141,7 +142,7 @@ def _converted(node: Message, handles: dict[str, int], references: set[str]) -> 
 
 
 def _renamed(node: Message, op_type: str, types: dict[str, int]) -> Message:
-    made = NodeDef(name=node.name, op=op_type, device=node.device, input=node.input)
+    made: Message = NodeDef(name=node.name, op=op_type, device=node.device, input=node.input)
     for key, dtype in types.items():
         made.attr[key].type = dtype
     if "_class" in node.attr:

@@ -464,7 +464,7 @@ def assigned_from_checkpoint(
 
 
 class _SavedTensor(NamedTuple):
-    """A tensor of a checkpoint, or a slice of one, and the variable that has it."""
+    """A tensor of a checkpoint or a slice, and its variable."""
 
     name: str
     slice_spec: str  # empty for a whole tensor
@@ -472,7 +472,7 @@ class _SavedTensor(NamedTuple):
 
 
 def _saved_tensors(var_list: Structure) -> list[_SavedTensor]:
-    """Return the tensors to save, by name; slices of one tensor in their order.
+    """Return the tensors to save, by name, slices in their order.
 
     Raises ValueError for a name that comes twice and slices that do not belong together, TypeError
     for a value that is no variable.

@@ -45,7 +45,7 @@ def must_run_on_cpu(node: Operation | Message, pin_variables_on_cpu: bool = Fals
 
 
 def tensor_shape_from_node_def_name(graph: Graph, input_name: str) -> TensorShape:
-    """Return the static shape of a tensor, named as an input of a NodeDef is.
+    """Return the static shape of a tensor named as an input.
 
     Raises KeyError for an unknown name.
     """
@@ -54,7 +54,7 @@ def tensor_shape_from_node_def_name(graph: Graph, input_name: str) -> TensorShap
 
 
 def node_name(input_name: str) -> str:
-    """Return the name of the node that an input of a NodeDef comes from."""
+    """Return the name of the node that gives an input."""
     return input_name.removeprefix("^").partition(":")[0]
 
 
@@ -66,7 +66,7 @@ def _colocated(node: Message) -> list[str]:
 
 
 def extract_sub_graph(graph_def: Message, dest_nodes: Iterable[str]) -> Message:
-    """Return the GraphDef of nodes, their ancestors and the nodes that these stand with.
+    """Return the GraphDef of nodes, ancestors and colocated nodes.
 
     Functions and versions stay. Raises TypeError for arguments of other types, AssertionError for
     a node that is not in the graph.
@@ -129,7 +129,10 @@ def remove_training_nodes(input_graph: Message, protected_nodes: Sequence[str] =
 
 
 def _with_inputs(node: Message, renamed: Callable[[str], str | None]) -> Message:
-    """Return a copy of a node with other inputs; those that become None are left out."""
+    """Return a copy of a node with other inputs.
+
+    Inputs that become None are left out.
+    """
     copy = type(node)()
     copy.CopyFrom(node)
     del copy.input[:]

@@ -1,4 +1,7 @@
-"""Matrices of a checkpoint whose rows or columns stand for words of another vocabulary."""
+"""Matrices of checkpoints for another vocabulary.
+
+Their rows or columns stand for words.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def remapped_matrix(
     rows: int,
     vocabulary: VocabInfo,
 ) -> Tensor:
-    """Return a matrix of this shape from the checkpoint, with its words in new places.
+    """Return a matrix from the checkpoint with words in new places.
 
     Words that the old vocabulary lacks, and the rows or columns behind those of the words, come
     from the vocabulary's backup initializer. first_row: the place of the matrix in the variable

@@ -1,11 +1,11 @@
-"""`warm_start`: begin training with the values of an earlier run, also for other vocabularies."""
+"""`warm_start`: begin training with the values of an earlier run."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tfjit.client import logging
 from tfjit.client.saving.checkpoint_values import checkpoint_path, init_from_checkpoint
 from tfjit.client.saving.saver import named_variables
 from tfjit.client.saving.vocabulary_remapping import remapped_matrix
@@ -16,6 +16,8 @@ from tfjit.framework.graphs.graph_keys import GraphKeys
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import InitializerLike, Structure
+
+_LOGGER: Final = logging.getLogger("tensorflow")
 
 
 class _VocabFields(NamedTuple):
@@ -29,7 +31,9 @@ class _VocabFields(NamedTuple):
 
 
 class VocabInfo(_VocabFields):
-    """The vocabularies of a matrix with a row or column for each word.
+    """The vocabularies of a matrix of words.
+
+    It has a row or column for each word.
 
     new_vocab, old_vocab: files with a word a line, of this run and of the checkpoint.
     new_vocab_size: the number of words of new_vocab that are used. num_oov_buckets: rows or columns
@@ -81,7 +85,7 @@ def warm_start(
     names in the checkpoint that differ. Raises ValueError for names that no chosen variable has,
     and for other values of vars_to_warm_start.
     """
-    logging.info("Warm-starting from: %s", ckpt_to_initialize_from)
+    _LOGGER.info("Warm-starting from: %s", ckpt_to_initialize_from)
     grouped = _grouped(vars_to_warm_start)
     vocabularies, previous = var_name_to_vocab_info or {}, var_name_to_prev_var_name or {}
     plain: dict[str, Structure] = {}
@@ -99,7 +103,7 @@ def warm_start(
             count += 1
     if plain:
         init_from_checkpoint(ckpt_to_initialize_from, plain)
-    logging.info("Warm-started %d variables.", count)
+    _LOGGER.info("Warm-started %d variables.", count)
     for argument, names in (
         ("var_name_to_prev_var_name", previous),
         ("var_name_to_vocab_info", vocabularies),
@@ -114,9 +118,12 @@ def warm_start(
 
 
 def _grouped(chosen: Structure) -> dict[str, list[Variable]]:
-    """Return the variables by their names in the checkpoint; slices of one tensor are a list."""
+    """Return the variables by their names in the checkpoint.
+
+    Slices of one tensor are a list.
+    """
     if chosen is None or isinstance(chosen, str):
-        logging.info("Warm-starting variables only in TRAINABLE_VARIABLES.")
+        _LOGGER.info("Warm-starting variables only in TRAINABLE_VARIABLES.")
         found = get_collection(GraphKeys.TRAINABLE_VARIABLES, chosen)
     elif not isinstance(chosen, list):
         raise ValueError(
@@ -150,6 +157,7 @@ def _remap(
     rows = sum(int(variable.shape[0]) for variable in variables)
     for variable in variables:
         place = variable._save_slice_info
+        sizes: Structure = variable.shape.as_list()
         first = place.var_offset[0] if place is not None else 0
-        value = remapped_matrix(path, old_name, variable.shape.as_list(), first, rows, vocabulary)
+        value = remapped_matrix(path, old_name, sizes, first, rows, vocabulary)
         variable._initializer_op = assign(variable, value)

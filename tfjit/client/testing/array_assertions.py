@@ -184,7 +184,7 @@ class ArrayAssertions(unittest.TestCase):
         err: float,
         msg: str | None = None,
     ) -> None:
-        """Assert that each number of one sequence differs by at most `err` from the other's."""
+        """Assert that numbers of two sequences differ by at most `err`."""
         self.assertEqual(len(farray1), len(farray2), msg=msg)
         for x, y in zip(farray1, farray2, strict=True):
             self.assertNear(float(x), float(y), err, msg=msg)
@@ -192,7 +192,7 @@ class ArrayAssertions(unittest.TestCase):
     def assertNDArrayNear(
         self, ndarray1: np.ndarray, ndarray2: np.ndarray, err: float, msg: str | None = None
     ) -> None:
-        """Assert that the norm of the difference of two arrays is less than `err`."""
+        """Assert that a difference of arrays has a norm below `err`."""
         self.assertTrue(bool(np.linalg.norm(ndarray1 - ndarray2) < err), msg=msg)
 
     # equality and order
@@ -303,7 +303,7 @@ class ArrayAssertions(unittest.TestCase):
 
         Raises TypeError for other values.
         """
-        shapes = []
+        shapes: list[Structure] = []
         for name, value in (("input_a", input_a), ("input_b", input_b)):
             if not isinstance(value, (np.ndarray, np.generic, Tensor)):
                 raise TypeError(
@@ -311,10 +311,13 @@ class ArrayAssertions(unittest.TestCase):
                     f"{type(value)}"
                 )
             shapes.append(value.shape.as_list() if isinstance(value, Tensor) else value.shape)
-        self.assertAllEqual(*shapes, msg=msg)
+        self.assertAllEqual(shapes[0], shapes[1], msg)
 
     def assertDictEqual(self, a: Structure, b: Structure, msg: str | None = None) -> None:
-        """Assert that dictionaries are equal; floats in tensors and arrays need to be close."""
+        """Assert that dictionaries are equal.
+
+        Floats in tensors and arrays need to be close.
+        """
         try:
             super().assertDictEqual(a, b, msg)
         except Exception:  # arrays have no truth value: they are compared below

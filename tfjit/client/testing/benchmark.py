@@ -70,7 +70,7 @@ class Benchmark:
                 file.write(line + "\n")
 
     def _caller(self) -> str:
-        """Return the name of the outermost method of this object that is running."""
+        """Return the name of this object's outermost running method."""
         frames = [f for f in inspect.stack() if f.frame.f_locals.get("self") is self]
         return frames[-1].function
 
@@ -87,7 +87,9 @@ class Benchmark:
         extras: dict[str, object] | None = None,
         mbs: float = 0,
     ) -> dict[str, object]:
-        """Run operations again and again, report the median time and return the numbers.
+        """Run operations again and again and report the median time.
+
+        Returns the numbers.
 
         burn_iters: runs before those that count. mbs: the MB of a run, for the throughput.
         store_memory_usage: add the peak of each allocator's bytes to `extras`. Raises
@@ -121,7 +123,10 @@ class Benchmark:
         return values
 
     def evaluate(self, tensors: Fetches) -> Structure:
-        """Return the values of tensors in the default session. Raises ValueError without one."""
+        """Return the values of tensors in the default session.
+
+        Raises ValueError without one.
+        """
         session = get_default_session()
         if session is None:
             raise ValueError("evaluate needs a default session")
@@ -129,7 +134,7 @@ class Benchmark:
 
 
 def _peaks(session: Session, fetches: Fetches, feed_dict: FeedDict | None) -> dict[str, int]:
-    """Return the peak of each allocator's bytes, from the statistics of one run."""
+    """Return the peak bytes of each allocator in one run."""
     from tfjit.protos import RunMetadata, RunOptions
 
     metadata = RunMetadata()

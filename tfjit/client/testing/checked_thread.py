@@ -34,7 +34,7 @@ class CheckedThread:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait for the end of the thread; fail the test if it ended by an error."""
+        """Wait for the thread; fail the test for its error."""
         self._joined = True
         self._thread.join()
         if self._error is not None:

@@ -1,4 +1,4 @@
-"""Assertions on containers and strings that tests of TensorFlow programs use beside unittest's."""
+"""Assertions on containers and strings, beside those of unittest."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from collections.abc import Collection, Container, Iterable, Sequence, Sized
 class ContainerAssertions(unittest.TestCase):
     """Assertions of the names that absl's test case has."""
 
-    def assertStartsWith(self, actual: str, expected_start: str, msg: object = None) -> None:
+    def assertStartsWith(self, actual: str, expected_start: str, msg: str | None = None) -> None:
         """Assert that a string starts with another."""
         if not actual.startswith(expected_start):
             note = f" : {msg!r}" if msg else ""
             self.fail(f"{actual!r} does not start with {expected_start!r}{note}")
 
-    def assertEndsWith(self, actual: str, expected_end: str, msg: object = None) -> None:
+    def assertEndsWith(self, actual: str, expected_end: str, msg: str | None = None) -> None:
         """Assert that a string ends with another."""
         if not actual.endswith(expected_end):
             note = f" : {msg!r}" if msg else ""
             self.fail(f"{actual!r} does not end with {expected_end!r}{note}")
 
-    def assertEmpty(self, container: Sized, msg: object = None) -> None:
+    def assertEmpty(self, container: Sized, msg: str | None = None) -> None:
         """Assert that a container has no elements."""
         if len(container):
             self.fail(self._formatMessage(msg, f"{container!r} has length of {len(container)}."))
 
-    def assertNotEmpty(self, container: Sized, msg: object = None) -> None:
+    def assertNotEmpty(self, container: Sized, msg: str | None = None) -> None:
         """Assert that a container has elements."""
         if not len(container):
             self.fail(self._formatMessage(msg, f"{container!r} has length of 0."))
 
-    def assertLen(self, container: Sized, expected_len: int, msg: object = None) -> None:
+    def assertLen(self, container: Sized, expected_len: int, msg: str | None = None) -> None:
         """Assert that a container has a number of elements."""
         if len(container) != expected_len:
             text = f"{container!r} has length of {len(container)}, expected {expected_len}."
             self.fail(self._formatMessage(msg, text))
 
-    def assertBetween(self, value: float, minv: float, maxv: float, msg: object = None) -> None:
+    def assertBetween(self, value: float, minv: float, maxv: float, msg: str | None = None) -> None:
         """Assert that a number is in [minv, maxv]."""
         if not minv <= value <= maxv:
             text = f'"{value!r}" unexpectedly not between "{minv!r}" and "{maxv!r}"'
@@ -47,9 +47,9 @@ class ContainerAssertions(unittest.TestCase):
         self,
         expected_seq: Iterable[object],
         actual_seq: Iterable[object],
-        msg: object = None,
+        msg: str | None = None,
     ) -> None:
-        """Assert that two iterables have the same elements, in any order and number."""
+        """Assert that two iterables have the same elements, repeated or not."""
         expected, actual = list(expected_seq), list(actual_seq)
         missing = [item for item in expected if item not in actual]
         unexpected = [item for item in actual if item not in expected]
@@ -58,7 +58,10 @@ class ContainerAssertions(unittest.TestCase):
             self.fail(self._formatMessage(msg, text))
 
     def assertContainsSubset(
-        self, expected_subset: Iterable[object], actual_set: Container[object], msg: object = None
+        self,
+        expected_subset: Iterable[object],
+        actual_set: Container[object],
+        msg: str | None = None,
     ) -> None:
         """Assert that a container has all elements of an iterable."""
         missing = [item for item in expected_subset if item not in actual_set]
@@ -69,7 +72,7 @@ class ContainerAssertions(unittest.TestCase):
         self,
         expected_seq: Collection[object],
         actual_seq: Collection[object],
-        msg: object = None,
+        msg: str | None = None,
     ) -> None:
         """Assert that two containers share no element."""
         common = [item for item in expected_seq if item in actual_seq]
@@ -77,7 +80,7 @@ class ContainerAssertions(unittest.TestCase):
             self.fail(self._formatMessage(msg, f"Common elements {common}"))
 
     def assertContainsInOrder(
-        self, strings: Sequence[str], target: str, msg: object = None
+        self, strings: Sequence[str], target: str, msg: str | None = None
     ) -> None:
         """Assert that a text has strings one behind the other."""
         place = 0

@@ -7,10 +7,9 @@ import functools
 import os
 import shutil
 import socket
-import sys
 import tempfile
 import unittest
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -19,26 +18,9 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the tests of the program's module and exit; with --benchmark_filter, its benchmarks.
-
-    argv: the command line, by default that of the process. Flags of the program are read first.
-    """
-    from tfjit.client.flags import FLAGS
-    from tfjit.client.testing.benchmark import run_benchmarks
-
-    words = list(sys.argv if argv is None else argv)
-    chosen = [word for word in words if word.lstrip("-").startswith("benchmark_filter=")]
-    rest = FLAGS([word for word in words if word not in chosen], known_only=True)
-    if chosen:
-        run_benchmarks(chosen[0].partition("=")[2])
-        sys.exit(0)
-    unittest.main(module="__main__", argv=rest)
-
-
 @functools.cache
 def get_temp_dir() -> str:
-    """Return a folder for tests of this process, which is deleted at its end."""
+    """Return a folder for tests, which is deleted at the end."""
     folder = os.environ.get("TEST_TMPDIR")
     if folder is not None:
         os.makedirs(folder, exist_ok=True)
@@ -109,7 +91,7 @@ def is_built_with_xla() -> bool:
 def disable_with_predicate(
     pred: Callable[[], object], skip_message: str
 ) -> Callable[[_Function], _Function]:
-    """Return a decorator of tests that skips them where the predicate is true."""
+    """Return a decorator that skips tests where the predicate is true."""
 
     def decorator(test: _Function) -> _Function:
         @functools.wraps(test)
@@ -131,7 +113,10 @@ def create_local_cluster(
     worker_config: Message = None,
     ps_config: Message = None,
 ) -> tuple[list[Structure], list[Structure]]:
-    """Start the servers of a cluster in this process; return those of workers and of "ps"."""
+    """Start the servers of a cluster in this process.
+
+    Returns those of workers and those of "ps".
+    """
     from tfjit.distributed.server.server import Server
     from tfjit.framework.types.cluster_spec import ClusterSpec
 

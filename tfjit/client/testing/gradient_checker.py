@@ -37,7 +37,9 @@ def compute_gradient(
     init_targets: Sequence[Operation] | None = None,
     extra_feed_dict: FeedDict | None = None,
 ) -> _Jacobians | list[_Jacobians]:
-    """Return the Jacobian of y by its gradients and by differences, in the default session.
+    """Return the Jacobian of y by gradients and by differences.
+
+    Both are computed in the default session.
 
     Each is [elements of x, elements of y]; a complex number counts as two. x: a tensor, or a list
     of such with lists of shapes and values; the result then is a list. x_init_value: the point,
@@ -95,7 +97,7 @@ def _drawn(x: Tensor, shape: Sequence[int]) -> np.ndarray:
 
 
 def _slope(x: Tensor, y: Tensor, y_shape: Sequence[int]) -> tuple[Structure, Tensor]:
-    """Return the gradient of x and the gradient of y that it depends on.
+    """Return the gradients of x and y.
 
     The latter is behind an Identity, so that it can be fed where it is the gradient of x, too.
     """

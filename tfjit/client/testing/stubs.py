@@ -35,7 +35,7 @@ class StubOutForTesting:
         self.UnsetAll()
 
     def SmartSet(self, obj: Structure, attr_name: str, new_attr: object) -> None:
-        """Replace an attribute where it is defined: in the object or a base class.
+        """Replace an attribute in the object or base class that has it.
 
         Raises AttributeError when there is none.
         """

@@ -108,7 +108,7 @@ class TestCase(ArrayAssertions, MessageAssertions, ContainerAssertions):
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Session]:
-        """Give a new session, which is the default, and its graph the default graph.
+        """Give a new session as the default one, with its graph.
 
         use_gpu: False places operations on the CPU. force_gpu: place them on the first GPU, or
         fail.
@@ -125,7 +125,9 @@ class TestCase(ArrayAssertions, MessageAssertions, ContainerAssertions):
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Session]:
-        """Give the session of this test, made at the first call and closed at the test's end.
+        """Give the session of this test, made at the first call.
+
+        It is closed at the end of the test.
 
         Arguments are as of `session`. Raises ValueError for others than at the first call.
         """
@@ -170,7 +172,7 @@ class TestCase(ArrayAssertions, MessageAssertions, ContainerAssertions):
         return self._cached_session
 
     def evaluate(self, tensors: Structure) -> Structure:
-        """Return the values of tensors in the default session, else in the cached one."""
+        """Return the values of tensors in the default or cached session."""
         session = get_default_session()
         if session is not None:
             return session.run(tensors)
@@ -209,7 +211,7 @@ class TestCase(ArrayAssertions, MessageAssertions, ContainerAssertions):
     def assertRaisesIncompatibleShapesError(
         self, exception_type: type[Exception] = InvalidArgumentError
     ) -> Structure:
-        """Assert that the block raises an error about shapes that do not fit each other."""
+        """Assert that the block raises an error about shapes."""
         pattern = "Incompatible shapes|Dimensions must be equal|required broadcastable shapes"
         return self.assertRaisesWithPredicateMatch(exception_type, pattern)
 
@@ -226,7 +228,10 @@ class TestCase(ArrayAssertions, MessageAssertions, ContainerAssertions):
         args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
     ) -> CheckedThread:
-        """Return a thread whose errors fail this test when it is joined, as it has to be."""
+        """Return a thread that has to be joined.
+
+        Its errors fail this test then.
+        """
         thread = CheckedThread(self, target, args or (), kwargs or {})
         self._threads.append(thread)
         return thread
@@ -256,7 +261,7 @@ def _configured(config: Message, force_gpu: bool) -> Message:
         made.allow_soft_placement = made.allow_soft_placement and not force_gpu
     else:
         made.allow_soft_placement = not force_gpu
-    options = made.graph_options
+    options: Structure = made.graph_options
     options.optimizer_options.opt_level = -1
     options.rewrite_options.constant_folding = RewriterConfig.OFF
     options.rewrite_options.pin_to_host_optimization = RewriterConfig.OFF

@@ -340,7 +340,7 @@ def _batched(
     return found if keys is None else dict(zip(keys, found, strict=True))
 
 
-def _enqueue(queue: QueueBase, tensors: list[Tensor], many: bool, keep: Tensor | None) -> Structure:
+def _enqueue(queue: QueueBase, tensors: list[Tensor], many: bool, keep: Tensor) -> Structure:
     enqueue: Callable[[list[Tensor]], Operation] = queue.enqueue_many if many else queue.enqueue
     if keep.shape.rank == 1:
         chosen = ops.cast(keep, dtypes.int32)

@@ -1,11 +1,12 @@
 """Learning rates that fall with the step.
 
-Each function adds its nodes to a name scope of its own and returns the rate as a scalar tensor of
+Each function adds its nodes to a new name scope and returns the rate as a scalar tensor of
 the dtype of `learning_rate`. `global_step` is a scalar tensor, a variable or a number.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -162,21 +163,26 @@ def piecewise_constant(
     if len(bounds) != len(rates) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     with name_scope(name or "PiecewiseConstant"):
-        return _by_interval(convert_to_tensor(x), bounds, rates)
+        chosen: Tensor = _by_interval(convert_to_tensor(x), bounds, rates)
+        return chosen
 
 
 piecewise_constant_decay = piecewise_constant
 
 
-def _by_interval(x: Tensor, bounds: Sequence[Tensor], rates: Sequence[Tensor]) -> Tensor:
+def _by_interval(x: Structure, bounds: Sequence[Tensor], rates: Sequence[Tensor]) -> Structure:
     """Return the rate of the interval of `x` as a `case`."""
 
     def inside(low: Tensor, high: Tensor) -> Tensor:
-        return (x > low) & (x <= high)
+        found: Tensor = (x > low) & (x <= high)
+        return found
+
+    def identical(rate: Tensor) -> Tensor:
+        return rate
 
     cases = [(x <= bounds[0], lambda: rates[0]), (x > bounds[-1], lambda: rates[-1])]
     for low, high, rate in zip(bounds[:-1], bounds[1:], rates[1:-1], strict=True):
-        cases.append((inside(low, high), lambda rate=rate: rate))
+        cases.append((inside(low, high), functools.partial(identical, rate)))
     return case(cases, lambda: rates[0], exclusive=True)
 
 
@@ -287,6 +293,6 @@ def noisy_linear_cosine_decay(
         return multiply(rate, (offset + noisy) * cosine + least, name=scope)
 
 
-def _raised_cosine(half_turns: Tensor) -> Tensor:
-    """Return 1 + cos(pi * half_turns)."""
-    return 1.0 + cos(constant(math.pi) * half_turns)
+def _raised_cosine(halves: Tensor) -> Tensor:
+    """Return 1 + cos(pi * halves)."""
+    return 1.0 + cos(constant(math.pi) * halves)

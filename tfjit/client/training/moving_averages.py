@@ -40,7 +40,7 @@ _VARIABLE_OPS: Final = ("Variable", "VariableV2", "VarHandleOp")
 
 
 class ExponentialMovingAverage:
-    """Keeps averages of variables and tensors in variables of its own.
+    """Keeps averages of variables and tensors in other variables.
 
     Each update is average -= (1 - decay) * (average - value). The average of a variable starts with
     the variable's value, that of a tensor with zeros. decay: a number or a tensor. num_updates: a
@@ -122,7 +122,7 @@ class ExponentialMovingAverage:
     def variables_to_restore(
         self, moving_avg_variables: Iterable[Variable] | None = None
     ) -> dict[str, Variable]:
-        """Return the variables by the names that a Saver should restore them from.
+        """Return the variables by the names to restore them from.
 
         moving_avg_variables: variables to restore from their averages, by default the trainable
         ones and those that have averages. All other global variables keep their names.
@@ -138,9 +138,7 @@ class ExponentialMovingAverage:
         return names
 
 
-def _move(
-    average: Variable, value: Variable | Tensor, decay: Tensor, zero_debias: bool
-) -> Structure:
+def _move(average: Structure, value: Structure, decay: Tensor, zero_debias: bool) -> Structure:
     """Move an average towards a value; return the average afterwards."""
     with name_scope("AssignMovingAvg") as scope:
         rest = cast(convert_to_tensor(1.0 - decay, name="decay"), average.dtype.base_dtype)
@@ -150,7 +148,9 @@ def _move(
 
 
 def _move_unbiased(average: Variable, value: Variable | Tensor, rest: Tensor) -> Structure:
-    """Move an average that started with zeros, divided by the weight of its values.
+    """Move an average that started with zeros.
+
+    It is divided by the weight of its values.
 
     The sum with its bias and the number of updates stand in two variables beside it.
     """

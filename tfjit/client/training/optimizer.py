@@ -239,7 +239,10 @@ class Optimizer:
         )
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
-        """Return the slot, made of zeros if missing. op_name: the last part of its name."""
+        """Return the slot, made of zeros if missing.
+
+        op_name: the last part of its name.
+        """
         return self._kept_slot(var, slot_name, lambda: create_zeros_slot(var, op_name, True))
 
     def _get_or_make_slot(

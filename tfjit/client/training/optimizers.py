@@ -120,7 +120,7 @@ def _constant_like(variable: Variable, value: float) -> Tensor:
 
 
 def _filled_like(variable: Variable, value: float) -> Tensor:
-    """Return a tensor of the shape that the variable has when it runs."""
+    """Return a tensor of the variable's shape during the run."""
     return cast(fill(shape_of(variable), value), variable.dtype.base_dtype)
 
 

@@ -1,4 +1,7 @@
-"""Variables that accompany a variable or tensor under its name, such as its moving average."""
+"""Variables under the name of another variable or tensor.
+
+A moving average is one.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def create_slot_with_initializer(
 
 
 def create_zeros_slot(primary: Variable | Tensor, name: str, colocate: bool) -> Variable:
-    """Return a new variable "<primary>/<name>" of zeros of the primary's shape and dtype."""
+    """Return a new variable "<primary>/<name>" of zeros like the primary."""
     shape, dtype = primary.shape, primary.dtype.base_dtype
     if shape.is_fully_defined():
         return create_slot_with_initializer(primary, Zeros(), shape, dtype, name, colocate)
@@ -67,8 +70,8 @@ def _slot(
     dtype: DType | None,
     validate_shape: bool,
 ) -> Variable:
+    prefix = primary._shared_name if isinstance(primary, Variable) else primary.op.name
     is_variable = isinstance(primary, Variable)
-    prefix = primary._shared_name if is_variable else primary.op.name
     place = primary.graph.colocate_with(primary.op) if colocate else nullcontext()
     with variable_scope(None, f"{prefix}/{name}") as scope, place:
         scope.set_partitioner(None)
@@ -86,7 +89,9 @@ def _slot(
 
 
 def _save_as_primary(slot: Variable, primary: Variable | Tensor) -> None:
-    """Make the slot of a slice a slice of one tensor, as its primary is in checkpoints.
+    """Make the slot of a slice a slice, too.
+
+    Checkpoints have one tensor of all slots of a kind.
 
     The slot may have fewer dimensions; a scalar is saved as a whole.
     """

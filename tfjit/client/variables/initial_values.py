@@ -45,7 +45,10 @@ def _all_inputs(op: Operation) -> list[Operation]:
 
 
 def _replaceable_inputs(op: Operation) -> list[Operation]:
-    """Return the inputs whose values may be replaced: none behind a read of a resource."""
+    """Return the inputs that may be replaced.
+
+    There are none behind a read of a resource.
+    """
     return [] if op.type in _KEPT or op.type in _VARIABLES else [t.op for t in op.inputs]
 
 

@@ -387,7 +387,7 @@ class Identity(Initializer):
             )
         matrix: Any = creation.eye(sizes[0], sizes[1], dtype=self.dtype if dtype is None else dtype)
         if partition_info is not None:
-            matrix = slice_of(matrix, partition_info.var_offset, shape)
+            matrix = slice_of(matrix, partition_info.var_offset, _sizes(shape))
         return matrix if self.gain is None else self.gain * matrix
 
 

@@ -118,7 +118,9 @@ class PartitionedVariable:
         name: str | None = None,
         read_value: bool = True,
     ) -> list[Structure]:
-        """Set all slices. value: a tensor of the whole, or a list with a tensor for each slice.
+        """Set all slices.
+
+        value: a tensor of the whole, or a list with a tensor for each slice.
 
         Returns one result of `Variable.assign` for each slice.
         """

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DTypeLike,
         InitializerLike,
         PartitionerLike,
+        Structure,
     )
 
 
@@ -29,7 +30,9 @@ def variable_axis_size_partitioner(
     bytes_per_string_element: int = 16,
     max_shards: int | None = None,
 ) -> PartitionerLike:
-    """Return a partitioner that cuts an axis so that slices have at most max_shard_bytes.
+    """Return a partitioner that limits the bytes of a slice.
+
+    It cuts one axis.
 
     max_shards: the most slices. A slice has at least one row, however large the row is. Raises
     ValueError for numbers below 1.
@@ -48,7 +51,7 @@ def variable_axis_size_partitioner(
             raise ValueError(f"shape is not a TensorShape: {shape}")
         if not shape.is_fully_defined():
             raise ValueError(f"shape is not fully defined: {shape}")
-        sizes = shape.as_list()
+        sizes: Structure = shape.as_list()
         row_bytes = math.prod(sizes) / sizes[axis] * _element_bytes(dtype, bytes_per_string_element)
         rows = max(1, math.floor(max_shard_bytes / row_bytes))
         count = math.ceil(sizes[axis] / rows)
@@ -63,14 +66,14 @@ def min_max_variable_partitioner(
     min_slice_size: int = 256 << 10,
     bytes_per_string_element: int = 16,
 ) -> PartitionerLike:
-    """Return a partitioner that cuts an axis into slices of at least min_slice_size bytes."""
+    """Return a partitioner whose slices have at least min_slice_size bytes."""
 
     def partitioner(shape: TensorShape, dtype: DTypeLike) -> list[int]:
         if axis >= len(shape):
             raise ValueError(
                 f"Cannot partition variable along axis {axis} when shape is only {shape}"
             )
-        sizes = shape.as_list()
+        sizes: Structure = shape.as_list()
         total = math.prod(sizes) * _element_bytes(dtype, bytes_per_string_element)
         count = min(sizes[axis], max_partitions, math.ceil(total / min_slice_size))
         return _cut(len(sizes), axis, max(1, count))
@@ -79,10 +82,13 @@ def min_max_variable_partitioner(
 
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> PartitionerLike:
-    """Return a partitioner that cuts an axis into num_shards slices, or one a row if fewer."""
+    """Return a partitioner that cuts an axis into num_shards slices.
+
+    An axis with fewer rows has one slice a row.
+    """
 
     def partitioner(shape: TensorShape, **unused_args: object) -> list[int]:
-        sizes = shape.as_list()
+        sizes: Structure = shape.as_list()
         return _cut(len(sizes), axis, min(num_shards, sizes[axis]))
 
     return partitioner

@@ -1,4 +1,4 @@
-"""The place of a variable in the larger tensor that it is a slice of."""
+"""Places of variables that are slices of a larger tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SaveSliceInfo:
-    """The tensor of a checkpoint that a variable is saved in, and its place there.
+    """A variable's place in a tensor of a checkpoint.
 
     full_name, full_shape: of the tensor. var_offset, var_shape: start and size of the slice in each
     dimension. save_slice_info_def: a SaveSliceInfoDef to take the four from; import_scope: a prefix
@@ -45,7 +45,10 @@ class SaveSliceInfo:
         return sizes + ":".join(f"{start},{length}" for start, length in places)
 
     def to_proto(self, export_scope: str | None = None) -> Message:
-        """Return the place as a SaveSliceInfoDef; None when it is not in `export_scope`."""
+        """Return the place as a SaveSliceInfoDef.
+
+        None when it is not in `export_scope`.
+        """
         from tfjit.protos import SaveSliceInfoDef
 
         name = self.full_name
@@ -62,7 +65,10 @@ class SaveSliceInfo:
 
 
 class PartitionInfo:
-    """The slice that an initializer makes: shape of the whole, and the slice's offsets there."""
+    """The shape of a tensor, and the offsets of a slice.
+
+    An initializer makes the slice.
+    """
 
     __slots__ = ("full_shape", "var_offset")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
+import logging
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tfjit.client import logging
 from tfjit.client.variables.variable_scope import VariableScope, pure_scope, variable_scope
 from tfjit.framework.graphs.default_graph import get_collection, get_collection_ref
 from tfjit.framework.graphs.graph_keys import GraphKeys
@@ -15,6 +15,8 @@ from tfjit.framework.graphs.graph_keys import GraphKeys
 if TYPE_CHECKING:
     from tfjit.client.variables.variables import Variable
     from tfjit.framework.graphs.typing import Structure, VariableGetter
+
+_LOGGER: Final = logging.getLogger("tensorflow")
 
 
 def make_template(
@@ -25,7 +27,9 @@ def make_template(
     custom_getter_: VariableGetter | None = None,
     **kwargs: Structure,
 ) -> Template:
-    """Return a function whose calls share the variables that the first call makes.
+    """Return a function whose calls share variables.
+
+    The first call makes them.
 
     name_: of its variable scope, made unique. func_: makes its variables by `get_variable`; kwargs
     are arguments of all calls. create_scope_now_: choose the scope's name here instead of in the
@@ -37,7 +41,7 @@ def make_template(
 
 
 class Template:
-    """A function in a variable scope, which reuses its variables after the first call."""
+    """A function in a variable scope that its calls share."""
 
     def __init__(
         self,
@@ -95,7 +99,7 @@ class Template:
                     f"{trainable[before[0] :]}"
                 )
             if len(variables) != before[1]:
-                logging.info(
+                _LOGGER.info(
                     "New variables created when calling a template after the first time, perhaps "
                     "you used tf.Variable when you meant tf.get_variable: %s",
                     variables[before[1] :],
@@ -123,7 +127,10 @@ class Template:
 
     @property
     def variable_scope(self) -> VariableScope | None:
-        """The scope of its variables; None before the first call unless made at once."""
+        """The scope of its variables.
+
+        None before the first call, unless made at once.
+        """
         return self._variable_scope
 
     var_scope = variable_scope

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def variable_creator_scope(variable_creator: Callable[..., Structure]) -> Iterator[None]:
-    """Let a function make the variables of this block in the default graph.
+    """Let a function make the variables of this block.
 
     variable_creator(next_creator, **kwargs): gets all arguments of `tf.Variable` by name, those of
     `get_variable`'s variables, too. next_creator(**kwargs) is the function of the block around, at
@@ -33,14 +33,15 @@ def variable_creator_scope(variable_creator: Callable[..., Structure]) -> Iterat
 
 
 class CreatedVariable(type):
-    """The metaclass of variables: a call of the base class goes through the creators."""
+    """The metaclass of variables: calls go through the creators."""
 
     def __call__(cls, *args: Structure, **kwargs: Structure) -> Structure:
         creators = outermost(get_default_graph())._scopes.variable_creators
         make = super().__call__
         if not creators or cls is not cls.mro()[-2]:
             return make(*args, **kwargs)
-        bound = inspect.signature(cls.__init__).bind(None, *args, **kwargs)
+        construct: Structure = vars(cls)["__init__"]
+        bound = inspect.signature(construct).bind(None, *args, **kwargs)
         bound.apply_defaults()
         arguments = {name: v for name, v in bound.arguments.items() if name != "self"}
         for creator in creators:

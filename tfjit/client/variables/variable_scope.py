@@ -188,7 +188,7 @@ class VariableScope:
         """Set the default caching device."""
         self._caching_device = caching_device
 
-    def set_partitioner(self, partitioner: PartitionerLike) -> None:
+    def set_partitioner(self, partitioner: PartitionerLike | None) -> None:
         """Set the default partitioner."""
         self._partitioner = partitioner
 
@@ -510,7 +510,7 @@ def variable_op_scope(
     use_resource: bool | None = None,
     constraint: ConstraintLike | None = None,
 ) -> Iterator[VariableScope]:
-    """Open a `variable_scope`, whose old name this is, with other places of arguments."""
+    """Open a `variable_scope` by its old name and order of arguments."""
     with variable_scope(
         name_or_scope,
         default_name,

@@ -1,4 +1,4 @@
-"""The variables of a graph by name, whole and in slices, as `get_variable` shares them."""
+"""The variables of a graph by name, for `get_variable`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def stored_variable(
     With a partitioner, and for a partitioned variable that is used again, it is a
     PartitionedVariable.
     """
-    settings = {
+    settings: Structure = {
         "regularizer": regularizer,
         "trainable": trainable,
         "collections": collections,
@@ -118,9 +118,9 @@ def stored_partitioned_variable(
     dtype: DType,
     initializer: Any,
     reuse: object,
-    **settings: object,
+    **settings: Structure,
 ) -> PartitionedVariable:
-    """Return the graph's partitioned variable of the full `name`, or a new one."""
+    """Return the partitioned variable of a full name, or a new one."""
     store = variable_store()
     if name in store.whole:
         raise ValueError(
@@ -141,14 +141,16 @@ def stored_partitioned_variable(
             "tf.get_variable(). Did you mean to set reuse=False or reuse=tf.AUTO_REUSE in "
             "VarScope?"
         )
-    places = list(slices(shape.as_list(), counts))
+    whole_shape: Structure = shape.as_list()
+    places = list(slices(whole_shape, counts))
     _check_parts(store, name, len(places))
     if initializer is None:
         initializer = _default_initializer(name, dtype)
     parts = []
     for k, (offsets, sizes) in enumerate(places):
         part_name = f"{name}/part_{k}"
-        initial, part_shape = initializer, sizes
+        initial: Structure = initializer
+        part_shape: list[int] | None = sizes
         if not callable(initializer):
             with name_scope(f"{part_name}/PartitionedInitializer"):
                 # A tensor has its own dtype.
@@ -164,10 +166,10 @@ def stored_partitioned_variable(
                 dtype,
                 initial,
                 reuse,
-                partition_info=PartitionInfo(shape.as_list(), offsets),
+                partition_info=PartitionInfo(whole_shape, offsets),
                 **settings,
             )
-        part._set_save_slice_info(SaveSliceInfo(name, shape.as_list(), offsets, sizes))
+        part._set_save_slice_info(SaveSliceInfo(name, whole_shape, offsets, sizes))
         parts.append(part)
     made = store.partitioned[name] = PartitionedVariable(name, shape, dtype, parts, counts)
     return made
@@ -199,7 +201,7 @@ def _existing_partitioned(
 
 
 def _check_parts(store: _VariableStore, name: str, count: int) -> None:
-    """Raise ValueError if variables with names of slices are there, but not as many."""
+    """Raise ValueError for another number of slices."""
     if f"{name}/part_0" not in store.whole:
         return
     start = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tfjit.client.session.default_session import get_default_session
+from tfjit.client.variables import slice_info
 from tfjit.client.variables.resource_default import resource_variables_enabled
-from tfjit.client.variables.slice_info import SaveSliceInfo
 from tfjit.client.variables.synchronization import VariableAggregation, VariableSynchronization
 from tfjit.client.variables.variable_creators import CreatedVariable
 from tfjit.framework.graphs.default_graph import add_to_collections, get_default_graph, name_scope
@@ -41,7 +41,7 @@ class Variable(metaclass=CreatedVariable):
     from. Raises ValueError without an initial value, or one of unknown shape.
     """
 
-    SaveSliceInfo = SaveSliceInfo
+    SaveSliceInfo: ClassVar[type[slice_info.SaveSliceInfo]] = slice_info.SaveSliceInfo
     # NumPy leaves `array + variable` to the variable.
     __array_priority__ = 100
 
@@ -54,7 +54,7 @@ class Variable(metaclass=CreatedVariable):
     _synchronization: int
     _aggregation: int
     _caching_device: object
-    _save_slice_info: SaveSliceInfo | None = None
+    _save_slice_info: slice_info.SaveSliceInfo | None = None
 
     def __new__(cls, *args: Any, use_resource: bool | None = None, **kwargs: Any) -> Variable:
         if cls is not Variable:
@@ -171,11 +171,11 @@ class Variable(metaclass=CreatedVariable):
     def _shared_name(self) -> str:
         return self._name[: self._name.index(":")]
 
-    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo | None) -> None:
-        """Set the tensor of a checkpoint that this variable is a slice of."""
+    def _set_save_slice_info(self, save_slice_info: slice_info.SaveSliceInfo | None) -> None:
+        """Set this variable's place in a tensor of checkpoints."""
         self._save_slice_info = save_slice_info
 
-    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+    def _get_save_slice_info(self) -> slice_info.SaveSliceInfo | None:
         return self._save_slice_info
 
     @property
@@ -449,7 +449,7 @@ class Variable(metaclass=CreatedVariable):
         self._initial_value = self._element_from(initial, import_scope) if initial else None
         self._trainable = variable_def.trainable
         if variable_def.HasField("save_slice_info_def"):
-            self._save_slice_info = SaveSliceInfo(
+            self._save_slice_info = slice_info.SaveSliceInfo(
                 save_slice_info_def=variable_def.save_slice_info_def, import_scope=import_scope
             )
         self._synchronization = variable_def.synchronization

@@ -154,7 +154,7 @@ class name_scope:
 def op_scope(
     values: Sequence[object] | None, name: str | None, default_name: str | None = None
 ) -> name_scope:
-    """Return the `name_scope`, whose old name this is, with other places of arguments."""
+    """Return a `name_scope` by its old name and order of arguments."""
     return name_scope(name, default_name, values)
 
 

@@ -319,7 +319,10 @@ def init_scope() -> Iterator[None]:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """Make variables of a body in the outermost graph, and note that the body makes some."""
+    """Make variables of a body in the outermost graph.
+
+    The body notes that it makes some.
+    """
     around: Graph = get_default_graph()
     while isinstance(around, FunctionGraph):
         around.makes_variables = True

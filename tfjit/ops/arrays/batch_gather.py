@@ -39,7 +39,10 @@ def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = Non
 
 
 def _gathered(params: Tensor, indices: Tensor, batches: int) -> Tensor:
-    """Gather from the batches joined, with the start of each batch added to its indices."""
+    """Gather from joined batches.
+
+    The start of each batch is added to its indices.
+    """
     rank, dtype = batches + 1, indices.dtype.base_dtype
     indices_shape, params_shape = shape(indices), shape(params)
     places: Structure = indices

@@ -55,7 +55,7 @@ def custom_gradient(f: Callable[..., Structure] | None = None) -> Callable[..., 
 
 
 def grad_pass_through(f: Callable[..., Structure]) -> Callable[..., Structure]:
-    """Return a function of the same outputs whose gradient is that of the identity.
+    """Return a function with the gradient of the identity.
 
     The gradients of the outputs become those of the inputs; variables inside have none.
     """

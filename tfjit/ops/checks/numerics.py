@@ -14,7 +14,9 @@ _FLOATS: Final = (dtypes.float16, dtypes.float32, dtypes.float64)
 
 
 def add_check_numerics_ops() -> Operation:
-    """Return an operation that checks all floats of the default graph, in the order of its nodes.
+    """Return an operation that checks all floats of the default graph.
+
+    They are checked in the order of the nodes.
 
     Its run raises InvalidArgumentError for the first tensor with an infinity or NaN. Raises
     ValueError for a graph with loops or branches.
