@@ -124,6 +124,7 @@ def _power(values: np.ndarray, gamma: int, dtype: np.dtype[np.generic], drop: in
 
     The lowest `drop` bits of the values do not count.
     """
-    largest = float(np.iinfo(dtype).max)
-    shares = (values >> drop) / ((1 << dtype.itemsize * 8 - drop) - 1)
+    bits = dtype.itemsize * 8
+    largest = (1 << bits) - 1
+    shares = (values >> drop) / ((1 << bits - drop) - 1)
     return np.floor(largest * shares ** (gamma * 1e-5) + 0.5).astype(np.int64)

@@ -37,7 +37,7 @@ def central_crop(image: TensorLike, central_fraction: float | Tensor) -> Tensor:
     """
     with name_scope(None, "central_crop", [image]):
         image = convert_to_tensor(image, name="image")
-        fraction = central_fraction
+        fraction: Size = central_fraction
         if isinstance(central_fraction, Tensor):
             static = get_static_value(central_fraction)
             fraction = central_fraction if static is None else static

@@ -44,7 +44,7 @@ def _format(content: bytes) -> str:
 def _content(value: Array) -> bytes:
     if value.ndim:
         invalid(f"`contents` must be scalar but got shape{shape_text(value)}")
-    content: bytes = np.asarray(value, object)[()]
+    content: bytes = value.item()
     if not content:
         invalid("Input is empty.")
     return content
@@ -231,7 +231,7 @@ def _jpeg_shape(node: NodeSpec, inputs: Arrays) -> Arrays:
     """
     if inputs[0].ndim:
         invalid(f"contents must be scalar, got shape {shape_text(inputs[0])}")
-    content: bytes = np.asarray(inputs[0], object)[()]
+    content: bytes = inputs[0].item()
     try:
         height, width, sampling = read_header(content)
     except CorruptImage:
