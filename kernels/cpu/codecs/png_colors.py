@@ -22,12 +22,11 @@ _WITHOUT_EFFECT: Final = 5_000  # a gamma this close to 1 is none
 _BITS_OF_SCALED: Final = 11  # of 16, where a gamma table's result is scaled to 8
 
 
-def decode(content: bytes, channels: int, wide: bool) -> np.ndarray:
+def decode(file: PngFile, channels: int, wide: bool) -> np.ndarray:
     """Return an image [h, w, channels], uint8, or uint16 if `wide`.
 
     channels: 1 gray, 3 RGB, 4 RGB and alpha, 0 for those of the file. Raises CorruptImage.
     """
-    file = png_reader.read_chunks(content)
     count = channels or _own_channels(file)
     samples = _expanded(file, png_reader.read_samples(file), count, wide)
     if wide and samples.dtype == np.uint8:
@@ -37,9 +36,8 @@ def decode(content: bytes, channels: int, wide: bool) -> np.ndarray:
     return samples
 
 
-def size_of(content: bytes, channels: int) -> tuple[int, int, int]:
-    """Return the shape that `decode` gives, from the header."""
-    file = png_reader.read_chunks(content)
+def shape_of(file: PngFile, channels: int) -> tuple[int, int, int]:
+    """Return the shape that `decode` gives."""
     return file.height, file.width, channels or _own_channels(file)
 
 
@@ -124,6 +122,7 @@ def _power(values: np.ndarray, gamma: int, dtype: np.dtype[np.generic], drop: in
 
     The lowest `drop` bits of the values do not count.
     """
-    largest = float(np.iinfo(dtype).max)
-    shares = (values >> drop) / ((1 << dtype.itemsize * 8 - drop) - 1)
+    bits = dtype.itemsize * 8
+    largest = (1 << bits) - 1
+    shares = (values >> drop) / ((1 << bits - drop) - 1)
     return np.floor(largest * shares ** (gamma * 1e-5) + 0.5).astype(np.int64)

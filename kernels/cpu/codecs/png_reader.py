@@ -251,4 +251,6 @@ def _prediction(
     nearest = np.where(
         (to_left <= to_up) & (to_left <= to_corner), left, np.where(to_up <= to_corner, up, corner)
     )
-    return np.choose(kinds, (0, left, up, (left + up) >> 1, nearest)).astype(np.uint8)
+    return np.choose(kinds, [np.zeros_like(left), left, up, (left + up) >> 1, nearest]).astype(
+        np.uint8
+    )

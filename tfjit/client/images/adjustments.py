@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tfjit import ops
-from tfjit.client.images.image_checks import checked_image, is_symbolic, require
+from tfjit.client.images.image_checks import Size, checked_image, is_symbolic, require
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
@@ -92,7 +92,7 @@ def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
         return convert_image_dtype(adjusted, images.dtype, saturate=True)
 
 
-def adjust_gamma(image: TensorLike, gamma: TensorLike = 1, gain: TensorLike = 1) -> Tensor:
+def adjust_gamma(image: TensorLike, gamma: Size = 1, gain: TensorLike = 1) -> Tensor:
     """Return gain * image ** gamma.
 
     image: of any shape, in the range 0 .. 1 of floats; integers are clipped. Raises ValueError for

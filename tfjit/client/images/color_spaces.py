@@ -75,7 +75,8 @@ def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
 def _converted(images: TensorLike, matrix: Matrix) -> Tensor:
     images = convert_to_tensor(images, name="images")
     kernel = convert_to_tensor(matrix, dtype=images.dtype, name="kernel")
-    return ops.tensordot(images, kernel, axes=[[images.shape.rank - 1], [0]])
+    last = (images.shape.rank or 0) - 1
+    return ops.tensordot(images, kernel, axes=[[last], [0]])
 
 
 def rgb_to_yiq(images: TensorLike) -> Tensor:

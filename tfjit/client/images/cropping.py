@@ -29,7 +29,7 @@ def _known(*sizes: Size) -> list[int | None]:
     return [None if is_symbolic(size) else int(size) for size in sizes]
 
 
-def central_crop(image: TensorLike, central_fraction: float | Tensor) -> Tensor:
+def central_crop(image: TensorLike, central_fraction: Size) -> Tensor:
     """Crop images to their middle.
 
     image [h, w, c] or [batch, h, w, c]; central_fraction: the part of height and width to keep,
@@ -37,19 +37,17 @@ def central_crop(image: TensorLike, central_fraction: float | Tensor) -> Tensor:
     """
     with name_scope(None, "central_crop", [image]):
         image = convert_to_tensor(image, name="image")
-        fraction = central_fraction
+        fraction: Size = central_fraction
         if isinstance(central_fraction, Tensor):
-            static = get_static_value(central_fraction)
-            fraction = central_fraction if static is None else static
-        if isinstance(fraction, Tensor):
-            inside = ops.logical_or(fraction > 0.0, fraction <= 1.0)
+            fraction = get_static_value(central_fraction)
+        if fraction is None:
+            inside = ops.logical_or(central_fraction > 0.0, central_fraction <= 1.0)
             checks = require(inside, "central_fraction must be within (0, 1]")
             image = with_dependencies(checks, image)
-        else:
-            if fraction <= 0.0 or fraction > 1.0:
-                raise ValueError("central_fraction must be within (0, 1]")
-            if fraction == 1.0:
-                return image
+        elif fraction <= 0.0 or fraction > 1.0:
+            raise ValueError("central_fraction must be within (0, 1]")
+        elif fraction == 1.0:
+            return image
         checked_image(image)  # without effect on the crop, as in TensorFlow
         rank = image.shape.rank
         if rank not in (3, 4):
@@ -58,11 +56,10 @@ def central_crop(image: TensorLike, central_fraction: float | Tensor) -> Tensor:
             )
         first = rank - 3
         starts: list[Size] = []
-        lengths: list[Size] = []
         static_sizes = image.shape.as_list()
         sizes = [_size_at(image, axis) for axis in (first, first + 1)]
         for size in sizes:
-            if isinstance(size, Tensor) or isinstance(fraction, Tensor):
+            if fraction is None or isinstance(size, Tensor):
                 wide = ops.cast(size, dtypes.float64)
                 kept = wide * ops.cast(central_fraction, dtypes.float64)
                 starts.append(ops.cast((wide - kept) / 2, dtypes.int32))

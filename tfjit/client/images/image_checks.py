@@ -6,7 +6,7 @@ A size that is known when the graph is built is checked there, others by asserti
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfjit import ops
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -18,7 +18,8 @@ from tfjit.ops.core.convert import convert_to_tensor
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
 
-Size = int | Tensor
+# An int or a Tensor. Type checkers do not know the operators that tensors are given later.
+Size = Any
 
 
 def is_symbolic(value: object) -> bool:

@@ -161,7 +161,7 @@ def _selected(
             TensorShape([]),
         ],
     )
-    alive = ops.cast(ops.reduce_any(boxes > 0, [2]), dtypes.int32)
+    alive = ops.cast(ops.reduce_any(ops.greater(boxes, 0), [2]), dtypes.int32)
     from_end = ops.expand_dims(ops.range(padded, 0, -1), 0)
     first = top_k(alive * from_end, limit)[0]
     return ops.minimum(padded - first, count - 1), ops.minimum(kept, limit)
@@ -183,16 +183,16 @@ def _suppress_tile(
             return ops.slice(boxes, begin, ops.stack([batch, tile_size, 4]))
 
         def behind(members: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-            free = ops.reduce_all(_overlaps(tile_at(before), members) < overlap, [1])
+            free = ops.reduce_all(ops.less(_overlaps(tile_at(before), members), overlap), [1])
             return ops.expand_dims(ops.cast(free, members.dtype), 2) * members, before + 1
 
         members, _ = ops.while_loop(
-            lambda _, before: before < index, behind, [tile_at(index), constant(0)]
+            lambda _, before: ops.less(before, index), behind, [tile_at(index), constant(0)]
         )
         ratios = _overlaps(members, members)
         places = ops.range(tile_size)
-        later = ops.reshape(places, [1, -1]) > ops.reshape(places, [-1, 1])
-        counts = ops.logical_and(ops.expand_dims(later, 0), ratios >= overlap)
+        later = ops.greater(ops.reshape(places, [1, -1]), ops.reshape(places, [-1, 1]))
+        counts = ops.logical_and(ops.expand_dims(later, 0), ops.greater_equal(ratios, overlap))
         ratios *= ops.cast(counts, ratios.dtype)
         ratios = _final_overlaps(ratios, overlap)
         lost = ops.reduce_sum(ratios, 1) > 0

@@ -73,26 +73,25 @@ def resize_images(
         if rank not in (3, 4):
             raise ValueError("'images' must have either 3 or 4 dimensions.")
         is_batch = rank == 4
-        if not is_batch:
-            images = ops.expand_dims(images, 0)
-        _, height, width, _ = images.shape.as_list()
+        batch = images if is_batch else ops.expand_dims(images, 0)
+        _, height, width, _ = batch.shape.as_list()
         try:
-            size = convert_to_tensor(size, dtypes.int32, name="size")
+            wanted = convert_to_tensor(size, dtypes.int32, name="size")
         except (TypeError, ValueError):
             raise ValueError("'size' must be a 1-D int32 Tensor") from None
-        if not size.shape.is_compatible_with([2]):
+        if not wanted.shape.is_compatible_with([2]):
             raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
         fitted: list[int | None] = [None, None]
         if preserve_aspect_ratio:
-            fitted = _static_size_in(height, width, get_static_value(size))
-            size = _size_in(images, size)
-        known = constant_value_as_shape(size) or (None, None)
+            fitted = _static_size_in(height, width, get_static_value(wanted))
+            wanted = _size_in(batch, wanted)
+        known = constant_value_as_shape(wanted) or (None, None)
         if None not in known and known == (height, width):
-            return images if is_batch else ops.squeeze(images, axis=[0])
+            return batch if is_batch else ops.squeeze(batch, axis=[0])
         op_type = _OPS.get(method)
         if op_type is None:
             raise ValueError(f"Resize method is not implemented: {method}")
-        resized = tensor(op_type, images=images, size=size, align_corners=align_corners)
+        resized = tensor(op_type, images=batch, size=wanted, align_corners=align_corners)
         resized.set_shape([None, *known, None])
         resized.set_shape([None, *fitted, None])
         return resized if is_batch else ops.squeeze(resized, axis=[0])

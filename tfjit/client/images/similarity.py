@@ -56,7 +56,7 @@ def _comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, list[Operation]]:
     return shape_of_a, shape_of_b, [enough, ops.Assert(equal, shapes, summarize=10)]
 
 
-def psnr(a: TensorLike, b: TensorLike, max_val: TensorLike, name: str | None = None) -> Tensor:
+def psnr(a: Tensor, b: Tensor, max_val: TensorLike, name: str | None = None) -> Tensor:
     """Return the peak signal-to-noise ratio of images, in decibel.
 
     a, b [..., h, w, c] of one dtype, max_val: the largest value that pixels may have -> float32
@@ -200,7 +200,7 @@ def ssim_multiscale(
             with name_scope(None, f"Scale{scale}", images):
                 if scale:
                     images, tails = _halved(images, heads, tails, halves)
-                index, structure = _by_channel(*images, max_val=max_val, window=window)
+                index, structure = _by_channel(images[0], images[1], max_val, window)
                 found.append(relu(structure))
         found.pop()  # the smallest scale counts with its luminance
         by_scale = ops.stack([*found, relu(index)], axis=-1)
@@ -216,7 +216,7 @@ def _halved(
     Odd heights and widths are padded by reflection.
     """
     flat = [ops.reshape(image, ops.concat([[-1], tail], 0)) for image, tail in zip(images, tails)]
-    odd = tails[0] % halves
+    odd = ops.mod(tails[0], halves, name="mod")
 
     def padded() -> list[Tensor]:
         widths = ops.pad(ops.expand_dims(odd, -1), [[1, 0], [1, 0]])

@@ -16,6 +16,7 @@ from tfjit.kernels.cpu.codecs import bmp, gif, pillow_codecs, png_colors, png_wr
 from tfjit.kernels.cpu.codecs.corrupt_image import CorruptImage
 from tfjit.kernels.cpu.codecs.jpeg_header import read_header
 from tfjit.kernels.cpu.codecs.pillow_codecs import JpegForm, JpegOptions
+from tfjit.kernels.cpu.codecs.png_reader import read_chunks
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
@@ -44,7 +45,7 @@ def _format(content: bytes) -> str:
 def _content(value: Array) -> bytes:
     if value.ndim:
         invalid(f"`contents` must be scalar but got shape{shape_text(value)}")
-    content: bytes = np.asarray(value, object)[()]
+    content: bytes = value.item()
     if not content:
         invalid("Input is empty.")
     return content
@@ -107,12 +108,13 @@ def _jpeg(node: NodeSpec, content: bytes, channels: int) -> Array:
 def _png(node: NodeSpec, content: bytes, channels: int) -> Array:
     dtype = _dtype(node)
     try:
-        height, width, count = png_colors.size_of(content, channels)
+        file = read_chunks(content)
+        height, width, count = png_colors.shape_of(file, channels)
         if height * width * count >= _PNG_PIXELS:
             invalid(f"PNG size too large for int: {height} by {width}")
         check_fits_in_memory((height, width, count), dtype, 1)
         _refuse(node, "PNG")
-        image = png_colors.decode(content, channels, dtype != np.uint8)
+        image = png_colors.decode(file, channels, dtype != np.uint8)
     except CorruptImage as error:
         if error.in_header:
             invalid("Invalid PNG. Failed to initialize decoder.")
@@ -231,7 +233,7 @@ def _jpeg_shape(node: NodeSpec, inputs: Arrays) -> Arrays:
     """
     if inputs[0].ndim:
         invalid(f"contents must be scalar, got shape {shape_text(inputs[0])}")
-    content: bytes = np.asarray(inputs[0], object)[()]
+    content: bytes = inputs[0].item()
     try:
         height, width, sampling = read_header(content)
     except CorruptImage:
