@@ -79,7 +79,8 @@ OPS: Final = {
         "ReaderNumWorkUnitsCompleted ReaderRead ReaderReadUpTo ReaderReset ReaderRestoreState "
         "ReaderSerializeState TFRecordReader TextLineReader WholeFileReader"
     ),
-    "records.serialized": ("DecodePaddedRaw DecodeProtoV2 EncodeProto ParseTensor SerializeTensor"),
+    "records.messages": ("DecodeProtoV2 EncodeProto"),
+    "records.serialized": ("DecodePaddedRaw ParseTensor SerializeTensor"),
     "records.string": ("RegexReplace StringJoin StringSplit"),
     "records.string_conversion": ("AsString DecodeBase64 EncodeBase64 StringToNumber"),
     "records.summary": (
