@@ -91,6 +91,7 @@ OPS: Final = {
     "sparse.sets": (
         "DenseToDenseSetOperation DenseToSparseSetOperation SetSize SparseToSparseSetOperation"
     ),
+    "records.warm_start": ("GenerateVocabRemapping LoadAndRemapMatrix"),
     "sparse.sparse": ("SparseConcat SparseFillEmptyRowsGrad SparseSliceGrad"),
     "sparse.sparse_math": ("SparseAddGrad SparseReduceMaxSparse"),
     "sparse.sparse_matrix": ("SparseMatrixNNZ SparseMatrixZeros"),
