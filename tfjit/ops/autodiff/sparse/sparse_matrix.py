@@ -93,9 +93,9 @@ def _matmul(op: Operation, grad: Tensor) -> Gradients:
 
 @RegisterGradient("SparseMatrixSparseMatMul")
 def _sparse_matmul(op: Operation, grad: Tensor) -> Gradients:
-    """Return the gradients of C = A B at the elements of A and B.
+    """Return the gradients of the product of sparse matrices.
 
-    Dense products hold them.
+    They are dense products, read at the elements of A and B.
     """
     dtype = op.get_attr("type")
     sides = []
