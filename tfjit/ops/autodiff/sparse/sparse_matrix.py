@@ -66,16 +66,16 @@ def _matmul(op: Operation, grad: Tensor) -> Gradients:
     Those of A, at its elements, are G B^H, those of B A^H G.
     """
     a, b = op.inputs
-    turned_a = op.get_attr("transpose_a") or op.get_attr("adjoint_a")
+    transposes_a = op.get_attr("transpose_a") or op.get_attr("adjoint_a")
     grad = _conj(grad) if op.get_attr("conjugate_output") else grad
-    grad = _turned(grad, conjugate=False) if op.get_attr("transpose_output") else grad
+    grad = _transposed(grad, conjugate=False) if op.get_attr("transpose_output") else grad
     right = b
     if op.get_attr("transpose_b") or op.get_attr("adjoint_b"):
-        right = _turned(b, conjugate=op.get_attr("adjoint_b"))
+        right = _transposed(b, conjugate=op.get_attr("adjoint_b"))
     indices, _, shape = raw.CSRSparseMatrixToSparseTensor(sparse_matrix=a, type=b.dtype)
     places = [indices[:, -2:-1], indices[:, -1:]]
     row, column = (concat([indices[:, :-2], place], 1) for place in places)
-    row, column = (column, row) if turned_a else (row, column)
+    row, column = (column, row) if transposes_a else (row, column)
     terms = raw.GatherNd(params=grad, indices=row) * _conj(
         raw.GatherNd(params=right, indices=column)
     )
@@ -85,9 +85,9 @@ def _matmul(op: Operation, grad: Tensor) -> Gradients:
     if op.get_attr("transpose_a"):
         grad_b = _conj(raw.SparseMatrixMatMul(a=a, b=_conj(grad)))
     else:
-        grad_b = raw.SparseMatrixMatMul(a=a, b=grad, adjoint_a=not turned_a)
+        grad_b = raw.SparseMatrixMatMul(a=a, b=grad, adjoint_a=not transposes_a)
     if op.get_attr("transpose_b") or op.get_attr("adjoint_b"):
-        grad_b = _turned(grad_b, conjugate=op.get_attr("adjoint_b"))
+        grad_b = _transposed(grad_b, conjugate=op.get_attr("adjoint_b"))
     return grad_a, grad_b
 
 
@@ -102,20 +102,20 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> Gradients:
     for value, name in zip(op.inputs, "ab", strict=True):
         dense = raw.CSRSparseMatrixToDense(sparse_input=value, type=dtype)
         if op.get_attr(f"transpose_{name}") or op.get_attr(f"adjoint_{name}"):
-            dense = _turned(dense, conjugate=op.get_attr(f"adjoint_{name}"))
+            dense = _transposed(dense, conjugate=op.get_attr(f"adjoint_{name}"))
         sides.append(dense)
     left, right = sides
     by_right = raw.SparseMatrixMatMul(a=grad, b=right, adjoint_b=True)
-    by_left = _turned(raw.SparseMatrixMatMul(a=grad, b=left, adjoint_a=True), conjugate=True)
+    by_left = _transposed(raw.SparseMatrixMatMul(a=grad, b=left, adjoint_a=True), conjugate=True)
     found = []
     for value, name, dense in zip(op.inputs, "ab", (by_right, by_left), strict=True):
         if op.get_attr(f"transpose_{name}") or op.get_attr(f"adjoint_{name}"):
-            dense = _turned(dense, conjugate=op.get_attr(f"adjoint_{name}"))
+            dense = _transposed(dense, conjugate=op.get_attr(f"adjoint_{name}"))
         found.append(_at_elements(value, dense, dtype))
     return found
 
 
-def _turned(x: Tensor, *, conjugate: bool) -> Tensor:
+def _transposed(x: Tensor, *, conjugate: bool) -> Tensor:
     """Transpose matrices of a rank that only the run knows."""
     rank = raw.Rank(input=x)
     order = concat(
@@ -125,5 +125,5 @@ def _turned(x: Tensor, *, conjugate: bool) -> Tensor:
         ],
         0,
     )
-    turned = raw.Transpose(x=x, perm=order)
-    return _conj(turned) if conjugate else turned
+    transposed = raw.Transpose(x=x, perm=order)
+    return _conj(transposed) if conjugate else transposed
