@@ -14,10 +14,10 @@ _BYTES: Final = 2  # of a sample
 
 
 def pack_wav(samples: np.ndarray, sample_rate: int) -> bytes:
-    """Return a WAV file of samples float32 [frames, channels] between -1 and 1.
+    """Return a WAV file of samples.
 
-    Values outside are cut off, and NaN is 0. Raises InvalidArgumentError for a rate or a size that
-    the header cannot hold.
+    samples: float32 [frames, channels] between -1 and 1. Values outside are cut off, and NaN is 0.
+    Raises InvalidArgumentError for a rate or a size that the header cannot hold.
     """
     frames, channels = samples.shape
     if not 0 < sample_rate < 1 << 32:

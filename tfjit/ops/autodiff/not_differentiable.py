@@ -79,7 +79,8 @@ OPS: Final = {
         "ReaderNumWorkUnitsCompleted ReaderRead ReaderReadUpTo ReaderReset ReaderRestoreState "
         "ReaderSerializeState TFRecordReader TextLineReader WholeFileReader"
     ),
-    "records.serialized": ("DecodePaddedRaw DecodeProtoV2 EncodeProto ParseTensor SerializeTensor"),
+    "records.messages": ("DecodeProtoV2 EncodeProto"),
+    "records.serialized": ("DecodePaddedRaw ParseTensor SerializeTensor"),
     "records.string": ("RegexReplace StringJoin StringSplit"),
     "records.string_conversion": ("AsString DecodeBase64 EncodeBase64 StringToNumber"),
     "records.summary": (
@@ -90,6 +91,7 @@ OPS: Final = {
     "sparse.sets": (
         "DenseToDenseSetOperation DenseToSparseSetOperation SetSize SparseToSparseSetOperation"
     ),
+    "records.warm_start": ("GenerateVocabRemapping LoadAndRemapMatrix"),
     "sparse.sparse": ("SparseConcat SparseFillEmptyRowsGrad SparseSliceGrad"),
     "sparse.sparse_math": ("SparseAddGrad SparseReduceMaxSparse"),
     "sparse.sparse_matrix": ("SparseMatrixNNZ SparseMatrixZeros"),

@@ -18,11 +18,8 @@ def _sparse(c: ShapeContext) -> Shapes:
 
 def _from_dense(c: ShapeContext) -> Shapes:
     rank = c.rank(c.inputs[0])
-    if rank not in (2, 3):
-        raise fail(
-            f"Invalid rank of dense: {-1 if rank is None else rank}.  Expected a known rank of "
-            "either 2 or 3."
-        )
+    if rank not in (None, 2, 3):
+        raise fail(f"Invalid rank of dense: {rank}.  Expected a known rank of either 2 or 3.")
     return [()]
 
 
@@ -31,11 +28,8 @@ def _from_sparse(c: ShapeContext) -> Shapes:
     rank = c.rank(shape)
     if rank is None:
         rank = c.dim(c.inputs[2], 0)
-    if rank not in (2, 3):
-        raise fail(
-            f"Invalid rank: {-1 if rank is None else rank}.  Expected a known rank of either 2 or "
-            "3."
-        )
+    if rank not in (None, 2, 3):
+        raise fail(f"Invalid rank: {rank}.  Expected a known rank of either 2 or 3.")
     return [()]
 
 

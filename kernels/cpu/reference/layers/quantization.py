@@ -149,13 +149,15 @@ def _quantize(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _min_first(x: Array, low: Array, high: Array, info: Any) -> Array:
     """Quantise with a float32 step, counted from the low end.
 
-    The low end is rounded to whole steps.
+    The low end is rounded to whole steps. For quint8 TensorFlow has oneDNN's kernel, which rounds
+    the sum once, halves to even.
     """
-    steps = 2.0**info.bits
-    width = f32(f64(high - low) * (steps / (steps - 1)))
-    per_unit = f32(steps) / width
-    first = round_half_away(np.asarray(f32(low * per_unit)))
-    moved = round_half_away(x * per_unit) - (first - f32(info.min))
+    per_unit = f32(2.0**info.bits - 1) / f32(high - low)
+    if info.max == 255:
+        moved = np.rint(x * per_unit - f32(low) * per_unit)
+    else:
+        first = round_half_away(np.asarray(f32(low * per_unit)))
+        moved = round_half_away(x * per_unit) - (first - f32(info.min))
     return np.clip(moved.astype(f64), info.min, info.max)
 
 

@@ -108,7 +108,10 @@ def _descriptor(node: NodeSpec) -> Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a message; type: its number in descriptors; default: of the library."""
+    """A field of a message.
+
+    type: its number in descriptors. default: None where the library has none.
+    """
 
     name: str
     number: int

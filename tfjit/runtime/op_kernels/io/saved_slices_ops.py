@@ -1,4 +1,4 @@
-"""Runtime kernels of checkpoints of version 1: `Save`, `Restore`, and those of slices."""
+"""Runtime kernels of checkpoints of version 1."""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ opens the file, and `CloseSummaryWriter` closes it, so that it can be opened aga
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +18,7 @@ from tfjit.framework.files.event_file import EventFile
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import as_bytes, fill_proto
 from tfjit.kernels.registry import NodeSpec, find_reference
+from tfjit.runtime.host.fork_safety import release_lock
 from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, path_of, system_errors
 
@@ -30,12 +34,8 @@ class SummaryWriter:
 
     def __init__(self, container: str, name: str) -> None:
         self._name = f"{container}/{name}"
+        self._lock = threading.Lock()
         self._file: EventFile | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether the writer has a file."""
-        return self._file is not None
 
     @property
     def file(self) -> EventFile:
@@ -44,9 +44,15 @@ class SummaryWriter:
             raise NotFoundError(None, None, f"Resource {self._name}/{_TYPE} does not exist.")
         return self._file
 
-    def open(self, file: EventFile) -> None:
-        """Take an event file."""
-        self._file = file
+    def open(self, make: Callable[[], EventFile]) -> None:
+        """Take the event file that `make` makes, unless there is one."""
+        with self._lock:
+            if self._file is None:
+                self._file = make()
+
+    def after_fork(self) -> None:
+        """Put things in order in a forked child."""
+        release_lock(self._lock)
 
     def close(self) -> None:
         """Close the file, if there is one."""
@@ -95,19 +101,18 @@ def create(ctx: OpContext, inputs: Values) -> Values:
     """Open an event file; a writer that has one keeps it."""
     writer = _writer(inputs[0])
     logdir = path_of(inputs[1], "logdir")
-    if writer.is_open:
-        return ()
+    make = functools.partial(
+        EventFile,
+        logdir,
+        _WRITER,
+        limit=int(_scalar(inputs[2], "max_queue")),
+        flush_seconds=int(_scalar(inputs[3], "flush_millis")) / 1000,
+        suffix=_text(inputs[4], "filename_suffix"),
+        files=ctx.session.env.files,
+        clock=ctx.session.env.clock,
+    )
     with system_errors(logdir):
-        file = EventFile(
-            logdir,
-            _WRITER,
-            limit=int(_scalar(inputs[2], "max_queue")),
-            flush_seconds=int(_scalar(inputs[3], "flush_millis")) / 1000,
-            suffix=_text(inputs[4], "filename_suffix"),
-            files=ctx.session.env.files,
-            clock=ctx.session.env.clock,
-        )
-    writer.open(file)
+        writer.open(make)
     return ()
 
 
