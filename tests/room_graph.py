@@ -97,6 +97,7 @@ ROOMS = {
         "network",
         "data",
         "datasets",
+        "composites",
         "evaluation",
         "rnn",
         "training",

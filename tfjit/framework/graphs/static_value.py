@@ -21,7 +21,7 @@ _MAX_VISITS: Final = 200
 _MAX_DEPTH: Final = 50
 _MAX_ELEMENTS: Final = 4096  # computed values; a Const of any size is known
 _OF_SHAPES: Final = frozenset(
-    {"StridedSlice", "Pack", "Concat", "ConcatV2", "Identity", "StopGradient", "Cast"}
+    {"StridedSlice", "Slice", "Pack", "Concat", "ConcatV2", "Identity", "StopGradient", "Cast"}
 )
 
 
@@ -120,6 +120,12 @@ class _Search:
             found = self._slice(op, depth)
             if isinstance(found, tuple):
                 return found
+        if kind == "Slice":
+            vector = self.as_shape(op._inputs[0], depth + 1)
+            bounds = [self.value(t, depth + 1) for t in op._inputs[1:]]
+            if vector is not None and all(b is not None and b.shape == (1,) for b in bounds):
+                begin, size = (int(b[0]) for b in bounds)  # type: ignore[index]
+                return vector[begin:] if size < 0 else vector[begin : begin + size]
         return _unknown_vector(tensor)
 
     def _element(self, tensor: Tensor, depth: int) -> int | None:
@@ -261,6 +267,12 @@ def _strided_slice(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     return source[tuple(key)]
 
 
+def _plain_slice(op: Operation, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    source, begin, size = arrays
+    key = [slice(b, b + n if n >= 0 else None) for b, n in zip(begin.tolist(), size.tolist())]
+    return source[tuple(key)]
+
+
 def _squeeze(op: Operation, arrays: Sequence[np.ndarray]) -> Any:
     axes = op._attrs["squeeze_dims"]
     return np.squeeze(arrays[0], axis=tuple(axes) if axes else None)
@@ -315,6 +327,7 @@ _FOLDS: Final[dict[str, Callable[[Operation, Sequence[np.ndarray]], Any]]] = {
     "Concat": lambda op, a: np.concatenate(a[1:], axis=int(a[0])),
     "ConcatV2": lambda op, a: np.concatenate(a[:-1], axis=int(a[-1])),
     "StridedSlice": _strided_slice,
+    "Slice": _plain_slice,
     "Squeeze": _squeeze,
     "ExpandDims": lambda op, a: np.expand_dims(a[0], int(a[1])),
     "Reshape": lambda op, a: np.reshape(a[0], a[1].tolist()),

@@ -30,7 +30,7 @@ def _sequence(value: Any, n: int, channels_first: bool, name: str) -> list[int]:
     return [1, 1, *values] if channels_first else [1, *values, 1]
 
 
-def _padding(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]]:
+def padding_attrs(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]]:
     """Return the attrs (padding, explicit_paddings).
 
     The argument is "SAME", "VALID" or a list of pairs an axis.
@@ -62,7 +62,7 @@ def conv2d(
     out_w, out_c].
     """
     first = data_format == "NCHW"
-    padding, explicit = _padding(padding, first)
+    padding, explicit = padding_attrs(padding, first)
     return tensor(
         "Conv2D",
         name,
@@ -90,7 +90,7 @@ def conv2d_backprop_filter(
 ) -> Tensor:
     """Return the gradient of `conv2d` by its filter."""
     first = data_format == "NCHW"
-    padding, explicit = _padding(padding, first)
+    padding, explicit = padding_attrs(padding, first)
     return tensor(
         "Conv2DBackpropFilter",
         name,
@@ -121,7 +121,7 @@ def conv2d_backprop_input(
     """Return the gradient of `conv2d` by its input."""
     filter = renamed(filters, filter, "filters", "filter")
     first = data_format == "NCHW"
-    padding, explicit = _padding(padding, first)
+    padding, explicit = padding_attrs(padding, first)
     return tensor(
         "Conv2DBackpropInput",
         name,
@@ -376,7 +376,7 @@ def depthwise_conv2d_native(
     input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w,
     in_c * multiplier].
     """
-    padding, explicit = _padding(padding, data_format == "NCHW")
+    padding, explicit = padding_attrs(padding, data_format == "NCHW")
     return tensor(
         "DepthwiseConv2dNative",
         name,

@@ -416,8 +416,8 @@ def batch_normalization(
     x: TensorLike,
     mean: TensorLike,
     variance: TensorLike,
-    offset: TensorLike,
-    scale: TensorLike,
+    offset: TensorLike | None,
+    scale: TensorLike | None,
     variance_epsilon: TensorLike,
     name: str | None = None,
 ) -> Tensor:
@@ -595,28 +595,3 @@ def dropout(
         out = tensor("SelectV2", None, condition=kept, t=scaled, e=convert_to_tensor(0, kind))
         out.set_shape(x.shape)
         return out
-
-
-def embedding_lookup(
-    params: TensorLike,
-    ids: TensorLike,
-    partition_strategy: str = "mod",
-    name: str | None = None,
-    validate_indices: bool = True,
-    max_norm: TensorLike | None = None,
-) -> Tensor:
-    """Return rows of `params` by number.
-
-    Raises NotImplementedError for partitioned parameters and max_norm.
-    """
-    del validate_indices, partition_strategy
-    if isinstance(params, (list, tuple)):
-        if len(params) != 1:
-            raise NotImplementedError("embedding_lookup in several partitions")
-        params = params[0]
-    if max_norm is not None:
-        raise NotImplementedError("embedding_lookup with max_norm")
-    with name_scope(name, "embedding_lookup", [params, ids]) as scope:
-        return tensor(
-            "Identity", None, input=tensor("GatherV2", scope, params=params, indices=ids, axis=0)
-        )

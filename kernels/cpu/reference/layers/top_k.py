@@ -42,6 +42,22 @@ def _top_k_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
     )
 
 
+@reference("ApproxTopK")
+def _approximate(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Return the k largest or smallest along an axis, the best first."""
+    x, axis, k = inputs[0], int(node.attrs["reduction_dimension"]), int(node.attrs["k"])
+    if not -x.ndim <= axis < x.ndim:
+        invalid(
+            f"Invalid reduction dimension: {axis}. Must be within the range of [{-x.ndim}, "
+            f"{x.ndim - 1}]"
+        )
+    if x.shape[axis] < k:
+        invalid(f"input must have last dimension >= k = {k} but was {x.shape[axis]}")
+    keys = -x if node.attrs["is_max_k"] else x
+    order = np.argsort(keys, axis=axis, kind="stable").take(np.arange(k), axis)
+    return np.take_along_axis(x, order, axis), order.astype(np.int32)
+
+
 @reference("InTopK", "InTopKV2")
 def _in_top_k(node: NodeSpec, inputs: Arrays) -> Arrays:
     predictions, targets = inputs[:2]
