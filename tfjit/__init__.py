@@ -54,6 +54,9 @@ _HOMES = {
     "tfjit.client.data.accumulators": (
         "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
     ),
+    "tfjit.client.composites.spectra": (
+        "fft fft2d fft3d fftnd ifft ifft2d ifft3d ifftnd irfftnd rfftnd"
+    ),
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
     "tfjit.client.data.parsing": (
@@ -145,7 +148,9 @@ _MODULES = {
     "queue": "tfjit.client.queue",
     "saved_model": "tfjit.client.saving.saved_model",
     "sets": "tfjit.client.data.sets",
+    "signal": "tfjit.client.signal",
     "sparse": "tfjit.client.sparse",
+    "spectral": "tfjit.client.spectral",
     "strings": "tfjit.client.strings",
     "summary": "tfjit.client.data.summary",
     "train": "tfjit.client.train",

@@ -34,7 +34,8 @@ def _built(
                 for op in graph.get_operations()[before:]
             ]
             shapes[name] = [None if v.shape.rank is None else v.shape.as_list() for v in values]
-            floats = [v for v in values if v.dtype.is_floating or v.dtype.is_complex]
+            floats = [v for v in values if v.dtype.is_floating]
+            floats += [module.abs(v) for v in values if v.dtype.is_complex]
             gradients = module.gradients(floats, [fed]) if floats else [None]
             found = [] if gradients[0] is None else [module.convert_to_tensor(gradients[0])]
             fetches[name] = values + found
@@ -43,22 +44,24 @@ def _built(
 
 
 def differences(
-    programs: dict[str, Program], x: np.ndarray, other_nodes: frozenset[str] = frozenset()
+    programs: dict[str, Program],
+    x: np.ndarray,
+    other_nodes: frozenset[str] = frozenset(),
+    other_shapes: frozenset[str] = frozenset(),
 ) -> list[str]:
     """Return a line for each difference of nodes, static shapes, values and gradients by x.
 
-    other_nodes: programs of which values alone are compared.
+    other_nodes, other_shapes: programs of which nodes or static shapes are not compared.
     """
     theirs, ours = (_built(module, programs, x) for module in (tf1, tfjit))
     wrong = []
     for name in programs:
-        if name not in other_nodes:
-            if theirs[0][name] != ours[0][name]:
-                pairs = zip(theirs[0][name], ours[0][name], strict=False)
-                first = next((pair for pair in pairs if pair[0] != pair[1]), "more nodes")
-                wrong.append(f"{name}: nodes {first}")
-            if theirs[1][name] != ours[1][name]:
-                wrong.append(f"{name}: shapes {theirs[1][name]} {ours[1][name]}")
+        if name not in other_nodes and theirs[0][name] != ours[0][name]:
+            pairs = zip(theirs[0][name], ours[0][name], strict=False)
+            first = next((pair for pair in pairs if pair[0] != pair[1]), "more nodes")
+            wrong.append(f"{name}: nodes {first}")
+        if name not in other_shapes and theirs[1][name] != ours[1][name]:
+            wrong.append(f"{name}: shapes {theirs[1][name]} {ours[1][name]}")
         expected, found = theirs[2][name], ours[2][name]
         if len(expected) != len(found):
             wrong.append(f"{name}: {len(expected)} and {len(found)} values")
