@@ -57,6 +57,11 @@ _HOMES = {
     "tfjit.client.composites.spectra": (
         "fft fft2d fft3d fftnd ifft ifft2d ifft3d ifftnd irfftnd rfftnd"
     ),
+    "tfjit.client.composites.sparse_batches": (
+        "deserialize_many_sparse edit_distance serialize_many_sparse serialize_sparse "
+        "sparse_reduce_max_sparse=reduce_max_sparse sparse_reduce_sum_sparse=reduce_sum_sparse"
+    ),
+    "tfjit.client.composites.histograms": "fingerprint histogram_fixed_width_bins",
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
     "tfjit.client.data.parsing": (
@@ -78,7 +83,7 @@ _HOMES = {
     ),
     "tfjit.client.strings": (
         "as_string decode_base64 encode_base64 parse_tensor regex_replace serialize_tensor "
-        "string_join=join string_split "
+        "reduce_join string_join=join string_split "
         "string_strip=strip substr unicode_transcode"
     ),
     "tfjit.client.data.readers": "FixedLengthRecordReader IdentityReader ReaderBase TFRecordReader "
@@ -139,6 +144,7 @@ _MODULES = {
     "gfile": "tfjit.client.gfile",
     "io": "tfjit.client.io",
     "layers": "tfjit.client.layers",
+    "linalg": "tfjit.client.linalg",
     "logging": "tfjit.client.logging",
     "lookup": "tfjit.client.lookup",
     "losses": "tfjit.client.losses",

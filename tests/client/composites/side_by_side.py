@@ -67,7 +67,7 @@ def differences(
             wrong.append(f"{name}: {len(expected)} and {len(found)} values")
         for i, (a, b) in enumerate(zip(expected, found, strict=False)):
             same = np.asarray(a).dtype == np.asarray(b).dtype and np.shape(a) == np.shape(b)
-            if same and np.asarray(a).dtype != object:
+            if same and np.asarray(a).dtype.kind in "biufc":
                 scale = max(1.0, float(np.abs(np.nan_to_num(a)).max(initial=0)))
                 same = np.allclose(b, a, 2e-4, 2e-5 * scale, equal_nan=True)
             elif same:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -229,7 +229,8 @@ register_op(
 )
 
 
-def _shape(shape: ShapeLike) -> Any:
+def shape_tensor(shape: ShapeLike) -> Tensor:
+    """Return a shape argument as a tensor."""
     return convert_to_tensor(
         shape,
         dtype=dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None,
@@ -278,7 +279,7 @@ def _algorithm(alg: object) -> int:
     return found
 
 
-def _generator(seed: TensorLike, alg: TensorLike) -> dict[str, object]:
+def generator_inputs(seed: TensorLike, alg: TensorLike) -> dict[str, object]:
     """Return key, counter and algorithm of a draw.
 
     They are in the form of the node's inputs.
@@ -330,18 +331,18 @@ def stateless_random_uniform(
             "Please don't use unsigned integers in this case."
         )
     with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as scope:
-        sizes = _shape(shape)
+        sizes = shape_tensor(shape)
         if minval is None:
             return tensor(
                 "StatelessRandomUniformFullIntV2",
                 scope,
                 shape=sizes,
                 dtype=kind,
-                **_generator(seed, alg),
+                **generator_inputs(seed, alg),
             )
         low = convert_to_tensor(minval, dtype=kind, name="min")
         high = convert_to_tensor(1 if maxval is None else maxval, dtype=kind, name="max")
-        drawn = _generator(seed, alg)
+        drawn = generator_inputs(seed, alg)
         if kind.is_integer:
             return tensor(
                 "StatelessRandomUniformIntV2", scope, shape=sizes, minval=low, maxval=high, **drawn
@@ -368,12 +369,12 @@ def _scaled(
 ) -> Tensor:
     kind = as_dtype(dtype)
     with name_scope(name, default, [shape, seed, mean, stddev]) as scope:
-        sizes = _shape(shape)
+        sizes = shape_tensor(shape)
         middle, width = (
             convert_to_tensor(mean, dtype=kind, name="mean"),
             convert_to_tensor(stddev, dtype=kind, name="stddev"),
         )
-        draw = tensor(op_type, None, shape=sizes, dtype=kind, **_generator(seed, alg))
+        draw = tensor(op_type, None, shape=sizes, dtype=kind, **generator_inputs(seed, alg))
         return tensor("AddV2", scope, x=tensor("Mul", None, x=draw, y=width), y=middle)
 
 
