@@ -55,7 +55,8 @@ _HOMES = {
         "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
     ),
     "tfjit.client.composites.spectra": (
-        "fft fft2d fft3d fftnd ifft ifft2d ifft3d ifftnd irfftnd rfftnd"
+        "fft fft2d fft3d fftnd=plain_fftnd ifft ifft2d ifft3d ifftnd=plain_ifftnd "
+        "irfftnd=plain_irfftnd rfftnd=plain_rfftnd"
     ),
     "tfjit.client.composites.sparse_batches": (
         "deserialize_many_sparse edit_distance serialize_many_sparse serialize_sparse "
@@ -135,6 +136,7 @@ _NAMES = {
 # Names that are modules elsewhere.
 _MODULES = {
     "app": "tfjit.client.app",
+    "audio": "tfjit.client.audio",
     "compat": "tfjit.compat",
     "data": "tfjit.client.datasets.data",
     "dtypes": "tfjit.framework.types.dtypes",

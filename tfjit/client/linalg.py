@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Callable
 
 from tfjit.client.composites.matrices import (
     expm,
@@ -15,11 +15,12 @@ from tfjit.client.composites.matrices import (
 __all__ = ["expm", "lu_matrix_inverse", "lu_reconstruct", "lu_solve"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., object]:
     ops = importlib.import_module("tfjit.ops.linalg")
     if name.startswith("_") or name not in ops.__all__:
         raise AttributeError(f"module 'tfjit.linalg' has no attribute {name!r}")
-    return getattr(ops, name)
+    function: Callable[..., object] = getattr(ops, name)
+    return function
 
 
 def __dir__() -> list[str]:

@@ -123,7 +123,6 @@ _NAMES: Final = {
     for name in names.split()
 }
 _NAMESPACES: Final = (
-    "audio",
     "bitwise",
     "debugging",
     "image",

@@ -98,8 +98,8 @@ def _transformed(x: Tensor, kind: int, n: int | None, norm: str | None, name: st
             odd = _transformed(x, 2, 2 * size, None, None)[..., 1::2]
             return odd * (math.sqrt(0.5) * ops.rsqrt(length)) if norm else odd
         angle = ops.range(length) * (math.pi * 0.5) / length
-        turn = ops.complex(ops.zeros_like(angle), -angle if kind == 2 else angle)
-        scale = 2.0 * ops.exp(turn)
+        phase = ops.complex(ops.zeros_like(angle), -angle if kind == 2 else angle)
+        scale = 2.0 * ops.exp(phase)
         if kind == 2:
             half = rfft(x, fft_length=ops.stack([2 * size]))[..., :size]
             result = ops.real(half * scale)
@@ -107,8 +107,8 @@ def _transformed(x: Tensor, kind: int, n: int | None, norm: str | None, name: st
             return result * _weights(first, first * math.sqrt(2.0), size) if norm else result
         first = ops.sqrt(length)
         x = x * (_weights(first, first * math.sqrt(0.5), size) if norm else length)
-        turned = scale * ops.complex(x, ops.zeros_like(x))
-        return irfft(turned, fft_length=ops.stack([2 * size]))[..., :size]
+        shifted = scale * ops.complex(x, ops.zeros_like(x))
+        return irfft(shifted, fft_length=ops.stack([2 * size]))[..., :size]
 
 
 def _weights(first: Tensor, others: Tensor, size: int | Tensor) -> Tensor:

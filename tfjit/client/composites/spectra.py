@@ -16,7 +16,7 @@ from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import AxisLike, TensorLike
+    from tfjit.framework.graphs.typing import AxisLike, DTypeLike, TensorLike
 
 _AXES = ("axis", "two axes", "three axes")
 
@@ -218,3 +218,39 @@ fftnd = _any_axes("fftnd", "FFTND")
 ifftnd = _any_axes("ifftnd", "IFFTND")
 rfftnd = _any_axes("rfftnd", "RFFTND")
 irfftnd = _any_axes("irfftnd", "IRFFTND")
+
+
+def plain_fftnd(
+    input: TensorLike, fft_length: TensorLike, axes: TensorLike, name: str | None = None
+) -> Tensor:
+    """Build a node of FFTND with the input as it is."""
+    return tensor("FFTND", name, input=input, fft_length=fft_length, axes=axes)
+
+
+def plain_ifftnd(
+    input: TensorLike, fft_length: TensorLike, axes: TensorLike, name: str | None = None
+) -> Tensor:
+    """Build a node of IFFTND with the input as it is."""
+    return tensor("IFFTND", name, input=input, fft_length=fft_length, axes=axes)
+
+
+def plain_rfftnd(
+    input: TensorLike,
+    fft_length: TensorLike,
+    axes: TensorLike,
+    Tcomplex: DTypeLike = dtypes.complex64,
+    name: str | None = None,
+) -> Tensor:
+    """Build a node of RFFTND with the input as it is."""
+    return tensor("RFFTND", name, input=input, fft_length=fft_length, axes=axes, Tcomplex=Tcomplex)
+
+
+def plain_irfftnd(
+    input: TensorLike,
+    fft_length: TensorLike,
+    axes: TensorLike,
+    Treal: DTypeLike = dtypes.float32,
+    name: str | None = None,
+) -> Tensor:
+    """Build a node of IRFFTND with the input as it is."""
+    return tensor("IRFFTND", name, input=input, fft_length=fft_length, axes=axes, Treal=Treal)

@@ -347,7 +347,7 @@ def quantized_concat(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Concatenate quantised values; return them, their least, their largest value.
 
-    No kernel of QuantizedConcat is there yet: a run raises an error that names the op.
+    A run raises an error: QuantizedConcat has no kernel yet.
     """
     found: tuple[Tensor, Tensor, Tensor] = call(
         "QuantizedConcat",

@@ -1,4 +1,4 @@
-"""Present tf.audio: WAV files."""
+"""`tfjit.audio`: WAV files."""
 
 from tfjit.ops.records.audio import decode_wav, encode_wav
 
