@@ -27,6 +27,7 @@ _FAMILIES: Final = {
         "assert_positive"
     ),
     "arithmetic.special_functions": ("lbeta"),
+    "random_values.stateless_distributions": ("random_index_shuffle"),
     "layers.quantization_functions": (
         "dequantize fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient "
         "fake_quant_with_min_max_vars fake_quant_with_min_max_vars_gradient "

@@ -4,6 +4,7 @@ Random values, from a graph's or an explicit seed.
 """
 
 from tfjit.framework.graphs.random_seed import get_seed, set_random_seed
+from tfjit.ops import random_experimental as experimental
 from tfjit.ops.random_values.candidate_sampling import (
     all_candidate_sampler,
     fixed_unigram_candidate_sampler,
@@ -43,6 +44,7 @@ __all__ = [
     "all_candidate_sampler",
     "categorical",
     "crop",
+    "experimental",
     "fixed_unigram_candidate_sampler",
     "fold_in",
     "gamma",

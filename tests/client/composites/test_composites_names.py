@@ -79,6 +79,12 @@ PROGRAMS: dict[str, Program] = {
     "poisson": lambda t, x: t.random.stateless_poisson([6], [5, 6], 4.5),
     "split": lambda t, x: t.random.split([1, 2], 3),
     "fold_in": lambda t, x: t.random.fold_in([1, 2], 9),
+    "index_shuffle": lambda t, x: [
+        t.random.experimental.index_shuffle(np.arange(9), [5, 6], 8),
+        t.random.experimental.index_shuffle(t.constant(70000, t.int64), [5, 6], 10**9),
+        t.random_index_shuffle(3, t.constant([1, 2, 3], t.uint32), [5, 1000], rounds=8),
+    ],
+    "shuffle": lambda t, x: t.random.experimental.stateless_shuffle(X, [5, 6]),
     "candidates": lambda t, x: t.random.log_uniform_candidate_sampler(
         [[1, 2], [3, 0]], 2, 4, True, 9, seed=3
     ),

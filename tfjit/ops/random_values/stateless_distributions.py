@@ -21,6 +21,8 @@ from tfjit.ops.random_values.stateless_random import (
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
 
+_SHUFFLE_KEY = 498247692  # the first of three words of a key, before a pair of seeds
+
 
 def _sized(drawn: Tensor, sizes: Tensor) -> Tensor:
     """Give a tensor the static shape that `sizes` holds, where known."""
@@ -131,3 +133,31 @@ def fold_in(seed: TensorLike, data: TensorLike, alg: TensorLike = "auto_select")
         shape=[], seed=seed, minval=None, maxval=None, dtype=number.dtype, alg=alg
     )
     return tensor("Pack", "stack", values=[drawn, number])
+
+
+def index_shuffle(index: TensorLike, seed: TensorLike, max_index: TensorLike) -> Tensor:
+    """Return the place of each index in a permutation of 0..max_index.
+
+    index, max_index: integers, scalars or [n]. seed: two integers.
+    """
+    pair = convert_to_tensor(seed)
+    rank = pair.shape.rank
+    before = [[1, 0]] + [[0, 0]] * ((rank or 1) - 1)
+    key = tensor("PadV2", None, input=pair, paddings=before, constant_values=_SHUFFLE_KEY)
+    return tensor("RandomIndexShuffle", None, index=index, seed=key, max_index=max_index, rounds=4)
+
+
+def random_index_shuffle(
+    index: TensorLike,
+    seed: TensorLike,
+    max_index: TensorLike,
+    rounds: int = 4,
+    name: str | None = None,
+) -> Tensor:
+    """Return the place of each index, as `index_shuffle`.
+
+    seed: a key of three words, [3] or [n, 3]. rounds: of the cipher, an even number from 4 on.
+    """
+    return tensor(
+        "RandomIndexShuffle", name, index=index, seed=seed, max_index=max_index, rounds=rounds
+    )

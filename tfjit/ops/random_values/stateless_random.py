@@ -9,10 +9,11 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
+from tfjit.framework.types.shape import format_shape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, int_constant, scalar, unchanged
+from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, scalar, unchanged
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 
 if TYPE_CHECKING:
@@ -65,6 +66,25 @@ def _key_counter_algorithm(c: ShapeContext) -> Shapes:
     return [*_key_counter(c), ()]
 
 
+def _shuffled_indices(c: ShapeContext) -> Shapes:
+    """Return the common shape of index, seed and max_index."""
+    index, seed, largest = c.with_rank_at_most(0, 1), c.inputs[1], c.with_rank_at_most(2, 1)
+    if seed is not None:
+        if len(seed) not in (1, 2) or seed[-1] not in (None, 3):
+            raise fail(f"Seed must have shape [3] or [n, 3] but got {format_shape(seed)}.")
+        rows = seed[:-1]
+        if index and rows and None not in (index[0], rows[0]) and index != rows:
+            raise fail(
+                f"Seed has shape {format_shape(seed)} but must have shape [{index[0]}, 3]. since "
+                f"index had shape {format_shape(index)}."
+            )
+    if index is None or index:
+        return [index]
+    if seed is not None and len(seed) == 2:
+        return [seed[:1]]
+    return [largest]
+
+
 register_op(
     "RandomIndexShuffle",
     inputs=("index: dtype", "seed: Tseed", "max_index: dtype"),
@@ -74,6 +94,7 @@ register_op(
         "dtype: {int32, uint32, int64, uint64}",
         "Tseed: {int32, uint32, int64, uint64}",
     ),
+    shape=_shuffled_indices,
 )
 register_op(
     "StatelessMultinomial",
