@@ -238,10 +238,13 @@ OTHER_NODES = frozenset(
         "dense_ctc_-1_0",
     ]
 )
+# TensorFlow gives the borders of n windows the static shape [n], but a run makes n + 1 of them; a
+# maximum of constants is not known here while a graph is built.
+OTHER_SHAPES = frozenset({"fractional_max", "fractional_mean", "collapsed"})
 
 
 def test_equal_tensorflow() -> None:
-    assert not differences(PROGRAMS, X, OTHER_NODES)
+    assert not differences(PROGRAMS, X, OTHER_NODES, OTHER_SHAPES)
 
 
 @pytest.mark.parametrize(

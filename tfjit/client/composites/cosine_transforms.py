@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def _check(x: Tensor, kind: int, n: int | None, axis: int, norm: str | None) -> None:
+def _check(x: Tensor, kind: int, n: int | Tensor | None, axis: int, norm: str | None) -> None:
     """Raise an error for arguments that no transform has."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
@@ -76,17 +76,19 @@ def _last(x: Tensor) -> int | Tensor:
     return x.shape.as_list()[-1] or ops.shape(x)[-1]
 
 
-def _fitted(x: Tensor, n: int) -> Tensor:
+def _fitted(x: Tensor, n: int | Tensor) -> Tensor:
     """Cut or pad the last axis to a length."""
     size = _last(x)
     outer = [[0, 0]] * (len(x.shape) - 1)
-    if isinstance(size, int):
+    if isinstance(size, int) and isinstance(n, int):
         return x[..., :n] if n <= size else ops.pad(x, [*outer, [0, n - size]])
     more = ops.stack([*outer, ops.stack([0, ops.maximum(0, n - size)])])
     return ops.pad(x[..., :n], more)
 
 
-def _transformed(x: Tensor, kind: int, n: int | None, norm: str | None, name: str | None) -> Tensor:
+def _transformed(
+    x: Tensor, kind: int, n: int | Tensor | None, norm: str | None, name: str | None
+) -> Tensor:
     """Return the transform of a type, by a real Fourier transform."""
     with name_scope(name, "dct", [x]):
         x = x if n is None else _fitted(x, n)

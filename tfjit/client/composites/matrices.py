@@ -145,10 +145,11 @@ def lu_reconstruct(
         return found
 
 
+Approximants = tuple[float, tuple[int, ...], tuple[float, ...]]
 # dtype -> (largest norm of the last degree, degrees, norms up to which the others are exact)
 # Source: Higham 2005, "The scaling and squaring method for the matrix exponential revisited".
-_SINGLE = (3.925724783138660, (3, 5, 7), (4.258730016922831e-1, 1.880152677804762))
-_DOUBLE = (
+_SINGLE: Approximants = (3.925724783138660, (3, 5, 7), (4.258730016922831e-1, 1.880152677804762))
+_DOUBLE: Approximants = (
     5.371920351148152,
     (3, 5, 7, 9, 13),
     (1.495585217958292e-2, 2.539398330063230e-1, 9.504178996162932e-1, 2.097847961257068),
@@ -167,11 +168,12 @@ def expm(input: TensorLike, name: str | None = None) -> Tensor:
             return given
         kind = given.dtype
         if kind in (dtypes.float16, dtypes.float32, dtypes.complex64):
-            largest, degrees, bounds = _SINGLE
+            chosen = _SINGLE
         elif kind in (dtypes.float64, dtypes.complex128):
-            largest, degrees, bounds = _DOUBLE
+            chosen = _DOUBLE
         else:
             raise ValueError(f"tf.linalg.expm does not support matrices of type {kind}")
+        largest, degrees, bounds = chosen
         shape = ops.shape(given)
         matrix = ops.reshape(given, ops.concat([[-1], shape[-2:]], axis=0))
         norm = ops.reduce_max(ops.reduce_sum(ops.abs(matrix), axis=-2), axis=-1)[:, None, None]

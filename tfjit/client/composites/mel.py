@@ -39,11 +39,11 @@ def _check(bins: int, rate: TensorLike, low: float, high: float, dtype: DType) -
     if not isinstance(rate, Tensor):
         number = float(rate)  # type: ignore[arg-type]
         if number <= 0.0:
-            raise ValueError(f"sample_rate must be positive. Got: {rate}")
+            raise ValueError(f"sample_rate must be positive. Got: {number}")
         if high > number / 2:
             raise ValueError(
                 "upper_edge_hertz must not be larger than the Nyquist frequency (sample_rate / "
-                f"2). Got {high} for sample_rate: {rate}"
+                f"2). Got {high} for sample_rate: {rate!r}"
             )
     if not dtype.is_floating:
         raise ValueError(f"dtype must be a floating point type. Got: {dtype}")

@@ -166,7 +166,7 @@ def with_space_to_batch(
             "`dilation_rate.shape` must be fully defined. Received: "
             f"dilation_rate={rate} with shape {rate.shape}"
         )
-    count = rate.shape.as_list()[0]
+    count = rate.shape.as_list()[0] or 0
     first = data_format is not None and data_format.startswith("NC")
     start = 2 if first else 1
     given = list(range(start, count + start) if spatial_dims is None else spatial_dims)
@@ -230,9 +230,8 @@ def _border(
     window = convert_to_tensor(filter_shape, name="filter_shape")
     known = constant_value(window)
     reach = ((window if known is None else known)[:count] - 1) * rate
-    before = reach // 2
-    after = reach - before
-    return ops.stack([[before[i], after[i]] for i in range(count)])
+    before = [reach[i] // 2 for i in range(count)]
+    return ops.stack([[before[i], reach[i] - before[i]] for i in range(count)])
 
 
 def _for_all_axes(values: Tensor, fill: int, axes: list[int]) -> np.ndarray | Tensor:
@@ -247,7 +246,8 @@ def _for_all_axes(values: Tensor, fill: int, axes: list[int]) -> np.ndarray | Te
     before = 0
     for i, axis in enumerate(axes):
         if axis > before + 1:
-            parts.append(np.full([axis - before - 1, *inner], fill, values.dtype.as_numpy_dtype))
+            rest = [n or 0 for n in inner]
+            parts.append(np.full([axis - before - 1, *rest], fill, values.dtype.as_numpy_dtype))
         parts.append(rows[i : i + 1])
         before = axis
     return ops.concat(parts, 0) if known is None else np.concatenate(parts)
@@ -339,7 +339,7 @@ def conv_transpose(
     """
     with name_scope(name, "conv_transpose", [input, filters, output_shape]) as scope:
         if isinstance(output_shape, Tensor):
-            length = output_shape.shape.as_list()[0]
+            length = output_shape.shape.as_list()[0] or 0
         elif isinstance(output_shape, (Sequence, np.ndarray, TensorShape)):
             length = len(output_shape)
         else:
@@ -427,7 +427,10 @@ def _reach(filters: Tensor, rate: int, padding: str) -> list[tuple[Size, Size]]:
         return [(0, 0), (0, 0)]
     if padding != "SAME":
         raise ValueError(f"`padding` must be either 'VALID' or 'SAME'. Received: padding={padding}")
-    known = filters.shape.is_fully_defined()
-    sizes = filters.shape.as_list() if known else ops.shape(filters)
-    reaches = [(sizes[i] - 1) * rate for i in range(2)]
+    if filters.shape.is_fully_defined():
+        sizes: Sequence[Size] = [n or 0 for n in filters.shape.as_list()[:2]]
+    else:
+        dynamic = ops.shape(filters)
+        sizes = [dynamic[0], dynamic[1]]
+    reaches = [(size - 1) * rate for size in sizes]
     return [(reach // 2, reach - reach // 2) for reach in reaches]

@@ -186,7 +186,7 @@ def _any_axes(function: str, op_type: str) -> Callable[..., Tensor]:
             x = convert_to_tensor(input_tensor, preferred_dtype=hint)
             places = np.arange(len(x.shape)) if axes is None else axes
             chosen = convert_to_tensor(places, dtypes.int32)
-            rank = chosen.shape.as_list()[0]
+            rank = chosen.shape.as_list()[0] or 0
             halved = inverse and real
             if fft_length is None:
                 lengths = _last_sizes(x, len(x.shape), halved)

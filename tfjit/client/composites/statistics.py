@@ -119,7 +119,7 @@ def batch_norm_with_global_normalization(
     v: TensorLike | None = None,
     beta: TensorLike | None = None,
     gamma: TensorLike | None = None,
-    variance_epsilon: TensorLike | None = None,
+    variance_epsilon: float | None = None,
     scale_after_normalization: bool | None = None,
     name: str | None = None,
     input: TensorLike | None = None,
@@ -135,4 +135,6 @@ def batch_norm_with_global_normalization(
     m = renamed(mean, m, "mean", "m")
     v = renamed(variance, v, "variance", "v")
     scale = gamma if scale_after_normalization else None
+    if variance_epsilon is None:
+        raise ValueError("variance_epsilon must be given")
     return nn.batch_normalization(t, m, v, beta, scale, variance_epsilon, name)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 _NEVER = -math.inf
+_MARGIN = 1e-4  # for rounding, relative
 
 
 class Prefix:
@@ -90,7 +91,8 @@ class BeamSearch:
     def step(self, logits: np.ndarray) -> None:
         """Read one step's logits, [classes]."""
         top = logits.max()
-        shares = (logits - (top + np.log(np.exp(logits - top).sum()))).tolist()
+        scores = logits - (top + np.log(np.exp(logits - top).sum()))
+        shares = scores.tolist()
         beam = sorted(self._beam, key=lambda prefix: -prefix.total)
         for prefix in beam:
             prefix.old_total, prefix.old_blank = prefix.total, prefix.blank
@@ -104,7 +106,7 @@ class BeamSearch:
         for prefix in beam:
             if not self._enters(leaves, prefix.old_total):
                 continue
-            for label in range(self._blank):
+            for label in self._candidates(leaves, prefix, scores):
                 child = prefix.child(label)
                 if child.total != _NEVER:
                     continue
@@ -122,6 +124,20 @@ class BeamSearch:
                 else:
                     heapq.heappush(leaves, entry)
         self._beam = [prefix for _, _, prefix in sorted(leaves, key=lambda e: (-e[0], -e[1]))]
+
+    def _candidates(
+        self, leaves: list[tuple[float, int, Prefix]], prefix: Prefix, scores: np.ndarray
+    ) -> list[int]:
+        """Return the labels by which a longer prefix may enter the beam.
+
+        The least probability in a full beam only rises, so other labels need no prefix. Prefixes
+        that are there are looked at in any case: one that has left the beam does not grow.
+        """
+        if len(leaves) < self._width:
+            return list(range(self._blank))
+        least = leaves[0][0] - prefix.old_total
+        likely = scores[: self._blank] >= least - _MARGIN * (1 + abs(least))
+        return sorted({*np.flatnonzero(likely).tolist(), *prefix.children})
 
     def _extend_in_place(self, prefix: Prefix, shares: list[float]) -> None:
         """Let a prefix stay as it is for a step.

@@ -1,7 +1,8 @@
 """Permute indices by a block cipher, without a table of the permutation.
 
-Sources: Black and Rogaway 2002, "Ciphers with arbitrary finite domains" (cycle walking); Beaulieu et
-al. 2013, "The SIMON and SPECK families of lightweight block ciphers", https://eprint.iacr.org/2013/404.
+Sources: Black and Rogaway 2002, "Ciphers with arbitrary finite domains" (cycle walking); Beaulieu
+et al. 2013, "The SIMON and SPECK families of lightweight block ciphers",
+https://eprint.iacr.org/2013/404.
 """
 
 from __future__ import annotations

@@ -94,7 +94,9 @@ def deserialize_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows")
     outer = texts.shape[:-1]
     wanted = node.attrs["dtype"]
-    places, values, shapes = [], [], []
+    places: list[np.ndarray] = []
+    values: list[np.ndarray] = []
+    shapes: list[np.ndarray] = []
     for n, (row, at) in enumerate(zip(texts.reshape(-1, 3), np.ndindex(*outer), strict=True)):
         indices, own, shape = (parsed_tensor(text) for text in row)
         found = as_dtype(own.dtype)

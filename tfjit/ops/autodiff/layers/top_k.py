@@ -44,7 +44,7 @@ def _approximate_top_k(op: Operation, grad: Tensor, _: object) -> Gradients:
     """
     x, indices = op.inputs[0], op.outputs[1]
     sizes = x.shape.as_list()
-    shape = indices.shape.as_list()
+    shape = [size or 0 for size in indices.shape.as_list()]
     rank = len(shape)
     axis = int(op.get_attr("reduction_dimension")) % rank
     columns = []
