@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tfjit import ops
 from tfjit.client.data.sparse_tensors import SparseTensor
+from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.framework.graphs.default_graph import colocate_with, name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
@@ -42,11 +43,14 @@ def embedding_lookup(
     if not tables:
         raise ValueError("Length of params is currently 0. Need at least one param.")
     with name_scope(name, "embedding_lookup", [*tables, ids]) as scope:
+        if len(tables) == 1 and not hasattr(tables[0], "op"):  # neither a variable nor a tensor
+            tables = [convert_to_tensor(tables[0], name="params_0")]
         places = convert_to_tensor(ids, name="ids")
         if len(tables) == 1:
-            with colocate_with(tables[0]):
-                rows = _clipped(ops.gather(tables[0], places, name=scope), places, max_norm)
-            return ops.identity(rows)
+            (table,) = tables
+            with colocate_with(table):
+                rows = _clipped(_gathered(table, places, scope), places, max_norm)
+            return rows if isinstance(table, ResourceVariable) else ops.identity(rows)
         return _clipped(
             _from_partitions(tables, places, partition_strategy, scope), places, max_norm
         )
@@ -57,9 +61,19 @@ def _tables(params: TensorLike) -> list[TensorLike]:
     return list(params) if isinstance(params, (list, tuple)) else [params]
 
 
+def _gathered(table: Tensor | ResourceVariable, ids: Tensor, name: str | None) -> Tensor:
+    """Return rows of a table; those of a resource variable are read alone."""
+    if isinstance(table, ResourceVariable):
+        return table.sparse_read(ids, name=name)
+    return ops.gather(table, ids, name=name)
+
+
 def _from_partitions(parts: list[TensorLike], ids: Tensor, strategy: str, scope: str) -> Tensor:
     """Gather rows from each partition and stitch them together."""
-    tables = [convert_to_tensor(part, name=f"params_{i}") for i, part in enumerate(parts)]
+    tables = [
+        part if isinstance(part, ResourceVariable) else convert_to_tensor(part, name=f"params_{i}")
+        for i, part in enumerate(parts)
+    ]
     flat = ops.reshape(ids, [-1])
     order = ops.range(ops.size(flat))
     if strategy == "mod":
@@ -76,7 +90,7 @@ def _from_partitions(parts: list[TensorLike], ids: Tensor, strategy: str, scope:
     found = []
     for table, rows in zip(tables, places_of, strict=True):
         with colocate_with(table):
-            found.append(ops.gather(table, rows))
+            found.append(_gathered(table, rows, None))
     stitched: Tensor = call("ParallelDynamicStitch", scope, indices=order_of, data=found)
     row = TensorShape(None)
     for table in tables:
@@ -91,9 +105,9 @@ def _from_partitions(parts: list[TensorLike], ids: Tensor, strategy: str, scope:
     return result
 
 
-def _ranges(tables: list[Tensor], flat: Tensor) -> tuple[Tensor, Tensor]:
+def _ranges(tables: list[Tensor | ResourceVariable], flat: Tensor) -> tuple[Tensor, Tensor]:
     """Return (partition, row in it) of ids in partitions of successive rows."""
-    rows = [table.shape_tuple[0] if table.shape_tuple else None for table in tables]
+    rows = [None if table.shape.rank is None else table.shape.as_list()[0] for table in tables]
     if None not in rows:
         total = ops.constant(sum(r for r in rows if r is not None), flat.dtype)
     else:
@@ -179,7 +193,7 @@ def _rows_of_ids(
 
     It is the given table, or one with a row for each of the different ids.
     """
-    if len(tables) == 1:
+    if len(tables) == 1 and not isinstance(tables[0], ResourceVariable):
         table = convert_to_tensor(tables[0], name="params")
         same_device = table.device == sp_ids.indices.device
         if same_device and max_norm is None and (fast or no_weights):
