@@ -62,7 +62,7 @@ def _tables(params: TensorLike) -> list[TensorLike]:
 
 
 def _gathered(table: Tensor | ResourceVariable, ids: Tensor, name: str | None) -> Tensor:
-    """Return rows of a table; those of a resource variable are read alone."""
+    """Return rows of a table, or of a resource variable."""
     if isinstance(table, ResourceVariable):
         return table.sparse_read(ids, name=name)
     return ops.gather(table, ids, name=name)
