@@ -52,7 +52,7 @@ def frame(
             place = range(rank)[place]
         elif rank is None or not isinstance(place, int):
             place = ops.range(ops.rank(value))[place]
-        size = _size(value, place)
+        size, known = _size(value, place), value.shape
         if pad_end:
             count = -(-size // step)
             lacking = ops.maximum(0, length + step * (count - 1) - size)
@@ -63,7 +63,7 @@ def frame(
         starts = ops.expand_dims(ops.range(count) * step, 1)
         frames = ops.gather(value, starts + ops.range(length), axis=place)
         if rank is not None:
-            frames.set_shape(_shape(value, signal, length, step, place, pad_end))
+            frames.set_shape(_shape(known.as_list(), length, step, place, pad_end))
         return frames
 
 
@@ -83,10 +83,9 @@ def _padded_behind(value: Tensor, axis: Size, count: Size, pad_value: TensorLike
 
 
 def _shape(
-    padded: Tensor, signal: TensorLike, length: Size, step: Size, axis: Size, pad_end: bool
+    sizes: list[int | None], length: Size, step: Size, axis: Size, pad_end: bool
 ) -> list[int | None]:
     """Return the known sizes of frames."""
-    sizes = convert_to_tensor(signal).shape.as_list() if pad_end else padded.shape.as_list()
     if not isinstance(axis, int):
         return [None] * (len(sizes) + 1)
     size = sizes[axis]
