@@ -102,6 +102,7 @@ ROOMS = {
         "images",
         "data",
         "datasets",
+        "composites",
         "evaluation",
         "feature_columns",
         "probability",

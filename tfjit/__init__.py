@@ -68,6 +68,15 @@ _HOMES = {
     "tfjit.client.data.accumulators": (
         "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator"
     ),
+    "tfjit.client.composites.spectra": (
+        "fft fft2d fft3d fftnd=plain_fftnd ifft ifft2d ifft3d ifftnd=plain_ifftnd "
+        "irfftnd=plain_irfftnd rfftnd=plain_rfftnd"
+    ),
+    "tfjit.client.composites.sparse_batches": (
+        "deserialize_many_sparse edit_distance serialize_many_sparse serialize_sparse "
+        "sparse_reduce_max_sparse=reduce_max_sparse sparse_reduce_sum_sparse=reduce_sum_sparse"
+    ),
+    "tfjit.client.composites.histograms": "fingerprint histogram_fixed_width_bins",
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
     "tfjit.client.data.parsing": (
@@ -90,7 +99,7 @@ _HOMES = {
     ),
     "tfjit.client.strings": (
         "as_string decode_base64 encode_base64 parse_tensor regex_replace serialize_tensor "
-        "string_join=join string_split "
+        "reduce_join string_join=join string_split "
         "string_strip=strip substr unicode_transcode"
     ),
     "tfjit.client.data.file_ops": "matching_files read_file write_file",
@@ -149,6 +158,7 @@ _NAMES = {
 # Names that are modules elsewhere.
 _MODULES = {
     "app": "tfjit.client.app",
+    "audio": "tfjit.client.audio",
     "compat": "tfjit.compat",
     "data": "tfjit.client.datasets.data",
     "distributions": "tfjit.client.distributions",
@@ -162,6 +172,7 @@ _MODULES = {
     "image": "tfjit.client.image",
     "io": "tfjit.client.io",
     "layers": "tfjit.client.layers",
+    "linalg": "tfjit.client.linalg",
     "logging": "tfjit.client.logging",
     "lookup": "tfjit.client.lookup",
     "losses": "tfjit.client.losses",
@@ -173,7 +184,9 @@ _MODULES = {
     "saved_model": "tfjit.client.saving.saved_model",
     "resource_loader": "tfjit.client.resource_loader",
     "sets": "tfjit.client.data.sets",
+    "signal": "tfjit.client.signal",
     "sparse": "tfjit.client.sparse",
+    "spectral": "tfjit.client.spectral",
     "strings": "tfjit.client.strings",
     "summary": "tfjit.client.data.summary",
     "test": "tfjit.client.test",

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfjit import ops
+from tfjit.client.composites.sparse_batches import eye, reduce_max_sparse, reduce_sum_sparse
+from tfjit.client.data.accumulators import SparseConditionalAccumulator
 from tfjit.client.data.sparse_tensors import SparseTensor, SparseTensorValue, sparse_placeholder
 from tfjit.framework.graphs.default_graph import control_dependencies, name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
+from tfjit.ops.arithmetic.segment import sparse_segment_mean as segment_mean
+from tfjit.ops.arithmetic.segment import sparse_segment_sqrt_n as segment_sqrt_n
+from tfjit.ops.arithmetic.segment import sparse_segment_sum as segment_sum
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.renamed import renamed
@@ -22,11 +27,13 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import AxisLike, ShapeLike, TensorLike
 
 __all__ = [
+    "SparseConditionalAccumulator",
     "SparseTensor",
     "SparseTensorValue",
     "add",
     "concat",
     "expand_dims",
+    "eye",
     "fill_empty_rows",
     "from_dense",
     "mask",
@@ -36,11 +43,16 @@ __all__ = [
     "minimum",
     "placeholder",
     "reduce_max",
+    "reduce_max_sparse",
     "reduce_sum",
+    "reduce_sum_sparse",
     "reorder",
     "reset_shape",
     "reshape",
     "retain",
+    "segment_mean",
+    "segment_sqrt_n",
+    "segment_sum",
     "slice",
     "softmax",
     "sparse_dense_matmul",

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tfjit import ops
 from tfjit.client.data.parsing import string_to_hash_bucket as to_hash_bucket
 from tfjit.client.data.parsing import string_to_hash_bucket_fast as to_hash_bucket_fast
 from tfjit.client.data.parsing import string_to_hash_bucket_strong as to_hash_bucket_strong
 from tfjit.client.data.parsing import string_to_number as to_number
 from tfjit.client.data.sparse_tensors import SparseTensor
+from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
+    from tfjit.framework.graphs.typing import AxisLike, DTypeLike, TensorLike
 
 __all__ = [
     "as_string",
@@ -24,6 +29,7 @@ __all__ = [
     "join",
     "length",
     "lower",
+    "reduce_join",
     "regex_full_match",
     "regex_replace",
     "split",
@@ -87,6 +93,41 @@ def join(inputs: Sequence[object], separator: str = "", name: str | None = None)
     Scalars are joined with every element.
     """
     return tensor("StringJoin", name, inputs=list(inputs), separator=separator)
+
+
+def reduce_join(
+    inputs: TensorLike,
+    axis: AxisLike | None = None,
+    keep_dims: bool | None = None,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: AxisLike | None = None,
+    keepdims: bool | None = None,
+) -> Tensor:
+    """Join the strings along axes, in their order.
+
+    axis: one or several axes; all of them, joined in the order of elements, by default.
+    reduction_indices, keep_dims: former names.
+    """
+    keep = renamed(keepdims, keep_dims, "keepdims", "keep_dims")
+    given = renamed(axis, reduction_indices, "axis", "reduction_indices")
+    with name_scope(None, "ReduceJoin", [inputs, given]):
+        text = convert_to_tensor(inputs)
+        if given is None:
+            rank = text.shape.rank
+            given = (
+                ops.range(ops.rank(text) - 1, -1, -1)
+                if rank is None
+                else ops.constant(np.arange(rank - 1, -1, -1), dtypes.int32)
+            )
+        return tensor(
+            "ReduceJoin",
+            name,
+            inputs=text,
+            reduction_indices=given,
+            keep_dims=bool(keep),
+            separator=separator,
+        )
 
 
 def length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Tensor:

@@ -27,6 +27,13 @@ _FAMILIES: Final = {
         "assert_positive"
     ),
     "arithmetic.special_functions": ("lbeta"),
+    "random_values.stateless_distributions": ("random_index_shuffle"),
+    "layers.quantization_functions": (
+        "dequantize fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient "
+        "fake_quant_with_min_max_vars fake_quant_with_min_max_vars_gradient "
+        "fake_quant_with_min_max_vars_per_channel "
+        "fake_quant_with_min_max_vars_per_channel_gradient quantize quantize_v2 quantized_concat"
+    ),
     "checks.confusion": ("confusion_matrix"),
     "checks.kinds": (
         "assert_integer assert_proper_iterable assert_same_float_dtype assert_type "
@@ -127,6 +134,7 @@ _NAMESPACES: Final = (
     "manip",
     "math",
     "nn",
+    "quantization",
     "random",
     "raw_ops",
 )

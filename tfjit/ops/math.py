@@ -3,6 +3,7 @@
 Elementwise functions, reductions, segments and scans.
 """
 
+from tfjit.ops import special
 from tfjit.ops.arithmetic.elementwise_functions import (
     abs,
     accumulate_n,
@@ -149,7 +150,7 @@ from tfjit.ops.arithmetic.segment import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
-from tfjit.ops.arithmetic.special_functions import lbeta, polyval, reciprocal_no_nan
+from tfjit.ops.arithmetic.special_functions import erfcinv, lbeta, polyval, reciprocal_no_nan
 from tfjit.ops.arrays.array import invert_permutation
 from tfjit.ops.arrays.indexing_functions import bucketize
 from tfjit.ops.checks.confusion import confusion_matrix
@@ -157,7 +158,7 @@ from tfjit.ops.checks.orders import is_non_decreasing, is_strictly_increasing
 from tfjit.ops.layers.activation import log_sigmoid, sigmoid, softplus, softsign, tanh
 from tfjit.ops.layers.layer_functions import zero_fraction
 from tfjit.ops.layers.normalization_functions import l2_normalize, log_softmax, softmax
-from tfjit.ops.layers.top_k import in_top_k, top_k
+from tfjit.ops.layers.top_k import approx_max_k, approx_min_k, in_top_k, top_k
 
 __all__ = [
     "reciprocal_no_nan",
@@ -319,4 +320,8 @@ __all__ = [
     "xlogy",
     "zero_fraction",
     "zeta",
+    "erfcinv",
+    "approx_max_k",
+    "approx_min_k",
+    "special",
 ]

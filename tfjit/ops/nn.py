@@ -35,9 +35,17 @@ from tfjit.ops.layers.convolution_functions import (
     depthwise_conv2d_native,
     separable_conv2d,
 )
+from tfjit.ops.layers.convolution_gradients import (
+    conv3d_backprop_filter,
+    conv3d_backprop_filter_v2,
+    depthwise_conv2d_backprop_filter,
+    depthwise_conv2d_backprop_input,
+    depthwise_conv2d_native_backprop_filter,
+    depthwise_conv2d_native_backprop_input,
+)
+from tfjit.ops.layers.fractional_pooling import fractional_avg_pool, fractional_max_pool
 from tfjit.ops.layers.layer_functions import (
     dropout,
-    embedding_lookup,
     relu_layer,
     xw_plus_b,
     zero_fraction,
@@ -73,7 +81,7 @@ from tfjit.ops.layers.pooling_functions import (
     max_pool3d,
     max_pool_with_argmax,
 )
-from tfjit.ops.layers.top_k import in_top_k, top_k
+from tfjit.ops.layers.top_k import approx_max_k, approx_min_k, in_top_k, top_k
 from tfjit.ops.random_values.candidate_sampling import (
     all_candidate_sampler,
     compute_accidental_hits,
@@ -85,6 +93,8 @@ from tfjit.ops.random_values.candidate_sampling import (
 
 __all__ = [
     "all_candidate_sampler",
+    "approx_max_k",
+    "approx_min_k",
     "atrous_conv2d",
     "avg_pool",
     "avg_pool1d",
@@ -101,18 +111,25 @@ __all__ = [
     "conv2d_backprop_input",
     "conv2d_transpose",
     "conv3d",
+    "conv3d_backprop_filter",
+    "conv3d_backprop_filter_v2",
     "conv3d_transpose",
     "convolution",
     "crelu",
     "depth_to_space",
     "depthwise_conv2d",
+    "depthwise_conv2d_backprop_filter",
+    "depthwise_conv2d_backprop_input",
     "depthwise_conv2d_native",
+    "depthwise_conv2d_native_backprop_filter",
+    "depthwise_conv2d_native_backprop_input",
     "dilation2d",
     "dropout",
     "elu",
-    "embedding_lookup",
     "erosion2d",
     "fixed_unigram_candidate_sampler",
+    "fractional_avg_pool",
+    "fractional_max_pool",
     "fused_batch_norm",
     "gelu",
     "in_top_k",

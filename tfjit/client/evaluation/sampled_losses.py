@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit import ops
+from tfjit.client.composites.embeddings import embedding_lookup
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
@@ -133,7 +134,7 @@ def _sampled_logits(
         ids = ops.concat([flat, sampled], 0)
 
         def looked_up(table: TensorLike) -> Tensor:
-            found = nn.embedding_lookup(table, ids, partition_strategy=partition_strategy)
+            found = embedding_lookup(table, ids, partition_strategy=partition_strategy)
             return found if found.dtype == inputs.dtype else ops.cast(found, inputs.dtype)
 
         rows = looked_up(parts)

@@ -21,7 +21,7 @@ _MAX_VISITS: Final = 200
 _MAX_DEPTH: Final = 50
 _MAX_ELEMENTS: Final = 4096  # computed values; a Const of any size is known
 _OF_SHAPES: Final = frozenset(
-    {"StridedSlice", "Pack", "Concat", "ConcatV2", "Identity", "StopGradient", "Cast"}
+    {"StridedSlice", "Slice", "Pack", "Concat", "ConcatV2", "Identity", "StopGradient", "Cast"}
 )
 
 
@@ -120,6 +120,12 @@ class _Search:
             found = self._slice(op, depth)
             if isinstance(found, tuple):
                 return found
+        if kind == "Slice":
+            vector = self.as_shape(op._inputs[0], depth + 1)
+            bounds = [self.value(t, depth + 1) for t in op._inputs[1:]]
+            if vector is not None and all(b is not None and b.shape == (1,) for b in bounds):
+                begin, size = (int(b[0]) for b in bounds)  # type: ignore[index]
+                return vector[begin:] if size < 0 else vector[begin : begin + size]
         return _unknown_vector(tensor)
 
     def _element(self, tensor: Tensor, depth: int) -> int | None:

@@ -41,6 +41,14 @@ def _log_determinant(c: ShapeContext) -> Shapes:
     return [shape, shape]
 
 
+def _lu(c: ShapeContext) -> Shapes:
+    shape = c.with_rank_at_least(0, 2)
+    if shape is None:
+        return [None, None]
+    size = c.merge_dim(shape[-2], shape[-1])
+    return [(*shape[:-2], size, size), (*shape[:-2], size)]
+
+
 register_op(
     "BatchCholesky",
     inputs=("input: T",),
@@ -136,6 +144,7 @@ register_op(
         "T: {double, float, half, complex64, complex128}",
         f"output_idx_type: {INDEX} = DT_INT32",
     ),
+    shape=_lu,
 )
 register_op(
     "MatrixDeterminant",

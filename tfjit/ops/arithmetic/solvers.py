@@ -5,7 +5,39 @@ Dense, triangular, banded, tridiagonal, least squares.
 
 from __future__ import annotations
 
+from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes
+
+
+def _square(c: ShapeContext) -> tuple[Shape, int | None]:
+    """Return (batch sizes, rows) of square matrices."""
+    shape = c.with_rank_at_least(0, 2)
+    if shape is None:
+        return None, None
+    return shape[:-2], c.merge_dim(shape[-2], shape[-1])
+
+
+def _solved(c: ShapeContext) -> Shapes:
+    """Return matrix^-1 rhs, with the same batches in both."""
+    (batch, size), rhs = _square(c), c.with_rank_at_least(1, 2)
+    if rhs is None:
+        return [None]
+    size = c.merge_dim(size, rhs[-2])
+    merged = c.merge(batch, rhs[:-2])
+    return [None if merged is None else (*merged, size, rhs[-1])]
+
+
+def _solved_with_broadcast(c: ShapeContext) -> Shapes:
+    """Return matrix^-1 rhs, with broadcast batches."""
+    (batch, size), rhs = _square(c), c.with_rank_at_least(1, 2)
+    if rhs is None or batch is None:
+        return [None]
+    size = c.merge_dim(size, rhs[-2])
+    common = c.broadcast(batch, rhs[:-2])
+    return [None if common is None else (*common, size, rhs[-1])]
+
 
 register_op(
     "BandedTriangularSolve",
@@ -43,6 +75,7 @@ register_op(
     inputs=("matrix: T", "rhs: T"),
     outputs=("output: T",),
     attrs=("adjoint: bool = false", "T: {double, float, half, complex64, complex128}"),
+    shape=_solved,
 )
 register_op(
     "MatrixSolveLs",
@@ -59,6 +92,7 @@ register_op(
         "adjoint: bool = false",
         "T: {bfloat16, double, float, half, complex64, complex128}",
     ),
+    shape=_solved_with_broadcast,
 )
 register_op(
     "TridiagonalMatMul",

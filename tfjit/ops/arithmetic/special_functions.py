@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
-from tfjit.ops.arithmetic.elementwise_functions import lgamma
+from tfjit.ops.arithmetic.elementwise_functions import lgamma, ndtri
 from tfjit.ops.arithmetic.reduction import reduce_sum
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
@@ -51,3 +53,10 @@ def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
         x = convert_to_tensor(x, name="x")
         product = reduce_sum(lgamma(x), axis=[-1])
         return product - lgamma(reduce_sum(x, axis=[-1]))
+
+
+def erfcinv(x: TensorLike, name: str | None = None) -> Tensor:
+    """Return the inverse of the complementary error function."""
+    with name_scope(name, "erfcinv", [x]):
+        value = convert_to_tensor(x, name="start")
+        return -ndtri(0.5 * value) * np.sqrt(0.5)

@@ -57,7 +57,8 @@ OPS: Final = {
     "layers.pooling": ("MaxPoolGradGrad"),
     "layers.quantization": ("QuantizeV2"),
     "layers.quantized_layers": ("QuantizedConcat"),
-    "layers.sequences": ("CTCBeamSearchDecoder CTCGreedyDecoder EditDistance"),
+    "layers.ctc": ("CTCBeamSearchDecoder CTCGreedyDecoder"),
+    "layers.sequences": ("EditDistance"),
     "layers.top_k": ("InTopK InTopKV2"),
     "random_values.candidate_sampling": ("RandomCrop"),
     "random_values.stateful_random": (

@@ -57,6 +57,8 @@ FAMILIES: Final = (
     "records.reader",
     "layers.recurrent",
     "layers.sequences",
+    "layers.ctc",
+    "layers.fractional_pooling",
     "random_values.candidate_sampling",
     "random_values.rng",
     "arrays.scatter",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import IntsLike, PaddingLike, ShapeLike, TensorLike
 
 
-def _padding(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]]:
+def padding_attrs(padding: PaddingLike, channels_first: bool) -> tuple[str, list[int]]:
     """Return the attrs (padding, explicit_paddings).
 
     The argument is "SAME", "VALID" or a list of pairs an axis.
@@ -48,7 +48,7 @@ def conv2d(
     out_w, out_c].
     """
     first = data_format == "NCHW"
-    padding, explicit = _padding(padding, first)
+    padding, explicit = padding_attrs(padding, first)
     return tensor(
         "Conv2D",
         name,
@@ -76,7 +76,7 @@ def conv2d_backprop_filter(
 ) -> Tensor:
     """Return the gradient of `conv2d` by its filter."""
     first = data_format == "NCHW"
-    padding, explicit = _padding(padding, first)
+    padding, explicit = padding_attrs(padding, first)
     return tensor(
         "Conv2DBackpropFilter",
         name,
@@ -107,7 +107,7 @@ def conv2d_backprop_input(
     """Return the gradient of `conv2d` by its input."""
     filter = renamed(filters, filter, "filters", "filter")
     first = data_format == "NCHW"
-    padding, explicit = _padding(padding, first)
+    padding, explicit = padding_attrs(padding, first)
     return tensor(
         "Conv2DBackpropInput",
         name,
@@ -362,7 +362,7 @@ def depthwise_conv2d_native(
     input [batch, in_h, in_w, in_c], filter [k_h, k_w, in_c, multiplier] -> [batch, out_h, out_w,
     in_c * multiplier].
     """
-    padding, explicit = _padding(padding, data_format == "NCHW")
+    padding, explicit = padding_attrs(padding, data_format == "NCHW")
     return tensor(
         "DepthwiseConv2dNative",
         name,

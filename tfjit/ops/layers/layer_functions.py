@@ -1,4 +1,4 @@
-"""Define functions made of several ops: `xw_plus_b`, `dropout`, `embedding_lookup`."""
+"""Define functions made of several ops, such as `xw_plus_b` and `dropout`."""
 
 from __future__ import annotations
 
@@ -92,28 +92,3 @@ def dropout(
         out = tensor("SelectV2", None, condition=kept, t=scaled, e=convert_to_tensor(0, kind))
         out.set_shape(x.shape)
         return out
-
-
-def embedding_lookup(
-    params: TensorLike,
-    ids: TensorLike,
-    partition_strategy: str = "mod",
-    name: str | None = None,
-    validate_indices: bool = True,
-    max_norm: TensorLike | None = None,
-) -> Tensor:
-    """Return rows of `params` by number.
-
-    Raises NotImplementedError for partitioned parameters and max_norm.
-    """
-    del validate_indices, partition_strategy
-    if isinstance(params, (list, tuple)):
-        if len(params) != 1:
-            raise NotImplementedError("embedding_lookup in several partitions")
-        params = params[0]
-    if max_norm is not None:
-        raise NotImplementedError("embedding_lookup with max_norm")
-    with name_scope(name, "embedding_lookup", [params, ids]) as scope:
-        return tensor(
-            "Identity", None, input=tensor("GatherV2", scope, params=params, indices=ids, axis=0)
-        )

@@ -14,16 +14,6 @@ from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 if TYPE_CHECKING:
     pass
 
-# Attrs that choose the windows of fractional pooling.
-FRACTIONAL: Final = (
-    "pooling_ratio: list(float) >= 4",
-    "pseudo_random: bool = false",
-    "overlapping: bool = false",
-    "deterministic: bool = false",
-    "seed: int = 0",
-    "seed2: int = 0",
-    "T: {float, double, int32, int64}",
-)
 # Attrs of windows that move over volumes.
 WINDOWS_3D: Final = (
     "ksize: list(int) >= 5",
@@ -174,25 +164,6 @@ def _max_pool3d_grad_grad(c: ShapeContext) -> Shapes:
     return [c.with_rank(1, 5)]
 
 
-def _fractional(c: ShapeContext) -> Shapes:
-    shape = c.with_rank(0, 4)
-    ratios = c.attr("pooling_ratio")
-    if len(ratios) != 4:
-        raise fail("pooling_ratio field must specify 4 dimensions")
-    out = tuple(None if size is None else int(size / ratio) for size, ratio in zip(shape, ratios))
-    if any(size is not None and size < 0 for size in out):
-        raise fail("Size computed is negative")
-    return [out, (None,), (None,)]
-
-
-def _fractional_avg_grad(c: ShapeContext) -> Shapes:
-    return [c.with_rank(c.constant_as_shape(0), 4)]
-
-
-def _fractional_max_grad(c: ShapeContext) -> Shapes:
-    return [c.with_rank(0, 4)]
-
-
 register_op(
     "AvgPool",
     inputs=("value: T",),
@@ -238,42 +209,6 @@ register_op(
         f"T: {HALF_TO_DOUBLE}",
     ),
     shape=_avg_pool_grad,
-)
-for _op_type in (
-    "FractionalAvgPool",
-    "FractionalMaxPool",
-):
-    register_op(
-        _op_type,
-        inputs=("value: T",),
-        outputs=("output: T", "row_pooling_sequence: int64", "col_pooling_sequence: int64"),
-        attrs=FRACTIONAL,
-        shape=_fractional,
-    )
-register_op(
-    "FractionalAvgPoolGrad",
-    inputs=(
-        "orig_input_tensor_shape: int64",
-        "out_backprop: T",
-        "row_pooling_sequence: int64",
-        "col_pooling_sequence: int64",
-    ),
-    outputs=("output: T",),
-    attrs=("overlapping: bool = false", "T: {float, double, int32, int64}"),
-    shape=_fractional_avg_grad,
-)
-register_op(
-    "FractionalMaxPoolGrad",
-    inputs=(
-        "orig_input: T",
-        "orig_output: T",
-        "out_backprop: T",
-        "row_pooling_sequence: int64",
-        "col_pooling_sequence: int64",
-    ),
-    outputs=("output: T",),
-    attrs=("overlapping: bool = false", "T: {float, double, int32, int64}"),
-    shape=_fractional_max_grad,
 )
 register_op(
     "MaxPool",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
+from tfjit.framework.types.shape import format_shape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, int_constant, scalar, unchanged
+from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, scalar, unchanged
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
 
 if TYPE_CHECKING:
@@ -65,6 +66,25 @@ def _key_counter_algorithm(c: ShapeContext) -> Shapes:
     return [*_key_counter(c), ()]
 
 
+def _shuffled_indices(c: ShapeContext) -> Shapes:
+    """Return the common shape of index, seed and max_index."""
+    index, seed, largest = c.with_rank_at_most(0, 1), c.inputs[1], c.with_rank_at_most(2, 1)
+    if seed is not None:
+        if len(seed) not in (1, 2) or seed[-1] not in (None, 3):
+            raise fail(f"Seed must have shape [3] or [n, 3] but got {format_shape(seed)}.")
+        rows = seed[:-1]
+        if index and rows and None not in (index[0], rows[0]) and index != rows:
+            raise fail(
+                f"Seed has shape {format_shape(seed)} but must have shape [{index[0]}, 3]. since "
+                f"index had shape {format_shape(index)}."
+            )
+    if index is None or index:
+        return [index]
+    if seed is not None and len(seed) == 2:
+        return [seed[:1]]
+    return [largest]
+
+
 register_op(
     "RandomIndexShuffle",
     inputs=("index: dtype", "seed: Tseed", "max_index: dtype"),
@@ -74,6 +94,7 @@ register_op(
         "dtype: {int32, uint32, int64, uint64}",
         "Tseed: {int32, uint32, int64, uint64}",
     ),
+    shape=_shuffled_indices,
 )
 register_op(
     "StatelessMultinomial",
@@ -216,7 +237,8 @@ register_op(
 )
 
 
-def _shape(shape: ShapeLike) -> Any:
+def shape_tensor(shape: ShapeLike) -> Tensor:
+    """Return a shape argument as a tensor."""
     return convert_to_tensor(
         shape,
         dtype=dtypes.int32 if isinstance(shape, (list, tuple)) and not shape else None,
@@ -265,7 +287,7 @@ def _algorithm(alg: object) -> int:
     return found
 
 
-def _generator(seed: TensorLike, alg: TensorLike) -> dict[str, object]:
+def generator_inputs(seed: TensorLike, alg: TensorLike) -> dict[str, object]:
     """Return key, counter and algorithm of a draw.
 
     They are in the form of the node's inputs.
@@ -317,18 +339,18 @@ def stateless_random_uniform(
             "Please don't use unsigned integers in this case."
         )
     with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as scope:
-        sizes = _shape(shape)
+        sizes = shape_tensor(shape)
         if minval is None:
             return tensor(
                 "StatelessRandomUniformFullIntV2",
                 scope,
                 shape=sizes,
                 dtype=kind,
-                **_generator(seed, alg),
+                **generator_inputs(seed, alg),
             )
         low = convert_to_tensor(minval, dtype=kind, name="min")
         high = convert_to_tensor(1 if maxval is None else maxval, dtype=kind, name="max")
-        drawn = _generator(seed, alg)
+        drawn = generator_inputs(seed, alg)
         if kind.is_integer:
             return tensor(
                 "StatelessRandomUniformIntV2", scope, shape=sizes, minval=low, maxval=high, **drawn
@@ -355,12 +377,12 @@ def _scaled(
 ) -> Tensor:
     kind = as_dtype(dtype)
     with name_scope(name, default, [shape, seed, mean, stddev]) as scope:
-        sizes = _shape(shape)
+        sizes = shape_tensor(shape)
         middle, width = (
             convert_to_tensor(mean, dtype=kind, name="mean"),
             convert_to_tensor(stddev, dtype=kind, name="stddev"),
         )
-        draw = tensor(op_type, None, shape=sizes, dtype=kind, **_generator(seed, alg))
+        draw = tensor(op_type, None, shape=sizes, dtype=kind, **generator_inputs(seed, alg))
         return tensor("AddV2", scope, x=tensor("Mul", None, x=draw, y=width), y=middle)
 
 

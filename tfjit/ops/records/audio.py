@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.op_defs.shape_context import ShapeContext
+from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import (
     Shapes,
     fail,
     require_scalars,
 )
+
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import TensorLike
 
 
 def spectrogram(c: ShapeContext) -> Shapes:
@@ -91,3 +98,32 @@ register_op(
     ),
     shape=mfcc,
 )
+
+
+def decode_wav(
+    contents: TensorLike,
+    desired_channels: int = -1,
+    desired_samples: int = -1,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return (audio [samples, channels], sample rate) of a WAV file's content.
+
+    audio: float32 in -1..1, of 16-bit samples. desired_channels, desired_samples: sizes of the
+    result: missing channels repeat the last one, missing samples are 0.
+    """
+    found: tuple[Tensor, Tensor] = call(
+        "DecodeWav",
+        name,
+        contents=contents,
+        desired_channels=desired_channels,
+        desired_samples=desired_samples,
+    )
+    return found
+
+
+def encode_wav(audio: TensorLike, sample_rate: TensorLike, name: str | None = None) -> Tensor:
+    """Return the content of a WAV file.
+
+    audio: [samples, channels] in -1..1.
+    """
+    return tensor("EncodeWav", name, audio=audio, sample_rate=sample_rate)

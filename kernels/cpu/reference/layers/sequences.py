@@ -1,7 +1,4 @@
-"""Decode and compare label sequences in sparse tensors, in NumPy.
-
-Greedy decoding, edit distances.
-"""
+"""Compare label sequences in sparse tensors by edit distances, in NumPy."""
 
 from __future__ import annotations
 
@@ -15,49 +12,6 @@ from tfjit.kernels.cpu.reference.sparse.sparse import refused
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
-
-
-@reference("CTCGreedyDecoder")
-def _greedy(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Decode the likeliest class of each step to a sparse tensor.
-
-    Blanks and (with merge_repeated) repeats are left out. Also returns minus the sum of the logits.
-    """
-    logits, lengths = np.asarray(inputs[0]), np.asarray(inputs[1])
-    if logits.ndim != 3:
-        raise refused("inputs is not a 3-Tensor")
-    steps, batch, classes = logits.shape
-    if steps == 0:
-        raise refused("max_time is 0")
-    if lengths.ndim != 1:
-        raise refused("sequence_length is not a vector")
-    if lengths.size != batch:
-        raise refused(
-            f"len(sequence_length) != batch_size.  len(sequence_length):  {lengths.size} "
-            f"batch_size: {batch}"
-        )
-    for k in np.flatnonzero(lengths > steps)[:1]:
-        raise refused(f"sequence_length({k}) <= {steps}")
-    blank = int(node.attrs["blank_index"])
-    blank = blank + classes if blank < 0 else blank
-    best = logits.argmax(axis=2)
-    rows = []
-    cost = np.zeros((batch, 1), logits.dtype)
-    for b in range(batch):
-        length = int(lengths[b])
-        path = best[:length, b]
-        cost[b, 0] = -logits[np.arange(length), b, path].sum()
-        before = -1
-        kept = []
-        for label in path.tolist():
-            if label != blank and not (node.attrs["merge_repeated"] and label == before):
-                kept.append(label)
-            before = label
-        rows.append(kept)
-    indices = [(b, k) for b, row in enumerate(rows) for k in range(len(row))]
-    values = np.array([label for row in rows for label in row], np.int64)
-    shape = np.array([batch, max(map(len, rows), default=0)], np.int64)
-    return np.array(indices, np.int64).reshape(-1, 2), values, shape, cost
 
 
 def _levenshtein(a: Sequence[Any], b: Sequence[Any]) -> int:

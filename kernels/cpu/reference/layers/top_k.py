@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.framework.errors import UnimplementedError
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -44,21 +43,19 @@ def _top_k_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 @reference("ApproxTopK")
-def _approx_top_k(node: NodeSpec, inputs: Arrays) -> Arrays:
-    """Find the k largest elements of rows.
-
-    None is missed, as in TensorFlow on a CPU.
-
-    input [..., n] -> values and indices int32 [..., k]. Raises UnimplementedError for the least
-    elements and for other axes, which TensorFlow has on accelerators alone.
-    """
-    if not node.attrs["is_max_k"] or node.attrs["reduction_dimension"] != -1:
-        raise UnimplementedError(
-            None,
-            None,
-            "ApproxTopK has a kernel for reduction_dimension=-1 and is_max_k=true alone",
+def _approximate(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Return the k largest or smallest along an axis, the best first."""
+    x, axis, k = inputs[0], int(node.attrs["reduction_dimension"]), int(node.attrs["k"])
+    if not -x.ndim <= axis < x.ndim:
+        invalid(
+            f"Invalid reduction dimension: {axis}. Must be within the range of [{-x.ndim}, "
+            f"{x.ndim - 1}]"
         )
-    return _top_k(inputs[0], node.attrs["k"], np.dtype(np.int32))
+    if x.shape[axis] < k:
+        invalid(f"input must have last dimension >= k = {k} but was {x.shape[axis]}")
+    keys = -x if node.attrs["is_max_k"] else x
+    order = np.argsort(keys, axis=axis, kind="stable").take(np.arange(k), axis)
+    return np.take_along_axis(x, order, axis), order.astype(np.int32)
 
 
 @reference("InTopK", "InTopKV2")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError, UnimplementedError
+from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.random import philox
 from tfjit.kernels.cpu.reference.random_values.distributions import (
     FLOAT_STREAMS,
@@ -25,6 +26,7 @@ from tfjit.kernels.cpu.reference.random_values.distributions import (
     size_of,
     spread_parameter,
 )
+from tfjit.kernels.cpu.reference.random_values.index_shuffle import index_shuffle
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
@@ -203,3 +205,42 @@ def _stateless_shuffle(node: NodeSpec, inputs: Sequence[np.ndarray]) -> Sequence
         j = i + draw % (rows - i)
         order[i], order[j] = order[j], order[i]
     return (value[order],)
+
+
+@reference("RandomIndexShuffle")
+def _shuffled_indices(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Return the places of indices in permutations of 0..max_index.
+
+    index, max_index: scalars or [n]; seed: [3] or [n, 3].
+    """
+    index, seed, largest = (np.asarray(v) for v in inputs)
+    count = max(index.size, largest.size, seed.size // 3)
+    if index.shape not in ((), (count,)):
+        raise InvalidArgumentError(None, None, "Index bust be a scalar or vector.")
+    if seed.shape not in ((3,), (count, 3)):
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"Seed must be a vector of size [3] or a matrix of size [{count}, 3] but got "
+            f"{format_shape(seed.shape)}.",
+        )
+    if largest.shape not in ((), (count,)):
+        raise InvalidArgumentError(
+            None,
+            None,
+            "Maxval must be a scalar or a vector of the same size as index but got "
+            f"{format_shape(largest.shape)}",
+        )
+    rounds = int(node.attrs["rounds"])
+    scalars = not index.ndim and seed.ndim == 1 and not largest.ndim
+    keys = np.broadcast_to(seed, (count, 3)).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    places = [
+        index_shuffle(int(i), key, int(limit), rounds)
+        for i, key, limit in zip(
+            np.broadcast_to(index, count).tolist(),
+            keys.tolist(),
+            np.broadcast_to(largest, count).tolist(),
+            strict=True,
+        )
+    ]
+    return (np.array(places, index.dtype).reshape(() if scalars else (count,)),)

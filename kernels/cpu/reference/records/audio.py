@@ -1,4 +1,4 @@
-"""Compute spectrograms and mel frequency cepstral coefficients in NumPy.
+"""Compute spectrograms, mel frequency cepstral coefficients and WAV files in NumPy.
 
 Speech recognition reads the coefficients.
 """
@@ -10,6 +10,7 @@ import functools
 import numpy as np
 
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.records import wav_files
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -117,3 +118,33 @@ def _mfcc(node: NodeSpec, inputs: Arrays) -> Arrays:
                 np.float32
             ),
         )
+
+
+@reference("EncodeWav")
+def _encode_wav(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Return the content of a WAV file of audio [samples, channels]."""
+    audio, rate = (np.asarray(v) for v in inputs)
+    if audio.ndim != 2:
+        invalid(f"audio must be 2-dimensional{shape_text(audio)}")
+    if rate.ndim:
+        invalid(f"Input sample_rate should be a scalar tensor, got {shape_text(rate)}")
+    if int(rate) <= 0:
+        invalid(f"sample_rate must be in (0, 2^32), got: {int(rate)}")
+    if not audio.shape[1]:
+        invalid("num_channels must be positive")
+    return (np.array(wav_files.encoded(audio, int(rate)), object),)
+
+
+@reference("DecodeWav")
+def _decode_wav(node: NodeSpec, inputs: Arrays) -> Arrays:
+    """Return (audio [samples, channels], rate) of a WAV file's content."""
+    (content,) = inputs
+    if np.ndim(content):
+        invalid(f"contents must be scalar, got shape {shape_text(np.asarray(content))}")
+    audio, rate = wav_files.decoded(bytes(np.asarray(content, object)[()]))
+    channels, samples = int(node.attrs["desired_channels"]), int(node.attrs["desired_samples"])
+    if channels != -1:
+        audio = audio[:, np.minimum(np.arange(channels), audio.shape[1] - 1)]
+    if samples != -1:
+        audio = np.pad(audio[:samples], ((0, max(0, samples - len(audio))), (0, 0)))
+    return np.ascontiguousarray(audio), np.array(rate, np.int32)

@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.framework.types.dtypes import string
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.cpu.reference.records.serialized import tensor_message
 from tfjit.kernels.cpu.reference.rows import outside, row_keys, stable_order
+from tfjit.kernels.cpu.reference.sparse.serialized_rows import (
+    check_parts,
+    content_message,
+    deserialize_rows,
+    serialize_rows,
+)
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -480,48 +485,21 @@ def fill_empty_rows_grad(node: NodeSpec, inputs: Arrays) -> Arrays:
     return gradient[place], np.asarray(gradient[left].sum(), gradient.dtype)
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def _content_message(values: np.ndarray) -> bytes:
-    """Return a tensor as a serialized TensorProto.
-
-    Strings are in `tensor_content` too: all lengths, then all bytes.
-    """
-    if values.dtype != object:
-        return tensor_message(values)
-    from tfjit.protos import TensorProto
-
-    message: Any = TensorProto()
-    message.dtype = string.as_datatype_enum
-    message.tensor_shape.dim.add(size=values.size)
-    items = values.tolist()
-    message.tensor_content = b"".join(_varint(len(item)) for item in items) + b"".join(items)
-    data: bytes = message.SerializeToString()
-    return data
-
-
 @reference("SerializeSparse")
 def _serialize_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Serialize indices, values and dense shape as three TensorProtos."""
     indices, values, shape = (np.asarray(v) for v in inputs)
-    if indices.ndim != 2:
-        raise refused(
-            f"Input indices should be a matrix but received shape {format_shape(indices.shape)}"
-        )
-    if values.ndim != 1:
-        raise refused(
-            f"Input values should be a vector but received shape {format_shape(values.shape)}"
-        )
-    if shape.ndim != 1:
-        raise refused(
-            f"Input shape should be a vector but received shape {format_shape(shape.shape)}"
-        )
+    check_parts((indices, values, shape))
     out = np.empty(3, object)
-    out[:] = [tensor_message(indices), _content_message(values), tensor_message(shape)]
+    out[:] = [tensor_message(indices), content_message(values), tensor_message(shape)]
     return (out,)
+
+
+@reference("SerializeManySparse")
+def _serialize_many_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return serialize_rows(node, inputs)
+
+
+@reference("DeserializeManySparse", "DeserializeSparse")
+def _deserialize_sparse(node: NodeSpec, inputs: Arrays) -> Arrays:
+    return deserialize_rows(node, inputs)

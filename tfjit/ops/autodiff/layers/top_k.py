@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tfjit.framework.graphs.operation import Operation, Tensor
@@ -34,3 +35,31 @@ def _top_k(op: Operation, grad: Tensor, _: object) -> Gradients:
     )
     gradient = raw.Reshape(tensor=summed, shape=shape)
     return (gradient, None) if len(op.inputs) == 2 else gradient
+
+
+@RegisterGradient("ApproxTopK")
+def _approximate_top_k(op: Operation, grad: Tensor, _: object) -> Gradients:
+    """Scatter the gradient to the chosen elements.
+
+    Shapes have to be known.
+    """
+    x, indices = op.inputs[0], op.outputs[1]
+    sizes = x.shape.as_list()
+    shape = [size or 0 for size in indices.shape.as_list()]
+    rank = len(shape)
+    axis = int(op.get_attr("reduction_dimension")) % rank
+    columns = []
+    for d, size in enumerate(shape):
+        if d == axis:
+            columns.append(raw.Reshape(tensor=indices, shape=[*shape, 1]))
+            continue
+        places = raw.Reshape(
+            tensor=raw.Range(start=0, limit=size, delta=1),
+            shape=[size if i == d else 1 for i in range(rank + 1)],
+        )
+        columns.append(raw.BroadcastTo(input=places, shape=[*shape, 1]))
+    count = math.prod(shape)
+    places = raw.Reshape(tensor=raw.ConcatV2(values=columns, axis=rank), shape=[count, rank])
+    return raw.ScatterNd(
+        indices=places, updates=raw.Reshape(tensor=grad, shape=[count]), shape=sizes
+    )

@@ -1,4 +1,4 @@
-"""Greedy decoding, edit distances, fingerprints and serialized sparse tensors against
+"""Edit distances, fingerprints and serialized sparse tensors against
 TensorFlow.
 """
 
@@ -16,20 +16,6 @@ pytest.importorskip("tensorflow")
 
 RNG = np.random.default_rng(13)
 TEXT = np.array([b"a", b"b", b"a"], object)
-
-
-def _greedy() -> Iterator[Case]:
-    for kind in (np.float32, np.float64):
-        logits = RNG.standard_normal((9, 3, 4)).astype(kind)
-        logits[2] = logits[1]
-        for merge in (False, True):
-            for blank in (-1, 0, 2):
-                attrs = {"merge_repeated": merge, "blank_index": blank}
-                yield Case(
-                    "CTCGreedyDecoder", [logits, np.array([9, 4, 0], np.int32)], attrs, (1e-5, 1e-5)
-                )
-    for lengths in ([10, 1, 1], [1, 1], [[1, 1, 1]]):
-        yield Case("CTCGreedyDecoder", [logits, np.array(lengths, np.int32)], own_words=True)
 
 
 def _distances() -> Iterator[Case]:
@@ -79,6 +65,6 @@ def _serialized() -> Iterator[Case]:
     yield Case("SerializeSparse", [indices, TEXT, np.array([[3, 2]])])
 
 
-@pytest.mark.parametrize("cases", [_greedy, _distances, _fingerprints, _serialized])
+@pytest.mark.parametrize("cases", [_distances, _fingerprints, _serialized])
 def test_equal_tensorflow(cases: Any) -> None:
     assert not differences(list(cases()))
