@@ -150,9 +150,8 @@ def _move(average: Structure, value: Structure, decay: Tensor, zero_debias: bool
 def _move_unbiased(average: Variable, value: Variable | Tensor, rest: Tensor) -> Structure:
     """Move an average that started with zeros.
 
-    It is divided by the weight of its values.
-
-    The sum with its bias and the number of updates stand in two variables beside it.
+    It is divided by the weight of its values. The sum with its bias and the number of updates stand
+    in two variables beside it.
     """
     name = average.name.removesuffix(":0")
     settings: Structure = {
