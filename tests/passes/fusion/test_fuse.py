@@ -431,6 +431,20 @@ def test_small_values_are_not_computed_again_for_every_row() -> None:
     assert any("computed again" in text for _, name, text in ctx.messages if name == "s")
 
 
+def test_sums_along_a_residual_network_are_stored() -> None:
+    layers = 5
+    lines = ["x = Placeholder(shape=<2,16>)", "s0 = Tanh(x)", "axis = Const(value=int32<>[1])"]
+    for k in range(layers):
+        lines += [
+            f"p{k} = Softmax(s{k})",
+            f"c{k} = Cumsum(p{k}, axis, exclusive=False, reverse=False)",
+            f"s{k + 1} = AddV2(s{k}, c{k})",
+        ]
+    graph = check("\n".join([*lines, f"y = _Retval(s{layers}, index=0)"]), rtol=1e-5)
+    for number in range(layers):  # no group adds up the layers before it
+        assert sum(f"s{number}" in group for group in members(graph)) <= 1
+
+
 def test_cheap_value_is_computed_again_instead_of_stored() -> None:
     graph = check(
         """

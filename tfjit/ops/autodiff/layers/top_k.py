@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Gradients
 
 
-@RegisterGradient("ApproxTopK")
 @RegisterGradient("TopKV2")
 @RegisterGradient("TopK")
 def _top_k(op: Operation, grad: Tensor, _: object) -> Gradients:
