@@ -43,14 +43,19 @@ def embedding_lookup(
     if not tables:
         raise ValueError("Length of params is currently 0. Need at least one param.")
     with name_scope(name, "embedding_lookup", [*tables, ids]) as scope:
-        if len(tables) == 1 and not hasattr(tables[0], "op"):  # neither a variable nor a tensor
-            tables = [convert_to_tensor(tables[0], name="params_0")]
-        places = convert_to_tensor(ids, name="ids")
         if len(tables) == 1:
-            (table,) = tables
+            (given,) = tables
+            resource = isinstance(given, ResourceVariable)
+            table = (
+                given
+                if isinstance(given, ResourceVariable)
+                else convert_to_tensor(given, name="params_0")
+            )
+            places = convert_to_tensor(ids, name="ids")
             with colocate_with(table):
                 rows = _clipped(_gathered(table, places, scope), places, max_norm)
-            return rows if isinstance(table, ResourceVariable) else ops.identity(rows)
+            return rows if resource else ops.identity(rows)
+        places = convert_to_tensor(ids, name="ids")
         return _clipped(
             _from_partitions(tables, places, partition_strategy, scope), places, max_norm
         )
