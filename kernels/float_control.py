@@ -98,7 +98,7 @@ _quiet = _Quiet()
 
 
 def without_warnings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` without NumPy's warnings of overflow, of division by zero and the like.
+    """Return `function` without NumPy's warnings of overflow and the like.
 
     A call within such a function changes nothing: `np.errstate` takes longer than a small product,
     and the members of a group are many.
@@ -116,4 +116,5 @@ def without_warnings(function: Callable[..., Any]) -> Callable[..., Any]:
 
     run.__name__ = getattr(function, "__name__", "run")
     run.__doc__ = function.__doc__
+    run.__wrapped__ = function  # type: ignore[attr-defined]
     return run

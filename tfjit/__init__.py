@@ -29,7 +29,8 @@ _HOMES = {
         "scatter_nd_sub scatter_nd_update scatter_sub scatter_update"
     ),
     "tfjit.client.variables.variable_scope": (
-        "AUTO_REUSE VariableScope get_variable_scope no_regularizer variable_op_scope variable_scope"
+        "AUTO_REUSE VariableScope get_variable_scope no_regularizer variable_op_scope "
+        "variable_scope"
     ),
     "tfjit.client.logging": "get_logger",
     "tfjit.client.printing": "print",

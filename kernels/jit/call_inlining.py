@@ -1,4 +1,4 @@
-"""Put the bodies of a text's small functions in place of their calls.
+"""Replace calls of a text's small functions by their bodies.
 
 The random kernels call functions of their own text: the rounds of Philox, the draws. The front end
 translates no calls of jitted functions, and Numba's pipeline takes ten times as long for them. So
@@ -12,7 +12,6 @@ import ast
 import copy
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
-from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
@@ -20,7 +19,9 @@ from numba.core.dispatcher import Dispatcher
 class CallInlining:
     """Inline calls of the functions of one text."""
 
-    def __init__(self, functions: Mapping[str, ast.FunctionDef], names: Mapping[str, Any]) -> None:
+    def __init__(
+        self, functions: Mapping[str, ast.FunctionDef], names: Mapping[str, object]
+    ) -> None:
         """Find the functions that can be inlined.
 
         functions: of the text. names: the text's global names.
@@ -33,7 +34,7 @@ class CallInlining:
         self._numbers = count()
 
     def expanded(self, function: ast.FunctionDef) -> ast.FunctionDef:
-        """Return a function whose calls are inlined, or the function itself."""
+        """Return a function with inlined calls, or the function itself."""
         if not self._functions:
             return function
         found = copy.deepcopy(function)
@@ -43,7 +44,7 @@ class CallInlining:
     def _block(self, statements: Sequence[ast.stmt], within: Collection[str]) -> list[ast.stmt]:
         """Return the statements, with those of inlined functions before them.
 
-        within: the functions whose bodies these are.
+        within: the functions of these bodies.
         """
         found: list[ast.stmt] = []
         for statement in statements:
@@ -123,13 +124,13 @@ class _Renaming(ast.NodeTransformer):
         return node
 
 
-def _is_forced(function: Any) -> bool:
+def _is_forced(function: object) -> bool:
     """Return whether a global is a jitted function that its callers inline."""
     return isinstance(function, Dispatcher) and bool(function.targetoptions.get("forceinline"))
 
 
 def _has_plain_form(node: ast.FunctionDef) -> bool:
-    """Return whether a function has plain arguments and returns at its end alone."""
+    """Return whether arguments are plain and the one return is last."""
     arguments = node.args
     others = [*arguments.posonlyargs, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     returns = [inner for inner in ast.walk(node) if isinstance(inner, ast.Return)]

@@ -68,7 +68,7 @@ class CompileQueue:
         self._dispatch()
 
     def need(self, key: str) -> None:
-        """Let a kernel that was put for others take its turn at the end of the queue."""
+        """Move a kernel that was put for others to the queue's end."""
         if key in self._for_others:
             self._for_others.remove(key)
             self._keys.append(key)

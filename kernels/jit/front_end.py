@@ -125,7 +125,10 @@ def _translated(
     unique: str,
     wide: Collection[tuple[str, str]],
 ) -> str:
-    """Return the LLVM IR of a text's functions. wide: (entry, variable) of int64."""
+    """Return the LLVM IR of a text's functions.
+
+    wide: (entry, variable) of int64.
+    """
     global _library
     try:
         if _library is None:

@@ -34,7 +34,7 @@ class KernelCallbacks:
             return True
 
     def call_ready(self) -> None:
-        """Call the callbacks whose kernels are settled, on this thread."""
+        """Call the callbacks of settled kernels on this thread."""
         with self._lock:
             ready = [entry for entry in self._waiting if self._are_final(entry[0])]
             self._waiting = [entry for entry in self._waiting if entry not in ready]

@@ -22,7 +22,9 @@ MAX_COPIED: Final = 4
 """Nodes that are computed again for one value."""
 _MAX_CONSUMERS: Final = 8
 _SMALL_BYTES: Final = 4096
-"""An operand up to that size counts as free where a launch is saved: L1 holds one."""
+"""Most bytes of a free operand where a launch is saved.
+
+The first cache holds one."""
 
 
 @dataclass(slots=True)
@@ -239,7 +241,10 @@ def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
 def _large_inputs(
     members: Sequence[str], clusters: Clusters, roles: RoleFinder, free_below: int
 ) -> int:
-    """Return the bytes of the outside operands that have at least `free_below` bytes."""
+    """Return the bytes of the larger outside operands.
+
+    These have at least `free_below` bytes.
+    """
     inside = set(members)
     operands = {
         source

@@ -80,7 +80,7 @@ def _matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _operands(inputs: Arrays, names: Sequence[str]) -> tuple[Range, Range]:
-    """Return the ranges of x and y, whose shapes have to broadcast.
+    """Return the ranges of x and y; their shapes have to broadcast.
 
     names: of both ends of both ranges, for messages.
     """

@@ -164,7 +164,7 @@ def siphash(data: bytes, key: tuple[int, int]) -> int:
 
 def _buckets(
     node: NodeSpec,
-    strings: Any,
+    strings: np.ndarray,
     hashed: Callable[[bytes], int],
     many_hashed: Callable[[PackedStrings], np.ndarray] | None = None,
 ) -> Arrays:

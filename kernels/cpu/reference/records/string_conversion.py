@@ -43,7 +43,7 @@ def _string_to_number(node: NodeSpec, inputs: Arrays) -> Arrays:
         return (each_element(parse, inputs[0], dtype=dtype.as_numpy_dtype),)
 
 
-def _has_underscore(strings: Any) -> bool:
+def _has_underscore(strings: np.ndarray) -> bool:
     return b"_" in b"".join(np.asarray(strings, object).reshape(-1).tolist())
 
 
