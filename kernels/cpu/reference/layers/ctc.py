@@ -6,7 +6,6 @@ Sources: Graves 2012, "Supervised Sequence Labelling with Recurrent Neural Netwo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from tfjit.kernels.cpu.reference.inputs import invalid
 from tfjit.kernels.cpu.reference.layers.beam_search import BeamSearch
 from tfjit.kernels.registry import NodeSpec, reference
 
-Arrays = Sequence[Any]
+Arrays = Sequence[np.ndarray]
 Rows = list[list[int]]
 
 
@@ -228,7 +227,7 @@ def _target(
     return [blank, *(label for one in kept for label in (one, blank))]
 
 
-def _sequence_loss(logits: np.ndarray, target: list[int], merge: bool) -> tuple[Any, np.ndarray]:
+def _sequence_loss(logits: np.ndarray, target: list[int], merge: bool) -> tuple[float, np.ndarray]:
     """Return (loss, gradient [steps, classes]) of one sequence.
 
     They follow from forward and backward sums over states.
@@ -272,7 +271,7 @@ def _sequence_loss(logits: np.ndarray, target: list[int], merge: bool) -> tuple[
     return -total, gradient
 
 
-def _moved(before: np.ndarray, stays: np.ndarray, skips: np.ndarray, none: Any) -> np.ndarray:
+def _moved(before: np.ndarray, stays: np.ndarray, skips: np.ndarray, none: float) -> np.ndarray:
     """Return the sums of states that reach each state.
 
     In one step, from the same state, or from one or two before it.
