@@ -98,10 +98,10 @@ _quiet = _Quiet()
 
 
 def without_warnings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` without NumPy's warnings of overflow, of division by zero and the like.
+    """Return `function` without NumPy's floating-point warnings.
 
-    A call within such a function changes nothing: `np.errstate` takes longer than a small product,
-    and the members of a group are many.
+    Overflow and division by zero are among the warnings. A call within such a function changes
+    nothing: `np.errstate` takes longer than a small product, and the members of a group are many.
     """
 
     def run(*args: Any) -> Any:
