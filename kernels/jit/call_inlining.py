@@ -12,7 +12,6 @@ import ast
 import copy
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
-from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
@@ -20,7 +19,9 @@ from numba.core.dispatcher import Dispatcher
 class CallInlining:
     """Inline calls of the functions of one text."""
 
-    def __init__(self, functions: Mapping[str, ast.FunctionDef], names: Mapping[str, Any]) -> None:
+    def __init__(
+        self, functions: Mapping[str, ast.FunctionDef], names: Mapping[str, object]
+    ) -> None:
         """Find the functions that can be inlined.
 
         functions: of the text. names: the text's global names.
@@ -125,7 +126,7 @@ class _Renaming(ast.NodeTransformer):
         return node
 
 
-def _is_forced(function: Any) -> bool:
+def _is_forced(function: object) -> bool:
     """Return whether a global is a jitted function that its callers inline."""
     return isinstance(function, Dispatcher) and bool(function.targetoptions.get("forceinline"))
 
