@@ -9,9 +9,12 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 # architecture -> (offset of the control word in C's fenv_t, its two bits)
 _PLACES = {"x86_64": (28, 0x8040), "aarch64": (0, 1 << 24)}
@@ -97,20 +100,20 @@ class _Quiet(threading.local):
 _quiet = _Quiet()
 
 
-def without_warnings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` without NumPy's warnings of overflow and the like.
+def without_warnings(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return `function` without NumPy's floating-point warnings.
 
-    A call within such a function changes nothing: `np.errstate` takes longer than a small product,
-    and the members of a group are many.
+    Overflow and division by zero are among the warnings. A call within such a function changes
+    nothing: `np.errstate` takes longer than a small product, and the members of a group are many.
     """
 
-    def run(*args: Any) -> Any:
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if _quiet.active:
-            return function(*args)
+            return function(*args, **kwargs)
         with np.errstate(all="ignore"):
             try:
                 _quiet.active = True
-                return function(*args)
+                return function(*args, **kwargs)
             finally:
                 _quiet.active = False
 

@@ -1,9 +1,9 @@
-"""Replace calls of a text's small functions by their bodies.
+"""Inline the calls of a text's small functions.
 
-The random kernels call functions of their own text: the rounds of Philox, the draws. The front end
-translates no calls of jitted functions, and Numba's pipeline takes ten times as long for them. So
-the calls go, in the syntax tree, where the function is declared with `forceinline` and has one
-`return`, at its end. Other calls stay as they are.
+The random kernels call functions of the same text: the rounds of Philox, the draws. The front end
+translates no calls of jitted functions, and Numba's pipeline takes ten times as long. So a call is
+inlined in the syntax tree where the function is declared with `forceinline` and has one `return`,
+at the end. Other calls stay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CallInlining:
         self._numbers = count()
 
     def expanded(self, function: ast.FunctionDef) -> ast.FunctionDef:
-        """Return a function with inlined calls, or the function itself."""
+        """Return a function with calls inlined, or the function itself."""
         if not self._functions:
             return function
         found = copy.deepcopy(function)
@@ -42,9 +42,10 @@ class CallInlining:
         return ast.fix_missing_locations(found)
 
     def _block(self, statements: Sequence[ast.stmt], within: Collection[str]) -> list[ast.stmt]:
-        """Return the statements, with those of inlined functions before them.
+        """Return the statements with calls inlined.
 
-        within: the functions of these bodies.
+        Statements of an inlined function come before the statement that calls the function.
+        within: the functions that the statements belong to.
         """
         found: list[ast.stmt] = []
         for statement in statements:
@@ -64,12 +65,13 @@ class CallInlining:
     def _expression(
         self, node: ast.expr, before: list[ast.stmt], within: Collection[str], whole: bool = False
     ) -> ast.expr:
-        """Return the expression without calls; `before` gets the statements that compute them.
+        """Return the expression without the calls that can be inlined.
 
+        before: gets the statements that compute the results of the calls.
         whole: whether the call may have a tuple as its result.
         """
         if isinstance(node, (ast.IfExp, ast.BoolOp)):
-            return node  # an operand runs only where it is needed
+            return node  # an operand may not run
         for name, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):
                 setattr(node, name, self._expression(value, before, within))
@@ -130,7 +132,7 @@ def _is_forced(function: object) -> bool:
 
 
 def _has_plain_form(node: ast.FunctionDef) -> bool:
-    """Return whether arguments are plain and the one return is last."""
+    """Return whether a function has plain arguments and one final return."""
     arguments = node.args
     others = [*arguments.posonlyargs, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     returns = [inner for inner in ast.walk(node) if isinstance(inner, ast.Return)]

@@ -62,13 +62,13 @@ class CompileQueue:
     def put(self, key: str, for_others: bool = False) -> None:
         """Add a kernel.
 
-        for_others: this process may have no use for it, so all other kernels go before it.
+        for_others: this process may have no use for the kernel, so all others go before.
         """
         (self._for_others if for_others else self._keys).append(key)
         self._dispatch()
 
     def need(self, key: str) -> None:
-        """Move a kernel that was put for others to the queue's end."""
+        """Move a kernel for other processes to the end of the queue."""
         if key in self._for_others:
             self._for_others.remove(key)
             self._keys.append(key)

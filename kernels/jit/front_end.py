@@ -3,9 +3,9 @@
 Generated texts use little of Python: scalars, loops over ranges, branches, and calls of intrinsics
 and casts. Numba's analysis of bytecode (SSA, type inference, rewrites) takes more time than LLVM
 for them. Here a variable has one type, the type of its first assignment. The types and the code of
-operators, casts and calls are Numba's own, so a text has the meaning that Numba gives it. A
-variable of signed integers of several widths is an int64. A text with other Python is
-`Unsupported`, and Numba compiles it.
+operators, casts and calls are Numba's own, so a text means the same as in Numba. A variable of
+signed integers of several widths is an int64. Numba compiles a text with other Python, which is
+`Unsupported` here.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def translate(
     while True:
         try:
             return _translated(text, names, entries, arity, unique, wide)
-        except _Mixed as mixed:  # Numba's analysis finds int64 for it, too
+        except _Mixed as mixed:  # int64 in Numba's analysis, too
             wide.add(mixed.args[0])
 
 

@@ -182,7 +182,7 @@ class KernelStore:
         """Start to load or compile the missing kernels; return at once.
 
         Kernels in progress are not requested twice. With TFJIT_JIT=off only the disk's kernels are
-        loaded. for_others: later processes use them; all other kernels are compiled before them.
+        loaded. for_others: later processes use the kernels; all other kernels are compiled first.
         """
         wanted = list(sources)
         with self._lock:
@@ -217,7 +217,7 @@ class KernelStore:
         for source in wanted:
             if source in self._loaded or source in self._refused or self._recorded is not None:
                 continue
-            if source in self._pending:  # no look at the disk: another thread loads or compiles it
+            if source in self._pending:  # another thread loads or compiles; no look at the disk
                 continue
             key = ""
             if not self.stored.packs.key(source):

@@ -22,9 +22,10 @@ MAX_COPIED: Final = 4
 """Nodes that are computed again for one value."""
 _MAX_CONSUMERS: Final = 8
 _SMALL_BYTES: Final = 4096
-"""Most bytes of a free operand where a launch is saved.
+"""Operands up to this size are free where a launch is saved.
 
-The first cache holds one."""
+L1 holds one.
+"""
 
 
 @dataclass(slots=True)
@@ -241,9 +242,9 @@ def _fits(taker: Chosen, copied: Sequence[str], maker: GroupMaker) -> bool:
 def _large_inputs(
     members: Sequence[str], clusters: Clusters, roles: RoleFinder, free_below: int
 ) -> int:
-    """Return the bytes of the larger outside operands.
+    """Return the bytes of large outside operands.
 
-    These have at least `free_below` bytes.
+    Large ones have at least `free_below` bytes.
     """
     inside = set(members)
     operands = {
@@ -257,7 +258,7 @@ def _large_inputs(
 
 
 def _bytes(name: str, output: int, clusters: Clusters, roles: RoleFinder) -> int:
-    """Return the bytes of a value; many where its shape is unknown."""
+    """Return the bytes of a value; many for an unknown shape."""
     shape = roles.shape(name, output)
     if shape is None:
         return 1 << 40
