@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit import ops
+from tfjit.client.data.sparse_steps import filled, reshaped, retained
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.framework.graphs.default_graph import colocate_with, name_scope
@@ -259,7 +260,12 @@ def safe_embedding_lookup_sparse(
     if not tables:
         raise ValueError(f"Missing embedding_weights {tables}.")
     kind = None if sparse_weights is None else sparse_weights.dtype
-    tables = [convert_to_tensor(table, dtype=kind) for table in tables]
+    tables = [
+        table
+        if isinstance(table, ResourceVariable) and kind in (None, table.dtype)
+        else convert_to_tensor(table, dtype=kind)
+        for table in tables
+    ]
     values = [*tables, sparse_ids.values]
     values += [] if sparse_weights is None else [sparse_weights.values]
     with name_scope(name, "embedding_lookup", values) as scope:
@@ -271,14 +277,14 @@ def safe_embedding_lookup_sparse(
             ops.reduce_prod(ops.slice(outer_shape, [0], [rank - 1])),
             ops.gather(outer_shape, rank - 1),
         ]
-        ids = _reshaped(sparse_ids, matrix)
+        ids = reshaped(sparse_ids, matrix)
         weights = None
         if sparse_weights is not None:
             weights = SparseTensor(ids.indices, sparse_weights.values, ids.dense_shape)
         ids, weights = _valid(ids, weights, combiner)
-        ids, empty = _filled(ids, default_id or 0)
+        ids, empty = filled(ids, default_id or 0)
         if weights is not None:
-            weights, _ = _filled(weights, 1.0)
+            weights, _ = filled(weights, 1.0)
         result = embedding_lookup_sparse(
             tables,
             ids,
@@ -300,53 +306,16 @@ def safe_embedding_lookup_sparse(
         return final
 
 
-def _reshaped(sparse: SparseTensor, shape: Sequence[Tensor]) -> SparseTensor:
-    sizes = ops.cast(shape, dtypes.int64)
-    with name_scope(None, "SparseReshape", [sparse.values]) as scope:
-        indices, dense = call(
-            "SparseReshape",
-            scope,
-            input_indices=sparse.indices,
-            input_shape=sparse.dense_shape,
-            new_shape=sizes,
-        )
-        return SparseTensor(indices, ops.identity(sparse.values), dense)
-
-
-def _kept(sparse: SparseTensor, keep: Tensor) -> SparseTensor:
-    """Return the values for which `keep`, bool [n], is true."""
-    places = ops.reshape(ops.where(keep), [-1])
-    return SparseTensor(
-        ops.gather(sparse.indices, places),
-        ops.gather(sparse.values, places),
-        ops.identity(sparse.dense_shape),
-    )
-
-
 def _valid(
     ids: SparseTensor, weights: SparseTensor | None, combiner: str
 ) -> tuple[SparseTensor, SparseTensor | None]:
     """Leave out negative ids, and ids of useless weights."""
     valid = ops.greater_equal(ids.values, 0)
     if weights is None:
-        return _kept(ids, valid), None
+        return retained(ids, valid), None
     valid = ops.logical_and(valid, ops.ones_like(weights.values, dtype=dtypes.bool))
-    ids, weights = _kept(ids, valid), _kept(weights, valid)
+    ids, weights = retained(ids, valid), retained(weights, valid)
     if combiner != "sum":
         positive = ops.greater(weights.values, 0)
-        ids, weights = _kept(ids, positive), _kept(weights, positive)
+        ids, weights = retained(ids, positive), retained(weights, positive)
     return ids, weights
-
-
-def _filled(sparse: SparseTensor, value: float) -> tuple[SparseTensor, Tensor]:
-    """Return the tensor with filled empty rows, and their mask."""
-    with name_scope(None, "SparseFillEmptyRows", [sparse.values]):
-        indices, values, empty, _ = call(
-            "SparseFillEmptyRows",
-            None,
-            indices=sparse.indices,
-            values=sparse.values,
-            dense_shape=sparse.dense_shape,
-            default_value=convert_to_tensor(value, dtype=sparse.dtype),
-        )
-    return SparseTensor(indices, values, sparse.dense_shape), empty

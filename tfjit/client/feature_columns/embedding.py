@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tfjit.client.composites.embeddings import (
+    embedding_lookup_sparse,
+    safe_embedding_lookup_sparse,
+)
 from tfjit.client.feature_columns.categorical import WeightedCategoricalColumn
 from tfjit.client.feature_columns.columns import CategoricalColumn, DenseColumn, IdsAndWeights
 from tfjit.client.feature_columns.sequence import SequenceCategoricalColumn, refuse_sequence
-from tfjit.client.feature_columns.sparse_lookup import lookup, safe_lookup
 from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.initializers import TruncatedNormal
 from tfjit.client.variables.variables import Variable
@@ -69,9 +72,16 @@ class _LookupColumn(DenseColumn):
         ids, weights = found
         rank = ids.dense_shape.shape.as_list()[0]
         is_matrix = rank is not None and rank <= 2
-        look_up = safe_lookup if self.use_safe_embedding_lookup or not is_matrix else lookup
-        name = f"{self.name}_weights"
-        return look_up(table, ids, weights, self.combiner, self.max_norm, name)
+        is_safe = self.use_safe_embedding_lookup or not is_matrix
+        look_up = safe_embedding_lookup_sparse if is_safe else embedding_lookup_sparse
+        return look_up(
+            table,
+            ids,
+            weights,
+            combiner=self.combiner,
+            name=f"{self.name}_weights",
+            max_norm=self.max_norm,
+        )
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tfjit import ops
+from tfjit.client.data.sparse_steps import reshaped
 from tfjit.client.data.sparse_tensors import SparseTensor, convert_to_tensor_or_sparse_tensor
 from tfjit.client.feature_columns.columns import FeatureColumn
-from tfjit.client.feature_columns.sparse_steps import reshaped
 from tfjit.framework.graphs.default_graph import control_dependencies
 
 if TYPE_CHECKING:

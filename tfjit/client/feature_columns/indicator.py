@@ -9,7 +9,7 @@ from tfjit import ops
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.client.feature_columns.columns import CategoricalColumn, DenseColumn
 from tfjit.client.feature_columns.sequence import refuse_sequence
-from tfjit.client.feature_columns.sparse_steps import weights_by_id
+from tfjit.client.feature_columns.sparse_inputs import weights_by_id
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import tensor

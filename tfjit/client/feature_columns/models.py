@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tfjit import ops
+from tfjit.client.composites.embeddings import safe_embedding_lookup_sparse
+from tfjit.client.data.sparse_steps import reshaped
 from tfjit.client.feature_columns.columns import (
     AnyColumn,
     CategoricalColumn,
@@ -14,8 +16,6 @@ from tfjit.client.feature_columns.columns import (
     FeatureColumn,
 )
 from tfjit.client.feature_columns.features import Features
-from tfjit.client.feature_columns.sparse_lookup import safe_lookup
-from tfjit.client.feature_columns.sparse_steps import reshaped
 from tfjit.client.variables.get_variable import get_variable
 from tfjit.client.variables.initializers import Zeros
 from tfjit.client.variables.variable_scope import (
@@ -172,7 +172,9 @@ class _LinearModel:
         ids = reshaped(found, [ops.shape(found)[0], -1])
         if weights is not None:
             weights = reshaped(weights, [ops.shape(weights)[0], -1])
-        return safe_lookup(table, ids, weights, self._combiner, name="weighted_sum")
+        return safe_embedding_lookup_sparse(
+            table, ids, weights, combiner=self._combiner, name="weighted_sum"
+        )
 
     def _variable(self, name: str, shape: Structure) -> Variable:
         made: Variable = get_variable(name, shape, initializer=Zeros(), trainable=self._trainable)

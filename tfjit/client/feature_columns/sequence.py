@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tfjit import ops
 from tfjit.client.data.parsing import VarLenFeature
+from tfjit.client.data.sparse_steps import reshaped
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.client.feature_columns.categorical import (
     categorical_column_with_hash_bucket,
@@ -24,7 +25,6 @@ from tfjit.client.feature_columns.columns import (
     check_number,
 )
 from tfjit.client.feature_columns.numeric import check_normalizer, check_shape
-from tfjit.client.feature_columns.sparse_steps import reshaped
 from tfjit.client.feature_columns.vocabulary import (
     categorical_column_with_vocabulary_file,
     categorical_column_with_vocabulary_list,

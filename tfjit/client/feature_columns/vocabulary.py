@@ -23,7 +23,7 @@ from tfjit.client.feature_columns.columns import (
     check_same_kind,
     check_string_or_integer,
 )
-from tfjit.client.feature_columns.sparse_steps import without_ignored
+from tfjit.client.feature_columns.sparse_inputs import without_ignored
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype
 

@@ -54,7 +54,8 @@ def max_pool2d(
     name: str | None = None,
 ) -> Tensor:
     """Pool as `max_pool`; the name says the number of axes."""
-    return max_pool(input, ksize, strides, padding, data_format, name)
+    with name_scope(name, "MaxPool2d", [input]) as scope:
+        return max_pool(input, ksize, strides, padding, data_format, scope)
 
 
 def avg_pool(
