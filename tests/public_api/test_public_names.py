@@ -179,7 +179,7 @@ def test_dtypes() -> None:
     ("expression", "feature"),
     [
         ("tf.train.CheckpointManager", "object-based checkpoints are not supported yet"),
-        ("tf.estimator", "estimators and feature columns are not supported yet"),
+        ("tf.estimator", "estimators are not supported yet"),
         ("tf.contrib", "contributed packages are not supported yet"),
         ("tf.no_such_thing", "module 'tfjit' has no attribute 'no_such_thing'$"),
     ],

@@ -225,7 +225,8 @@ def test_tables() -> None:
         assert session.run([find, table.size()])[0].tolist() == [[1, -1]]
         assert session.run(table.export())[1].tolist() == [1, 2]
         with pytest.raises(
-            TypeError, match="Dtype of argument `keys` must be string, received: int32"
+            TypeError,
+            match="Dtype of argument `keys` must be <dtype: 'string'>, received: <dtype: 'int32'>",
         ):
             table.lookup(tfjit.constant([1]))
         changing = tfjit.lookup.experimental.MutableHashTable(

@@ -127,7 +127,7 @@ def test_a_store_asks_for_it_with_its_first_compile(
 ) -> None:
     wanted: list[ArchiveJob] = []
     monkeypatch.setattr(ArchiveJob, "want", lambda job: wanted.append(job))
-    monkeypatch.setattr(CompileQueue, "put", lambda queue, key: None)
+    monkeypatch.setattr(CompileQueue, "put", lambda queue, key, for_others=False: None)
     store = KernelStore(tmp_path)
     for k in (1, 2):
         store._load_or_queue([KernelSource(f"# {k}\ndef kernel(args, chunk, nchunks):\n  pass\n")])

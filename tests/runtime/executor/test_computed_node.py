@@ -38,7 +38,7 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[KernelSource]:
     asked: list[KernelSource] = []
     monkeypatch.setattr(store, "lookup", lambda source: None)
     monkeypatch.setattr(store, "load_present", lambda sources: False)
-    monkeypatch.setattr(store, "request", asked.extend)
+    monkeypatch.setattr(store, "request", lambda sources, for_others=False: asked.extend(sources))
     monkeypatch.setattr(store, "when_ready", lambda sources, callback: None)
     return asked
 
@@ -148,7 +148,7 @@ def test_a_heavy_node_uses_kernels_present_in_its_first_run(
             for runner in executor.runners:
                 if isinstance(runner, computed_node.ComputedNode):
                     store.compile([s for w in runner._waiting.values() for s in w.sources])
-    monkeypatch.setattr(store, "request", asked.extend)
+    monkeypatch.setattr(store, "request", lambda sources, for_others=False: asked.extend(sources))
     if not present:
         monkeypatch.setattr(store, "load_present", lambda sources: False)
         # another test may have loaded them

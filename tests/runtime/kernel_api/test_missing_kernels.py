@@ -93,7 +93,7 @@ def with_node(op: OpDef) -> Any:
 
 
 def test_most_ops_have_kernels() -> None:
-    assert 100 < len(MISSING) < len(registry) / 3
+    assert 50 < len(MISSING) < len(registry) / 3
     assert {"CSVDataset", "SaveDatasetV2"} <= {op.name for op in MISSING}
     assert not {
         "If",

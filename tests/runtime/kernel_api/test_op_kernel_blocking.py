@@ -8,14 +8,31 @@ from tfjit.runtime.kernel_api.op_kernel import has_runtime_kernel, is_blocking
 
 # Their kernels use threads of their own, but wait for nothing that a step does.
 ON_FILES = {
+    "CloseSummaryWriter",
+    "CreateSummaryFileWriter",
+    "FlushSummaryWriter",
+    "GenerateVocabRemapping",
+    "ImmutableConst",
     "InitializeTableFromTextFile",
     "InitializeTableFromTextFileV2",
+    "LoadAndRemapMatrix",
     "MatchingFiles",
     "MergeV2Checkpoints",
     "ReadFile",
+    "Restore",
+    "RestoreSlice",
     "RestoreV2",
+    "Save",
+    "SaveSlices",
     "SaveV2",
+    "WriteAudioSummary",
     "WriteFile",
+    "WriteGraphSummary",
+    "WriteHistogramSummary",
+    "WriteImageSummary",
+    "WriteRawProtoSummary",
+    "WriteScalarSummary",
+    "WriteSummary",
 }
 CLOSES = {"QueueClose", "QueueCloseV2"}
 

@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 from tfjit.framework import errors
 from tfjit.protos import config_pb2
 from tfjit.runtime.schedule import loop_parallelization
-from tfjit.runtime.session.direct_session import DirectSession
+from tfjit.runtime.session.step_environments import StepEnvironments
 
 tf1 = tf.compat.v1
 RNG = np.random.default_rng(5)
@@ -37,9 +37,8 @@ def _however_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TFJIT_DISABLE", "compile_loops")
     monkeypatch.setattr(loop_parallelization, "_LEAST_NS", 0.0)
     monkeypatch.setattr(loop_parallelization, "_MAX_TIME_LEFT", 1e9)
-    monkeypatch.setattr(
-        DirectSession, "split_threads", property(lambda self: self.threads if self._splits else 1)
-    )
+    threads = property(lambda self: self.threads if self._splits else 1)
+    monkeypatch.setattr(StepEnvironments, "split_threads", threads)
     before = tf1.control_flow_v2_enabled()
     tf1.enable_control_flow_v2()
     yield
