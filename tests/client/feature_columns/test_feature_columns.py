@@ -11,7 +11,7 @@ import pytest
 import tensorflow
 
 import tfjit
-from tests.client.variables.same_graphs import same_graph
+from tests.client.variables.same_graphs import same_graph, switches_and_merges
 
 tf1 = tensorflow.compat.v1
 # TensorFlow names a table by a random text; ours is shared by its node's name.
@@ -21,11 +21,12 @@ TABLES = {"shared_name", "use_node_name_sharing"}
 @pytest.fixture(autouse=True, scope="module")
 def tensorflow_1() -> Iterator[None]:
     """TensorFlow makes reference variables and conditionals of switches, as tfjit does."""
-    tf1.disable_control_flow_v2()
+    had_resources = tf1.resource_variables_enabled()
     tf1.disable_resource_variables()
-    yield
-    tf1.enable_control_flow_v2()
-    tf1.enable_resource_variables()
+    with switches_and_merges():
+        yield
+    if had_resources:
+        tf1.enable_resource_variables()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import tensorflow
 
 import tfjit
-from tests.client.variables.same_graphs import same_graph
+from tests.client.variables.same_graphs import same_graph, switches_and_merges
 
 tf1 = tensorflow.compat.v1
 MOMENTS = "mean mode variance stddev entropy covariance batch_shape_tensor event_shape_tensor"
@@ -55,9 +55,8 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
 @pytest.fixture(autouse=True, scope="module")
 def tensorflow_1() -> Iterator[None]:
     """TensorFlow makes conditionals of switches, as tfjit does."""
-    tf1.disable_control_flow_v2()
-    yield
-    tf1.enable_control_flow_v2()
+    with switches_and_merges():
+        yield
 
 
 def results(tf: Any, name: str, value: Any, **options: Any) -> list[tuple[str, Any]]:

@@ -90,8 +90,10 @@ def resource_variables(enabled: bool) -> Iterator[None]:
 @contextmanager
 def switches_and_merges() -> Iterator[None]:
     """Let TensorFlow build conditionals and loops as tfjit does: without functions."""
+    before = tf1.control_flow_v2_enabled()
     tf1.disable_control_flow_v2()
     try:
         yield
     finally:
-        tf1.enable_control_flow_v2()
+        if before:
+            tf1.enable_control_flow_v2()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -133,7 +134,7 @@ def test_steps_one_after_the_other(how: str, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("TFJIT_DISABLE", "straight_line")
     world = World()
     session = world.session
-    sizes = iter(range(1, 1_000_000))
+    sizes = itertools.count(1)
     values = np.zeros(200, "f4")
 
     def work() -> None:
