@@ -281,6 +281,20 @@ def test_graphs_and_values() -> None:
     assert not wrong
 
 
+def test_graphs_of_saturating_casts() -> None:
+    """The limits are values of the given dtype, for each pair."""
+    kinds = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64"
+    found = []
+    for tf in (tf1, tfjit):
+        with tf.Graph().as_default() as graph, np.errstate(all="ignore"):
+            for kind in kinds.split():
+                value = tf.placeholder(tf.as_dtype(kind), [2])
+                for other in (*kinds.split(), "complex64"):
+                    tf.saturate_cast(value, tf.as_dtype(other))
+        found.append(nodes(graph))
+    assert found[1] == found[0]
+
+
 ERRORS: list[Program] = [
     lambda tf, f: tf.image.flip_left_right(tf.zeros([2, 3])),
     lambda tf, f: tf.image.flip_left_right(tf.zeros([1, 1, 2, 3, 1])),

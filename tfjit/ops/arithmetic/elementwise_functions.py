@@ -266,18 +266,17 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
 def _common_limits(given: DType, wanted: DType) -> tuple[Any, Any]:
     """Return the lowest and highest values that both dtypes have.
 
-    They are values of `given`.
-
-    A limit that `given` rounds to a value beyond it moves to the next value towards 0.
+    They are values of `given`. A limit that `given` rounds to a value beyond it moves to the next
+    value towards 0.
     """
     kind = given.as_numpy_dtype
     try:
         both = np.promote_types(kind, wanted.as_numpy_dtype)
     except TypeError:  # bfloat16 and an integer
         both = np.dtype(float)
-    with np.errstate(over="ignore"):  # a half has no 65535
-        lowest = kind(max(given.min, wanted.min))
-        highest = kind(min(float(given.max), float(wanted.max)))
+    with np.errstate(all="ignore"):  # a half has no 65535, and a float no 2**63 - 1
+        lowest = kind(np.maximum(given.min, wanted.min))
+        highest = kind(np.minimum(float(given.max), float(wanted.max)))
     if both.type(lowest) < both.type(wanted.min):
         lowest = np.nextafter(lowest, kind(0), dtype=kind)
     if both.type(highest) > both.type(wanted.max):
