@@ -143,22 +143,29 @@ _CASES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Maker]]] = {
         {"x": uniform([4, 256, 256])},
     ),
     "gamma values": (
-        lambda tf, x: tf.random_gamma([100], x, seed=1),
+        lambda tf, x: tf.reduce_mean(tf.random_gamma([100], x, seed=1)),
         {"x": _positive(1000)},
     ),
     "Poisson values": (
-        lambda tf, x: tf.random_poisson(x, [100], seed=1),
+        lambda tf, x: tf.reduce_mean(tf.random_poisson(x, [100], seed=1)),
         {"x": _positive(1000)},
     ),
     "multinomial": (
-        lambda tf, x: tf.multinomial(x, 100, seed=1),
+        lambda tf, x: tf.reduce_mean(tf.cast(tf.multinomial(x, 100, seed=1), tf.float32)),
         {"x": uniform([100, 100])},
     ),
-    "shuffle": (lambda tf, x: tf.random_shuffle(x, seed=1), {"x": uniform([10_000, 16])}),
+    "shuffle": (
+        lambda tf, x: tf.reduce_sum(tf.abs(tf.random_shuffle(x, seed=1))),
+        {"x": uniform([10_000, 16])},
+    ),
     "string to number": (lambda tf, x: tf.string_to_number(x), {"x": decimals(10_000)}),
     "number to string": (lambda tf, x: tf.as_string(x), {"x": uniform([10_000])}),
     **{f"strings, {name}": (call, {"x": words(10_000)}) for name, call in _STRINGS.items()},
 }
+
+
+# Each run draws other values, so means are compared.
+_DRAWN = frozenset({"gamma values", "Poisson values", "multinomial"})
 
 
 def _build(call: Callable[..., Any], makers: Mapping[str, Maker]) -> Callable[[Any], None]:
@@ -181,6 +188,12 @@ def _build(call: Callable[..., Any], makers: Mapping[str, Maker]) -> Callable[[A
 def workloads() -> list[Workload]:
     """One op each, most with a gradient or an input that is computed."""
     return [
-        Workload(f"op: {name}", ["result:0"], feeds_of(**makers), _build(call, makers), rtol=1e-3)
+        Workload(
+            f"op: {name}",
+            ["result:0"],
+            feeds_of(**makers),
+            _build(call, makers),
+            rtol=0.05 if name in _DRAWN else 1e-3,
+        )
         for name, (call, makers) in _CASES.items()
     ]
