@@ -10,6 +10,7 @@ import numpy as np
 from tfjit import ops
 from tfjit.client.composites.sparse_batches import eye, reduce_max_sparse, reduce_sum_sparse
 from tfjit.client.data.accumulators import SparseConditionalAccumulator
+from tfjit.client.data.sparse_merging import merged
 from tfjit.client.data.sparse_tensors import SparseTensor, SparseTensorValue, sparse_placeholder
 from tfjit.framework.graphs.default_graph import control_dependencies, name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -548,15 +549,13 @@ def merge(
 ) -> SparseTensor:
     """Return values at the places that the ids name.
 
-    The ids name places along a last axis of `vocab_size`.
+    The ids name places along a last axis of `vocab_size`. Lists of ids and sizes name places along
+    several last axes.
     """
-    ids, values = _sparse(sp_ids), _sparse(sp_values)
-    with name_scope(name, "SparseMerge", [ids.values, values.values]):
-        columns = ops.expand_dims(ops.cast(ids.values, dtypes.int64), 1)
-        indices = ops.concat([ids.indices[:, :-1], columns], 1)
-        size = ops.reshape(ops.cast(convert_to_tensor(vocab_size), dtypes.int64), [1])
-        merged = SparseTensor(indices, values.values, ops.concat([ids.dense_shape[:-1], size], 0))
-        return merged if already_sorted else reorder(merged)
+    parts = sp_ids if isinstance(sp_ids, (list, tuple)) else [sp_ids]
+    ids = [_sparse(part) for part in parts]
+    sizes = vocab_size if isinstance(vocab_size, (list, tuple)) else [vocab_size]
+    return merged(ids, _sparse(sp_values), sizes, already_sorted, name)
 
 
 def to_indicator(

@@ -20,13 +20,14 @@ def merged(
     values: SparseTensor,
     sizes: Sequence[TensorLike],
     already_sorted: bool = False,
+    name: str | None = None,
 ) -> SparseTensor:
     """Return the values at the places that ids name, below the sizes.
 
     ids: [batch, n], one for each dimension after the first, with the values' own places. The result
     [batch, *sizes] has its indices in order, as they come with `already_sorted`.
     """
-    with name_scope(None, "SparseMerge", [*(part.values for part in ids), values.values]):
+    with name_scope(name, "SparseMerge", [*(part.values for part in ids), values.values]):
         columns = []
         for part in ids:
             numbers = part.values

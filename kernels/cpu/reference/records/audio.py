@@ -9,6 +9,7 @@ import functools
 
 import numpy as np
 
+from tfjit.framework.files.wav import pack_wav
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.cpu.reference.records import wav_files
 from tfjit.kernels.executor.blas_threads import on_free_cores
@@ -128,11 +129,9 @@ def _encode_wav(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"audio must be 2-dimensional{shape_text(audio)}")
     if rate.ndim:
         invalid(f"Input sample_rate should be a scalar tensor, got {shape_text(rate)}")
-    if int(rate) <= 0:
-        invalid(f"sample_rate must be in (0, 2^32), got: {int(rate)}")
     if not audio.shape[1]:
         invalid("num_channels must be positive")
-    return (np.array(wav_files.encoded(audio, int(rate)), object),)
+    return (np.array(pack_wav(audio, int(rate)), object),)
 
 
 @reference("DecodeWav")

@@ -209,13 +209,12 @@ def _substr(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 def _splitter(delimiters: bytes, skip_empty: bool) -> Callable[[bytes], list[bytes]]:
     """Return a function that splits a string at each delimiter byte."""
-    split: Callable[[bytes], list[bytes]]
     if not delimiters:
         return lambda text: [text[k : k + 1] for k in range(len(text))]
-    if len(delimiters) == 1:
-        split = lambda text: text.split(delimiters)  # noqa: E731
-    else:
-        split = re.compile(b"[" + re.escape(delimiters) + b"]").split
+    several = re.compile(b"[" + re.escape(delimiters) + b"]")
+    split: Callable[[bytes], list[bytes]] = (
+        (lambda text: text.split(delimiters)) if len(delimiters) == 1 else several.split
+    )
     if skip_empty:
         return lambda text: [piece for piece in split(text) if piece]
     return lambda text: split(text) if text else []

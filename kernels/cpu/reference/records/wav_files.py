@@ -1,4 +1,4 @@
-"""Read and write WAV files of 16-bit samples."""
+"""Read WAV files of 16-bit samples; `framework/files/wav.py` writes them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,9 @@ import numpy as np
 
 from tfjit.kernels.cpu.reference.inputs import invalid
 
-_FORMAT = struct.Struct(
-    "<HHIIHH"
-)  # compression, channels, rate, bytes per second, of a frame, bits
+# compression, channels, rate, bytes per second, bytes of a frame, bits
+_FORMAT = struct.Struct("<HHIIHH")
 _LEVELS = 1 << 15
-
-
-def encoded(audio: np.ndarray, rate: int) -> bytes:
-    """Return the content of a file of samples.
-
-    audio: [samples, channels] in -1..1.
-    """
-    scaled = audio.astype(np.float32) * np.float32(_LEVELS)
-    rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
-    words = np.clip(rounded, -_LEVELS, _LEVELS - 1).astype("<i2")
-    channels = audio.shape[1]
-    data = words.tobytes()
-    frame = 2 * channels
-    header = _FORMAT.pack(1, channels, rate, rate * frame, frame, 16)
-    return b"".join(
-        (
-            b"RIFF",
-            struct.pack("<I", 36 + len(data)),
-            b"WAVEfmt ",
-            struct.pack("<I", len(header)),
-            header,
-            b"data",
-            struct.pack("<I", len(data)),
-            data,
-        )
-    )
 
 
 class _Reader:
