@@ -70,7 +70,7 @@ TABLES: Final = {
     "passes/loops/arrays_to_lists.py": "_UNDERSTOOD",
     "passes/loops/densify_lists.py": "_FLOWS _INDEXED _IDENTITY_LIKE _LISTS",
     "passes/loops/index_accumulators.py": "_LISTS _STACKS",
-    "passes/loops/loop_program_builder.py": "_FILLS",
+    "passes/loops/loop_program_steps.py": "_FILLS",
     "passes/loops/sink_reductions.py": "_SUMS",
     "passes/partitioning/split_stages.py": "_REPLICABLE",
     "tfjit/framework/graphs/static_value.py": "_FOLDS _FROM_SHAPES _OF_SHAPES",

@@ -13,14 +13,15 @@ from tfjit.framework.op_defs.op_traits import WHILE
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE
-from tfjit.passes.loops.loop_program_builder import BuiltLoop, LoopBuilder, Outer
+from tfjit.passes.loops.loop_program_builder import BuiltLoop, LoopBuilder
+from tfjit.passes.loops.loop_program_values import Outer
+from tfjit.passes.manager.pass_registry import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
     from tfjit.passes.manager.pass_context import PassContext
-from tfjit.passes.manager.pass_registry import SHAPES
 
 
 def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
@@ -31,8 +32,7 @@ def compile_loops(graph: DataflowGraph, ctx: PassContext) -> None:
     Before: 0, x -> While(cond: i < 9, body: i + 1, x * x)
     After: x -> _Loop
     Keeps: every value and error, and the nodes that wait for the loop. A loop variable that the
-        body
-    returns unchanged becomes the tensor that enters the loop.
+        body returns unchanged becomes the tensor that enters the loop.
     Needs: `infer_shapes`; `dense_lists` for TensorLists and TensorArrays.
 
     Loop variables must have static shapes that stay the same. Bodies may contain elementwise ops,
