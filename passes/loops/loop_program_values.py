@@ -1,4 +1,4 @@
-"""Hold the values and steps of a loop program that is being written."""
+"""Hold the values and steps of a loop program under construction."""
 
 from __future__ import annotations
 
@@ -205,7 +205,10 @@ class ProgramWriter:
         )
 
     def hoisted_output(self, node: Hoisted) -> Outer:
-        """Return the output of a node before the loop, made once for equal ones."""
+        """Return the output of a node before the loop.
+
+        Equal nodes are made once.
+        """
         attrs = sorted(node.attrs.items(), key=lambda item: item[0])
         key = (node.op, tuple(_outer_key(o) for o in node.inputs), repr(attrs), node.shape)
         if key not in self.hoisted_by:
@@ -214,7 +217,10 @@ class ProgramWriter:
         return Outer(hoisted=self.hoisted_by[key])
 
     def known(self, operand: Operand) -> np.ndarray | None:
-        """Return the constant value of an operand; None where it has none, or a large one."""
+        """Return the constant value of an operand.
+
+        None where it has none, or a large one.
+        """
         if operand.packed:
             return None
         found = self.constant_values.get(operand.value)
@@ -239,7 +245,10 @@ def _outer_key(outer: Outer) -> Any:
 
 
 def static_shape(node: Node, output: int) -> tuple[int, ...]:
-    """Return the shape of a node's output. Raises Unsupported where it is not known."""
+    """Return the shape of a node's output.
+
+    Raises Unsupported where the shape is not known.
+    """
     shape = node.output_shapes[output]
     if shape is None or any(size is None for size in shape):
         raise Unsupported(

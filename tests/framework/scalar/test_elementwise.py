@@ -84,14 +84,18 @@ def test_special_functions_of_large_arrays_keep_their_temporaries_small(name: st
     assert row is not None
     x = np.linspace(-5, 9, 500 * 201).reshape(500, 201).astype(dtype).T
     expected = np.stack([row.reference(line) for line in x])
+    peaks = []
     tracemalloc.start()
     try:
-        found = row.reference(x)
-        _, peak = tracemalloc.get_traced_memory()
+        for _ in range(3):  # other threads allocate, too
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            found = row.reference(x)
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
     finally:
         tracemalloc.stop()
     assert found.shape == x.shape
     assert found.dtype == x.dtype
     np.testing.assert_array_equal(found, expected)
     # the copy in order of rows, the result, and blocks of 64 KB
-    assert peak < 2 * x.nbytes + 24 * 65536
+    assert min(peaks) < 2 * x.nbytes + 24 * 65536
