@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tfjit.framework.gc_pause import collection_paused
-from tfjit.passes.analysis.shape_inference import ArgumentInfo, copy_with_arguments
+from tfjit.passes.analysis.argument_info import ArgumentInfo, copy_with_arguments
 from tfjit.passes.ir.dataflow_graph import DataflowGraph
 from tfjit.passes.ir.function_library import Function
 from tfjit.passes.ir.run_spec import RunSpec

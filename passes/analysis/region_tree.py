@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
-from tfjit.passes.analysis.shape_inference import ArgumentInfo
+from tfjit.passes.analysis.argument_info import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function, indexed
 from tfjit.passes.ir.region_path import branch_part

@@ -6,7 +6,7 @@ They follow from the feeds, constants and variables of a run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,49 +16,23 @@ from tfjit.framework.errors import InternalError, InvalidArgumentError
 from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_registry import infer_shapes as shapes_by_op
 from tfjit.framework.op_defs.op_registry import registry
-from tfjit.framework.op_defs.op_traits import CALL, CASE, IF, MERGE, NEXT_ITERATION, RESHAPE, WHILE
+from tfjit.framework.op_defs.op_traits import CALL, CASE, IF, MERGE, NEXT_ITERATION, WHILE
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types import shape as shape_rules
-from tfjit.framework.types.shape import Shape, TensorShape
-from tfjit.passes.analysis.constant_evaluation import NotEvaluated, can_evaluate, evaluate
+from tfjit.framework.types.shape import Shape
+from tfjit.passes.analysis.argument_info import ArgumentInfo
 from tfjit.passes.analysis.list_shapes import ListShape, element_read, list_made
-from tfjit.passes.ir.constant_value import constant_value
+from tfjit.passes.analysis.resource_shapes import ResourceShapes
+from tfjit.passes.analysis.static_values import StaticValues
 from tfjit.passes.ir.dataflow_graph import DataflowGraph, Node
-from tfjit.passes.ir.function_library import Function, indexed
+from tfjit.passes.ir.function_library import Function
 from tfjit.passes.manager.pass_context import PassContext
 from tfjit.passes.manager.pass_registry import SHAPES
 
-# values that set shapes are small; larger constants are for folding
-MAX_VALUE_ELEMENTS: Final = 1024
-TABLE_OPS: Final = frozenset(
-    {"HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable"}
-)
-QUEUE_OPS: Final = frozenset({"FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue"})
 _MAX_ROUNDS: Final = 4  # then loop variables with changing shapes get unknown shapes
 
 Tensor = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentInfo:
-    """Static facts about an argument or a result of a body.
-
-    variable: the shape of the variable behind a resource; None is an unknown shape. items: of a
-    tensor list.
-    """
-
-    shape: Shape
-    variable: Shape = None
-    value: np.ndarray | None = None
-    items: ListShape | None = None
-
-    def relax(self, other: ArgumentInfo) -> ArgumentInfo:
-        """Return the facts that hold for both; the value stays."""
-        items = self.items.relax(other.items) if self.items is not None else None
-        variable = shape_rules.relax(self.variable, other.variable)
-        return replace(
-            self, shape=shape_rules.relax(self.shape, other.shape), variable=variable, items=items
-        )
+_NOTHING: Final = object()
 
 
 def infer_body(
@@ -86,7 +60,7 @@ def infer_body(
         found = [
             ArgumentInfo(
                 inference.shapes[src][output],
-                inference.handles.get((src, output)),
+                inference.resources.variables.get((src, output)),
                 items=inference.lists.get((src, output)),
             )
             for src, output in function.returned
@@ -121,19 +95,6 @@ def infer_loop(
         ]
 
 
-def copy_with_arguments(function: Function, given: Sequence[ArgumentInfo]) -> DataflowGraph:
-    """Return a copy of a function's graph with known arguments.
-
-    `infer_shapes` starts from them. given: in the order of the arguments.
-    """
-    graph = function.graph.copy()
-    graph.functions = function.graph.functions.child()
-    graph.graph["given"] = {
-        node.name: given[index] for index, node in indexed(graph, "_Arg").items()
-    }
-    return graph
-
-
 def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     """Fill in `output_shapes` of every node, and small static values in `ctx.values`.
 
@@ -159,9 +120,9 @@ def infer_shapes(graph: DataflowGraph, ctx: PassContext) -> None:
     )
     ctx.validate(SHAPES, graph, complete=complete)
     ctx.values.clear()
-    ctx.values.update(inference.values)
+    ctx.values.update(inference.static.values)
     ctx.handles.clear()
-    ctx.handles.update(inference.handles)
+    ctx.handles.update(inference.resources.variables)
     ctx.lists.clear()
     ctx.lists.update(inference.lists)
 
@@ -208,14 +169,9 @@ class _Inference:
 
     def run_state(self) -> None:
         self.shapes: dict[str, tuple[Shape, ...]] = {}
-        self.values: dict[Tensor, np.ndarray] = {}
-        # elements of an integer vector or scalar, None where unknown
-        self.partial: dict[Tensor, tuple[int | None, ...]] = {}
-        self.handles: dict[Tensor, Shape] = {}  # shape of the variable behind a resource
+        self.static = StaticValues(self.graph, self.shapes, self.report)
+        self.resources = ResourceShapes(self.static)
         self.lists: dict[Tensor, ListShape] = {}
-        # rank of a key and shape of a value of the lookup table behind a handle
-        self.tables: dict[Tensor, tuple[int, Shape]] = {}
-        self.queues: dict[Tensor, tuple[Shape, ...]] = {}  # shapes of an element's components
 
     def settle(self) -> None:
         """Repeat the inference until each loop carries the shapes that were assumed."""
@@ -245,11 +201,6 @@ class _Inference:
                 converged = False
         return converged
 
-    def value(self, tensor: Tensor) -> np.ndarray | None:
-        """Return the array of a Const or of a static value."""
-        known = self.values.get(tensor)
-        return known if known is not None else constant_value(self.graph, *tensor)
-
     def visit(self, node: Node, inputs: list[Tensor]) -> None:
         if node.op == "Const":
             value = node.attrs.get("value")
@@ -266,8 +217,23 @@ class _Inference:
         if node.has_variant:
             merged = self.follow_lists(node, inputs, merged)
         self.shapes[node.name] = merged
-        self.follow_handles(node, inputs)
-        self.follow_values(node, inputs, merged)
+        if node.name in self.given:
+            self.take_argument(node, self.given[node.name])
+            return
+        self.resources.propagate(node, inputs)
+        if node.op == "VariableShape":
+            variable = self.resources.variables.get(inputs[0])
+            if variable is not None:
+                self.static.record(node, 0, variable, (len(variable),))
+            return
+        self.static.propagate(node, inputs)
+
+    def take_argument(self, node: Node, given: ArgumentInfo) -> None:
+        """Record the facts about an argument."""
+        if node.output_dtypes[0].name == "resource":
+            self.resources.variables[node.name, 0] = given.variable
+        if given.value is not None:
+            self.static.values[node.name, 0] = given.value
 
     def visit_loop_merge(self, node: Node, inputs: list[Tensor]) -> None:
         if self.give_up:
@@ -325,31 +291,9 @@ class _Inference:
             # The op's shape function must forget the shape, since the loop may change the variable.
             # This inference iterates over loops instead.
             return (self.merged(node, known[0], self.shapes[inputs[0][0]][inputs[0][1]]),)
-        if node.op == "ReadVariableOp" and inputs[0] in self.handles:
-            return (self.merged(node, known[0], self.handles[inputs[0]]),)
-        if node.op in ("ResourceGather", "ResourceGatherNd"):
-            indices = self.shapes[inputs[1][0]][inputs[1][1]]
-            rows = _gathered(node, self.handles.get(inputs[0]), indices)
-            return (self.merged(node, known[0], rows),)
-        if node.op == "VariableShape" and self.handles.get(inputs[0]) is not None:
-            return (self.merged(node, known[0], (len(self.handles[inputs[0]] or ()),)),)
-        if node.op in ("LookupTableFind", "LookupTableFindV2") and inputs[0] in self.tables:
-            rank, value_shape = self.tables[inputs[0]]
-            keys = self.shapes[inputs[1][0]][inputs[1][1]]
-            values = (
-                None
-                if keys is None or value_shape is None
-                else (*keys[: len(keys) - rank], *value_shape)
-            )
-            return (self.merged(node, known[0], values),)
-        if node.op in ("QueueDequeueV2", "QueueDequeueManyV2") and inputs[0] in self.queues:
-            elements = self.queues[inputs[0]]
-            if len(elements) == len(known):
-                batch = (self.elements(inputs[1]) or (None,)) if len(inputs) > 1 else ()
-                return tuple(
-                    self.merged(node, old, None if new is None else (*batch, *new))
-                    for old, new in zip(known, elements, strict=True)
-                )
+        read = self.resources.read(node, inputs)
+        if read is not None:
+            return tuple(self.merged(node, old, new) for old, new in zip(known, read, strict=True))
         op = node.op_def.name  # for a custom kernel, the op type that the kernel computes
         if registry.shape_fn(op) is None:
             return known
@@ -360,8 +304,8 @@ class _Inference:
             [self.shapes[src][output] for src, output in inputs],
             node.input_dtypes,
             len(node.output_dtypes),
-            lambda index: self.value(inputs[index]),
-            lambda index: self.partial_vector(inputs[index]),
+            lambda index: self.static.value(inputs[index]),
+            lambda index: self.static.as_shape(inputs[index]),
             lambda: [src if output == 0 else f"{src}:{output}" for src, output in inputs],
         )
         try:
@@ -395,8 +339,8 @@ class _Inference:
         given = [
             ArgumentInfo(
                 self.shapes[src][output],
-                self.handles.get((src, output)),
-                self.small(src, output),
+                self.resources.variables.get((src, output)),
+                self.static.small(src, output),
                 self.lists.get((src, output)),
             )
             for src, output in inputs
@@ -428,7 +372,7 @@ class _Inference:
             if result.items is not None:
                 self.lists[node.name, output] = result.items
             if node.output_dtypes[output].name == "resource":
-                self.handles[node.name, output] = result.variable
+                self.resources.variables[node.name, output] = result.variable
         return None if found is None else [result.shape for result in found]
 
     def follow_lists(
@@ -448,7 +392,7 @@ class _Inference:
         def as_shape(index: int) -> Shape:
             src, output = inputs[index]
             return (
-                self.partial_vector(inputs[index])
+                self.static.as_shape(inputs[index])
                 if len(self.shapes[src][output] or ()) == 1
                 else None
             )
@@ -458,29 +402,20 @@ class _Inference:
             lists,
             [self.shapes[src][output] for src, output in inputs],
             as_shape,
-            lambda index: next(iter(self.elements(inputs[index]) or (None,))),
+            lambda index: next(iter(self.static.elements(inputs[index]) or (None,))),
         )
         if made is not None:
             self.lists[node.name, 0] = made
         if not lists or lists[0] is None:
             return shapes
         if node.op == "TensorListLength" and lists[0].length is not None:
-            self.record_value(node, 0, (lists[0].length,), ())
+            self.static.record(node, 0, (lists[0].length,), ())
         # The op's own rule gives the shape that the reader requests, and nothing guarantees that
         # shape.
         known = element_read(
-            node, lists[0], as_shape, lambda index: self.value(inputs[index]) is not None
+            node, lists[0], as_shape, lambda index: self.static.value(inputs[index]) is not None
         )
         return tuple(known.get(output, shape) for output, shape in enumerate(shapes))
-
-    def small(self, name: str, output: int) -> np.ndarray | None:
-        """Return the value of a tensor that may set shapes."""
-        value = self.value((name, output))
-        return (
-            value
-            if value is not None and value.dtype.kind in "biu" and value.size <= MAX_VALUE_ELEMENTS
-            else None
-        )
 
     def merged(self, node: Node, known: Shape, found: Shape) -> Shape:
         if not shape_rules.is_compatible(known, found):
@@ -492,282 +427,3 @@ class _Inference:
         if name not in self.reported:
             self.reported.add(name)
             self.ctx.log(name, reason)
-
-    def follow_handles(self, node: Node, inputs: list[Tensor]) -> None:
-        """Propagate the shapes of resource variables and lookup tables along handle edges."""
-        if node.op == "VarHandleOp":
-            shape = node.attrs.get("shape")
-            if isinstance(shape, TensorShape):
-                self.handles[node.name, 0] = shape.dims_tuple
-        elif node.name in self.given:
-            if node.output_dtypes[0].name == "resource":
-                self.handles[node.name, 0] = self.given[node.name].variable
-        elif node.op.removesuffix("V2") in TABLE_OPS:
-            marks = self.shapes[inputs[0][0]][inputs[0][1]] if inputs else ()
-            value = node.attrs.get("value_shape")
-            if marks is not None:
-                self.tables[node.name, 0] = (
-                    len(marks),
-                    value.dims_tuple if isinstance(value, TensorShape) else (),
-                )
-        elif node.op.removesuffix("V2") in QUEUE_OPS:
-            self.queues[node.name, 0] = tuple(
-                shape.dims_tuple for shape in node.attrs.get("shapes", ())
-            )
-        elif node.op in ("Identity", "RefIdentity", "Enter", "Switch", "Exit", "NextIteration"):
-            for output in range(len(node.output_dtypes)):
-                if inputs[0] in self.handles:
-                    self.handles[node.name, output] = self.handles[inputs[0]]
-                if inputs[0] in self.tables:
-                    self.tables[node.name, output] = self.tables[inputs[0]]
-                if inputs[0] in self.queues:
-                    self.queues[node.name, output] = self.queues[inputs[0]]
-
-    def follow_values(self, node: Node, inputs: list[Tensor], shapes: tuple[Shape, ...]) -> None:
-        """Compute the values of small integer outputs, fully or by element."""
-        if node.name in self.given:
-            value = self.given[node.name].value
-            if value is not None:
-                self.values[node.name, 0] = value
-            return
-        if node.op in ("Shape", "ShapeN"):
-            for output, tensor in enumerate(inputs):
-                shape = self.shapes[tensor[0]][tensor[1]]
-                if shape is not None:
-                    self.record_value(node, output, shape, (len(shape),))
-            return
-        if node.op == "VariableShape":
-            variable = self.handles.get(inputs[0])
-            if variable is not None:
-                self.record_value(node, 0, variable, (len(variable),))
-            return
-        if node.op in ("Size", "Rank"):
-            shape = self.shapes[inputs[0][0]][inputs[0][1]]
-            number = (
-                shape_rules.num_elements(shape)
-                if node.op == "Size"
-                else None
-                if shape is None
-                else len(shape)
-            )
-            if number is not None:
-                self.record_value(node, 0, (number,), ())
-            return
-        if (
-            len(node.output_dtypes) != 1
-            or not (node.output_dtypes[0].is_integer or node.output_dtypes[0].is_bool)
-            or not inputs
-        ):
-            return
-        operands = [self.value(tensor) for tensor in inputs]
-        values = [value for value in operands if value is not None]
-        if len(values) == len(operands):
-            total = shape_rules.num_elements(shapes[0])
-            small = (
-                total is not None
-                and total <= MAX_VALUE_ELEMENTS
-                and sum(value.size for value in values) <= 4 * MAX_VALUE_ELEMENTS
-            )
-            if small and can_evaluate(node):
-                try:
-                    self.values[node.name, 0] = evaluate(node, values)[0]
-                except NotEvaluated as reason:
-                    self.report(node.name, f"value unknown: {reason}")
-            return
-        elements = self.partial_elements(node, inputs, operands)
-        if elements is not None:
-            self.partial[node.name, 0] = elements
-
-    def record_value(
-        self, node: Node, output: int, elements: tuple[int | None, ...], shape: tuple[int, ...]
-    ) -> None:
-        """Record an integer output by its elements.
-
-        Elements that are all known make a value, unless the value does not fit the dtype: the run
-        reports that.
-        """
-        self.partial[node.name, output] = elements
-        if None in elements:
-            return
-        numpy_type = node.output_dtypes[output].as_numpy_dtype
-        limits = np.iinfo(numpy_type)
-        if all(limits.min <= element <= limits.max for element in elements if element is not None):
-            value = np.array(elements, dtype=numpy_type).reshape(shape)
-            value.setflags(write=False)
-            self.values[node.name, output] = value
-
-    def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
-        """Return the elements of an integer scalar or vector, None where unknown.
-
-        Return None when nothing is known about the tensor.
-        """
-        found = self.partial.get(tensor)
-        if found is not None:
-            return found
-        value = self.value(tensor)
-        if (
-            value is not None
-            and value.ndim <= 1
-            and value.dtype.kind in "iu"
-            and value.size <= MAX_VALUE_ELEMENTS
-        ):
-            return tuple(value.reshape(-1).tolist())
-        shape = self.shapes[tensor[0]][tensor[1]]
-        if shape is not None and len(shape) <= 1 and None not in shape:
-            count = shape_rules.num_elements(shape)
-            if count is not None and count <= MAX_VALUE_ELEMENTS:
-                return (None,) * count
-        return None
-
-    def partial_vector(self, tensor: Tensor) -> Shape:
-        """Return an integer vector as a shape: negative and unknown are None."""
-        found = self.elements(tensor)
-        return (
-            None
-            if found is None
-            else tuple(None if size is None or size < 0 else size for size in found)
-        )
-
-    def partial_elements(
-        self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]
-    ) -> tuple[int | None, ...] | None:
-        """Return the partly known elements of a vector or scalar output.
-
-        The op only moves or combines integers.
-        """
-        op = node.op
-        if node.has_trait(RESHAPE):
-            rank = self.shapes[node.name][0]
-            found = self.elements(inputs[0])
-            return found if found is not None and rank is not None and len(rank) <= 1 else None
-        if node.is_view or op == "Cast":
-            return self.elements(inputs[0]) if node.input_dtypes[0].is_integer else None
-        if op == "Pack" and node.attrs["axis"] in (0, -1):
-            parts = [self.elements(tensor) for tensor in inputs]
-            if any(part is None or len(part) != 1 for part in parts) or any(
-                self.shapes[src][output] != () for src, output in inputs
-            ):
-                return None
-            return tuple(part[0] for part in parts if part)
-        if op in ("ConcatV2", "Concat"):
-            axis, rest = (inputs[-1], inputs[:-1]) if op == "ConcatV2" else (inputs[0], inputs[1:])
-            parts = [self.elements(tensor) for tensor in rest]
-            if self.value(axis) is None or any(part is None for part in parts):
-                return None
-            if any(len(self.shapes[src][output] or ()) != 1 for src, output in rest):
-                return None
-            return tuple(size for part in parts if part is not None for size in part)
-        if op == "StridedSlice":
-            return self.sliced(node, inputs, operands)
-        if op == "Slice":
-            found = self.elements(inputs[0])
-            begin, size = operands[1], operands[2]
-            if (
-                found is None
-                or begin is None
-                or size is None
-                or begin.size != 1
-                or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1
-            ):
-                return None
-            first, count = int(begin.reshape(-1)[0]), int(size.reshape(-1)[0])
-            return found[first:] if count == -1 else found[first : first + count]
-        if op in ("Gather", "GatherV2"):
-            found, index = self.elements(inputs[0]), operands[1]
-            if (
-                found is None
-                or index is None
-                or index.ndim > 1
-                or len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1
-            ):
-                return None
-            picked = [int(i) for i in index.reshape(-1)]
-            return (
-                tuple(found[i] for i in picked)
-                if all(0 <= i < len(found) for i in picked)
-                else None
-            )
-        if op in _INTEGER_MATH:
-            return self.combined(node, inputs)
-        return None
-
-    def sliced(
-        self, node: Node, inputs: list[Tensor], operands: list[np.ndarray | None]
-    ) -> tuple[int | None, ...] | None:
-        """Return the elements of vector[begin:end:stride] or vector[i]."""
-        found = self.elements(inputs[0])
-        begin, end, strides = operands[1:4]
-        if found is None or begin is None or end is None or strides is None or begin.size != 1:
-            return None
-        if (
-            len(self.shapes[inputs[0][0]][inputs[0][1]] or ()) != 1
-            or node.attrs["ellipsis_mask"]
-            or node.attrs["new_axis_mask"]
-        ):
-            return None
-        first, last, step = (int(bound.reshape(-1)[0]) for bound in (begin, end, strides))
-        if node.attrs["shrink_axis_mask"]:
-            return (found[first],) if -len(found) <= first < len(found) else None
-        if step == 0:
-            return None
-        return found[
-            None if node.attrs["begin_mask"] else first : None
-            if node.attrs["end_mask"]
-            else last : step
-        ]
-
-    def combined(self, node: Node, inputs: list[Tensor]) -> tuple[int | None, ...] | None:
-        """Return elementwise integer arithmetic of scalars and vectors."""
-        left, right = self.elements(inputs[0]), self.elements(inputs[1])
-        if (
-            left is None
-            or right is None
-            or (len(left) != len(right) and 1 not in (len(left), len(right)))
-        ):
-            return None
-        shape = self.shapes[node.name][0]
-        if shape is None or len(shape) > 1:
-            return None
-        count = max(len(left), len(right)) if left and right else 0
-        left = left * count if len(left) == 1 else left
-        right = right * count if len(right) == 1 else right
-        rule = _INTEGER_MATH[node.op]
-        return tuple(rule(x, y) for x, y in zip(left, right))
-
-
-def _multiply(x: int | None, y: int | None) -> int | None:
-    if x == 0 or y == 0:
-        return 0
-    return None if x is None or y is None else x * y
-
-
-_INTEGER_MATH: Final = {
-    "Add": lambda x, y: None if x is None or y is None else x + y,
-    "AddV2": lambda x, y: None if x is None or y is None else x + y,
-    "Sub": lambda x, y: None if x is None or y is None else x - y,
-    "Mul": _multiply,
-    "FloorDiv": lambda x, y: None if x is None or not y else x // y,
-    "Maximum": lambda x, y: None if x is None or y is None else max(x, y),
-    "Minimum": lambda x, y: None if x is None or y is None else min(x, y),
-}
-
-_NOTHING: Final = object()
-
-
-def _gathered(node: Node, variable: Shape, indices: Shape) -> Shape:
-    """Return the shape of a variable's rows at indices.
-
-    It is None where the shape is open.
-    """
-    if variable is None or indices is None:
-        return None
-    if node.op == "ResourceGatherNd":
-        depth = indices[-1] if indices else None
-        if depth is None or depth > len(variable):
-            return None
-        return (*indices[:-1], *variable[depth:])
-    batch = int(node.attrs.get("batch_dims", 0))
-    batch += len(indices) if batch < 0 else 0
-    if not 0 <= batch <= len(indices) or batch >= len(variable):
-        return None
-    return (*variable[:batch], *indices[batch:], *variable[batch + 1 :])

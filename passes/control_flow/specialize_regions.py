@@ -15,7 +15,7 @@ from tfjit.framework.op_defs.attrs import FuncRef
 from tfjit.framework.op_defs.op_traits import CASE, IF, WHILE
 from tfjit.framework.types.device_spec import parse
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.passes.analysis.shape_inference import ArgumentInfo
+from tfjit.passes.analysis.argument_info import ArgumentInfo
 from tfjit.passes.ir.dataflow_graph import SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.declined import Declined
 from tfjit.passes.ir.function_library import Function, passed_through

@@ -14,7 +14,7 @@ from tfjit.framework.op_defs import op_traits
 from tfjit.framework.types import dtypes as d
 from tfjit.kernels.ir.loop_program import CASE, IF, WHILE, Block, LoopProgram, Step, block_reads
 from tfjit.kernels.registry import Unsupported
-from tfjit.passes.analysis.shape_inference import ArgumentInfo
+from tfjit.passes.analysis.argument_info import ArgumentInfo
 from tfjit.passes.control_flow.specialize_regions import specialized_body
 from tfjit.passes.ir.function_library import (
     SCALAR_PREDICATE,

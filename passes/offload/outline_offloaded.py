@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tfjit.framework.op_defs.op_traits import CONTROL_FLOW, VARIABLE, WHILE
 from tfjit.framework.types.device_spec import DeviceSpec, parse
-from tfjit.passes.analysis.shape_inference import ArgumentInfo, copy_with_arguments
+from tfjit.passes.analysis.argument_info import ArgumentInfo, copy_with_arguments
 from tfjit.passes.control_flow.outline import BodyBuilder
 from tfjit.passes.ir.dataflow_graph import SINK, SOURCE, DataflowGraph, Node
 from tfjit.passes.ir.function_library import Function

@@ -22,7 +22,7 @@ from tfjit.framework.op_defs.op_traits import (
 )
 from tfjit.kernels.ir.backend import Backend
 from tfjit.kernels.registry import NativeCall, NodeSpec, TensorSpec, Unsupported
-from tfjit.passes.analysis.shape_inference import QUEUE_OPS, TABLE_OPS
+from tfjit.passes.analysis.resource_shapes import QUEUE_OPS, TABLE_OPS
 from tfjit.passes.ir.offloaded_graph import returns_device_tensor
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.missing_kernels import missing_kernel

@@ -31,7 +31,7 @@ from tfjit.runtime.stored_plans.plan_key import PlanKey, body_key
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
-    from tfjit.passes.analysis.shape_inference import ArgumentInfo
+    from tfjit.passes.analysis.argument_info import ArgumentInfo
     from tfjit.passes.ir.dataflow_graph import DataflowGraph
     from tfjit.passes.ir.function_library import Function
     from tfjit.passes.pipeline import Partition, PipelineReport
@@ -77,8 +77,8 @@ def _type_of(value: Any) -> ArgumentType:
 
 def given(types: Sequence[ArgumentType]) -> list[ArgumentInfo]:
     """Return the argument types in the form of shape inference."""
+    from tfjit.passes.analysis.argument_info import ArgumentInfo
     from tfjit.passes.analysis.list_shapes import ListShape
-    from tfjit.passes.analysis.shape_inference import ArgumentInfo
 
     return [
         ArgumentInfo((), t.shape)
