@@ -12,34 +12,30 @@ arrays: used in place if the rows are contiguous, else copied. `batch_axes.py` h
 keep rows apart. An instruction that may fail for some of the rows is not divided, so an error is
 always an error of the whole.
 
-This file only decides: `layout.py` lays the shards out, and `tfjit_parts` in
-`kernels/executor/table_executor_ir.py` runs them.
+This file only decides: `shard_builder.py` builds the shards, `layout.py` lays them out, and
+`tfjit_parts` in `kernels/executor/table_executor_ir.py` runs them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from math import prod
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.framework.op_defs.op_traits import ASSIGN, ASSIGN_ADD
 from tfjit.kernels.registry import NativeCall, NodeSpec, Pointer
 from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
-from tfjit.runtime.lowering.lowering import SHARDS, native_call
-from tfjit.runtime.lowering.row_splits import Axis, RowSplit, Shard, ShardProgram
+from tfjit.runtime.lowering.lowering import SHARDS
+from tfjit.runtime.lowering.row_splits import Axis, RowSplit, Shard
 from tfjit.runtime.schedule import branch_lowering
 from tfjit.runtime.schedule.batch_axes import (
     NotIndependent,
     ShardSpec,
     reshaped_axis,
-    shard_of,
     shard_spec,
 )
 from tfjit.runtime.schedule.horizontal_batching import HANDOVER_NS, chunks_of
+from tfjit.runtime.schedule.shard_builder import ShardBuilder
 
 if TYPE_CHECKING:
     from tfjit.runtime.lowering.structured_control_flow import Construct
@@ -79,7 +75,7 @@ def find_splits(lowered: Lowered, threads: int) -> list[RowSplit]:
             for k in range(position, len(instructions))
             if instructions[k].role == "repeat" and instructions[k].construct is construct
         )
-        run = _Run(lowered, position, end + 1, taken, jumping)
+        run = DividedRun(lowered, position, end + 1, taken, jumping)
         split = run.divide(threads)
         if split is not None:
             found.append(split)
@@ -114,12 +110,12 @@ def _is_divisible(instruction: Instruction, jumping: set[int]) -> bool:
     )
 
 
-class _Run:
+class DividedRun:
     """Hold a loop and the instructions divided with it.
 
     The run covers instructions first..end without those in `hoisted`. axes: root index -> axis of a
     value defined in the run. seeds: value index -> axis of a value read from outside. rules: of
-    each instruction.
+    each instruction, by its id.
     """
 
     def __init__(
@@ -226,20 +222,20 @@ class _Run:
             return False
         return bool(self.axes)
 
-    def _axis(self, value: Value) -> Axis:
+    def axis(self, value: Value) -> Axis:
         """Return the known axis of a value; None for a whole value."""
         if value.root.index not in self.inside:
             return self.seeds.get(value.index)
         if value.base is None:
             return self.axes.get(value.index)
-        return reshaped_axis(value.base.shape, self._axis(value.base), value.shape, self.rows)
+        return reshaped_axis(value.base.shape, self.axis(value.base), value.shape, self.rows)
 
     def _rule(self, instruction: Instruction) -> ShardSpec:
         """Return an instruction's ShardSpec for the present axes.
 
         Raises NotIndependent.
         """
-        found = [self._axis(value) for value in instruction.inputs]
+        found = [self.axis(value) for value in instruction.inputs]
         if instruction.role is not None:
             if any(axis is not None for axis in found):
                 raise NotIndependent("rows decide for themselves")
@@ -290,7 +286,7 @@ class _Run:
         for value, needed in zip(instruction.inputs, rule.inputs, strict=True):
             if needed is not None and value.shape[needed] % self.rows:
                 raise NotIndependent(f"{instruction.node.name} takes rows in pieces")
-            if self._axis(value) != needed and value.root.index in self.inside:
+            if self.axis(value) != needed and value.root.index in self.inside:
                 raise NotIndependent(f"{instruction.node.name} takes rows of what is whole")
         for value, axis in zip(instruction.outputs, rule.outputs, strict=True):
             if self.axes.get(value.root.index) != axis:
@@ -315,7 +311,7 @@ class _Run:
                 or not _is_divisible(instruction, self.jumping)
             ):
                 return
-            found = [self._axis(value) for value in instruction.inputs]
+            found = [self.axis(value) for value in instruction.inputs]
             if all(axis is None for axis in found) or any(
                 v.base is not None for v in instruction.outputs
             ):
@@ -407,7 +403,7 @@ class _Run:
         made: dict[tuple[int, int], NativeCall] = {}
         shards = []
         for k in range(count):
-            builder = _ShardBuilder(self, Shard(bounds[k], bounds[k + 1], self.rows), made)
+            builder = ShardBuilder(self, Shard(bounds[k], bounds[k + 1], self.rows), made)
             shards.append(builder.build(members, given, first=k == 0))
         alone = sum(_weight(i) * _shared_ns(i.call, count) for i in members if i.call is not None)
         apart = max(
@@ -442,14 +438,6 @@ class _Run:
         read |= {value.root.index for value in self.lowered.fetches}
         return sorted(read & {v.root.index for i in members for v in i.outputs})
 
-    def axis_of_root(self, index: int) -> Axis:
-        """Return the axis of a root value that the run defines."""
-        return self.axes.get(index)
-
-    def axis_inside(self, value: Value) -> Axis:
-        """Return the axis of a run's value, or of its view."""
-        return self._axis(value)
-
 
 def _fails_alike(instruction: Instruction, rule: ShardSpec) -> bool:
     """Return whether a kernel fails for all rows or for none.
@@ -480,200 +468,6 @@ def _shared_ns(call: NativeCall | None, threads: int) -> float:
 def _weight(instruction: Instruction) -> float:
     construct: Construct | None = instruction.construct
     return float(_REPEATS ** (construct.level if construct is not None else 0))
-
-
-@dataclass(slots=True)
-class _ShardBuilder:
-    """Build one shard's instructions.
-
-    made: calls by (id of the instruction, rows), shared by shards of equal size.
-    """
-
-    run: _Run
-    shard: Shard
-    made: dict[tuple[int, int], NativeCall]
-    values: list[Value] = field(default_factory=list)
-    sources: list[tuple[Value, int]] = field(default_factory=list)
-    out: list[Instruction] = field(default_factory=list)
-    # index of a value defined inside -> the shard's value
-    inner: dict[int, Value] = field(default_factory=dict)
-    # (index of a value read, axis) -> the shard's value
-    outer: dict[tuple[int, Axis], Value] = field(default_factory=dict)
-    feeds: dict[int, Value] = field(default_factory=dict)
-
-    def build(
-        self, members: Sequence[Instruction], given: Sequence[int], first: bool
-    ) -> ShardProgram:
-        """Return the shard of the divided run.
-
-        first: this shard gives the values that are the same for all shards.
-        """
-        for instruction in members:
-            yield_interpreter()
-            self._add(instruction)
-        targets: dict[int, tuple[Value, int]] = {}
-        fetches: list[Value] = []
-        for index in given:
-            whole = self.run.lowered.values[index]
-            axis = self.run.axis_of_root(index)
-            if axis is None and not first:
-                continue
-            value = self.inner[index]
-            offset = 0
-            if axis is not None and not _is_leading(whole.shape, axis):
-                value = self._copied_out(value, whole, axis)
-            elif axis is not None:
-                offset = _start(whole, axis, self.shard)
-            value.fetched = True
-            targets[value.index] = (whole, offset)
-            fetches.append(value)
-        lowered = Lowered(
-            self.out,
-            self.values,
-            fetches,
-            self.feeds,
-            len(self.sources),
-            graph=None,
-            is_shard=True,
-            backend=self.run.lowered.backend,
-        )
-        return ShardProgram(self.shard, lowered, self.sources, targets)
-
-    def _new(
-        self, like: Value, shape: tuple[int, ...], storage: str = "buffer", **kw: object
-    ) -> Value:
-        value = Value(
-            len(self.values),
-            like.dtype,
-            shape,
-            storage,  # type: ignore[arg-type]
-            producer=like.producer,
-            level=like.level,
-            sequence=like.sequence,
-            **kw,  # type: ignore[arg-type]
-        )
-        self.values.append(value)
-        return value
-
-    def _add(self, instruction: Instruction) -> None:
-        rule = self.run.rules[id(instruction)]
-        inputs = [
-            self._read(value, axis)
-            for value, axis in zip(instruction.inputs, rule.inputs, strict=True)
-        ]
-        outputs = [self._inside(value) for value in instruction.outputs]
-        spec, call = instruction.spec, instruction.call
-        if call is not None:
-            spec = shard_of(spec, rule, self.shard)
-            call = self._call(instruction, spec, rule)
-        kept = Instruction(
-            instruction.node,
-            instruction.serving,
-            inputs,
-            outputs,
-            spec,
-            None,
-            call,
-            construct=instruction.construct,
-            role=instruction.role,
-            graph=instruction.graph,
-            path=instruction.path,
-            sequence=instruction.sequence,
-            moves=instruction.moves,
-        )
-        self.out.append(kept)
-
-    def _call(self, instruction: Instruction, spec: NodeSpec, rule: ShardSpec) -> NativeCall:
-        sliced = any(rule.inputs[k] is not None for k in spec.constants) or spec.op == "_Fused"
-        key = (
-            id(instruction),
-            self.shard.first
-            if sliced and _depends_on_row_count(spec, rule)
-            else -1 - (self.shard.last - self.shard.first),
-        )
-        if key not in self.made:
-            if all(axis is None for axis in (*rule.inputs, *rule.outputs)):
-                assert instruction.call is not None
-                self.made[key] = instruction.call
-            else:
-                call, reason = native_call(self.run.lowered.backend, spec)
-                if call is None:
-                    raise NotIndependent(reason)
-                self.made[key] = call
-        return self.made[key]
-
-    def _inside(self, value: Value) -> Value:
-        """Return the shard of a value that the run defines."""
-        if value.index not in self.inner:
-            base = self._inside(value.base) if value.base is not None else None
-            shape = self.shard.shape(value.shape, self.run.axis_inside(value))
-            self.inner[value.index] = self._new(value, shape, base=base)
-        return self.inner[value.index]
-
-    def _read(self, value: Value, axis: Axis) -> Value:
-        """Return the shard's operand: rows along an axis, or the whole."""
-        if value.root.index in self.run.inside:
-            return self._inside(value)
-        key = (value.index, axis)
-        if key not in self.outer:
-            self.outer[key] = self._outside(value, axis)
-        return self.outer[key]
-
-    def _outside(self, value: Value, axis: Axis) -> Value:
-        if value.root.storage == "const":
-            assert value.root.array is not None
-            array = value.root.array.reshape(value.shape)
-            if axis is not None:
-                array = np.ascontiguousarray(array[self.shard.slices(value.shape, axis)])
-            return self._new(value, array.shape, "const", array=array)
-        if axis is None or _is_leading(value.shape, axis):
-            offset = 0 if axis is None else _start(value, axis, self.shard)
-            return self._feed(value, self.shard.shape(value.shape, axis), offset)
-        whole = self._feed(value, value.shape, 0)
-        shard = self._new(value, self.shard.shape(value.shape, axis))
-        self._copy(whole, shard, axis, reads=True)
-        return shard
-
-    def _feed(self, value: Value, shape: tuple[int, ...], offset: int) -> Value:
-        fed = self._new(value, shape, "feed", feed=len(self.sources))
-        self.feeds[len(self.sources)] = fed
-        self.sources.append((value, offset))
-        return fed
-
-    def _copied_out(self, value: Value, whole: Value, axis: int) -> Value:
-        target = self._new(whole, whole.shape)
-        self._copy(value, target, axis, reads=False)
-        return target
-
-    def _copy(self, source: Value, target: Value, axis: int, reads: bool) -> None:
-        """Emit a copy of rows from (reads) or to the whole."""
-        whole = source if reads else target
-        slices = self.shard.slices(whole.shape, axis)
-        call = self.run.lowered.backend.part_copy(whole.spec, slices, reads)
-        node = self.run.instructions[self.run.loop].node
-        spec = NodeSpec(node.name, "DeepCopy", {}, (source.spec,), (target.spec,))
-        made = Instruction(node, "native", [source], [target], spec, None, call)
-        self.out.insert(0, made) if reads else self.out.append(made)
-
-
-def _depends_on_row_count(spec: NodeSpec, rule: ShardSpec) -> bool:
-    """Return whether a call may hold rows of a constant.
-
-    Such rows differ from shard to shard.
-    """
-    if any(rule.inputs[k] is not None for k in spec.constants):
-        return True
-    return spec.op == "_Fused" and any(value.size > 1 for value in spec.attrs["group"].constants)
-
-
-def _is_leading(shape: tuple[int, ...], axis: int) -> bool:
-    """Return whether rows along an axis are contiguous in memory."""
-    return prod(shape[:axis]) == 1
-
-
-def _start(value: Value, axis: int, shard: Shard) -> int:
-    """Return the byte at which a shard's rows begin."""
-    return shard.start(value.shape[axis]) * prod(value.shape[axis + 1 :]) * value.dtype.size
 
 
 def calls_of(splits: Iterable[RowSplit]) -> Iterator[NativeCall | None]:
