@@ -125,7 +125,7 @@ def memory(layout: Any, value: Any) -> tuple[int, int]:
 def temporaries(layout: Any, instruction: Any) -> list[tuple[int, int]]:
     return [
         (life.offset, life.nbytes)
-        for (owner, _), life in layout._temps.items()
+        for (owner, _), life in layout.placement.temps.items()
         if owner == id(instruction)
     ]
 

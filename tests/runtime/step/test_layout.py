@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.runtime.lowered_programs import layout, read
-from tfjit.runtime.step.layout import Layout, NativeRun
+from tfjit.runtime.step.layout import Layout
 from tfjit.runtime.step.memory_planner import align
+from tfjit.runtime.step.native_run import NativeRun
 
 
 def shape_of(found: Layout) -> list[list[str] | str]:
@@ -69,7 +70,7 @@ def test_code_that_is_not_loaded_is_loaded_call_python() -> None:
 
 def test_scratch_memory_lies_beside_what_is_alive() -> None:
     found = layout(read(CHAIN), temp_bytes={"b": 1000})
-    (temp,) = found._temps.values()
+    (temp,) = found.placement.temps.values()
     alive = [(found.buffers[k].offset, SIZE) for k in (1, 2)]
     assert all(temp.offset >= at + size or at >= temp.offset + 1000 for at, size in alive)
 

@@ -128,7 +128,7 @@ def test_values_of_a_step_that_shares(monkeypatch: pytest.MonkeyPatch) -> None:
         plan = session._runtime_session.plan_cache.plans()[-1]
         (variant,) = plan.variants.values()
         assert variant.step is not None
-        assert len(variant.step.layout._packing.skipped) == 3
+        assert len(variant.step.layout.placement.skipped) == 3
     wanted = fed.astype(np.float64)
     for _ in range(3):
         wanted = wanted @ start * 0.1

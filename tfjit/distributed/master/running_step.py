@@ -12,7 +12,7 @@ from tfjit.distributed.master.client_graph import Part
 from tfjit.distributed.protocol.interfaces import GraphCall, GraphDone, GraphResult
 from tfjit.distributed.protocol.status import of_exception
 from tfjit.framework import errors
-from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.cancellation import CancellationManager, cancelled_step
 
 # Of two errors of a step, that of the lower rank is the cause.
 _FROM_OUTSIDE: Final = -1
@@ -137,8 +137,7 @@ class RunningStep:
         self.cancellation.cancel()
 
     def _closed(self) -> None:
-        text = "Step was cancelled by an explicit call to `Session::Close()`."
-        self._stop(errors.CancelledError(None, None, text))
+        self._stop(cancelled_step())
 
     def _cancelled(self) -> None:
         self._stop(errors.CancelledError(None, None, "Step was cancelled."))

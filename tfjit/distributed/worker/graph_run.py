@@ -93,13 +93,6 @@ class GraphRun(ABC):
             done(None, result)
 
 
-def cancelled() -> errors.CancelledError:
-    """Return the error of a step that its session stopped."""
-    return errors.CancelledError(
-        None, None, "Step was cancelled by an explicit call to `Session::Close()`."
-    )
-
-
 def given_up() -> errors.CancelledError:
     """Return the error of a run that its caller stopped."""
     return errors.CancelledError(None, None, "RunGraph was cancelled.")
@@ -123,4 +116,4 @@ def sent(value: Any, copies: bool) -> Any:
     return array.copy() if copies else array
 
 
-__all__ = ["GraphRun", "Submit", "cancelled", "fetched", "given_up", "sent"]
+__all__ = ["GraphRun", "Submit", "fetched", "given_up", "sent"]

@@ -11,14 +11,14 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.distributed.protocol.interfaces import GraphCall, GraphDone, GraphResult
-from tfjit.distributed.worker.graph_run import GraphRun, Submit, cancelled, fetched, sent
+from tfjit.distributed.worker.graph_run import GraphRun, Submit, fetched, sent
 from tfjit.distributed.worker.graph_session import part_of
 from tfjit.distributed.worker.registered_graph import RegisteredGraph
 from tfjit.distributed.worker.staged_graph import GraphStage, Receive, StageCheck, StagedGraph
 from tfjit.distributed.worker.step_rendezvous import StepRendezvous
 from tfjit.distributed.worker.tensor_batch import one_batch, send_waiting
 from tfjit.framework import errors
-from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.cancellation import CancellationManager, cancelled_step
 from tfjit.runtime.kernel_api.op_kernel import DEAD
 
 _OVER: Final = -1
@@ -76,7 +76,7 @@ class StagedRun(GraphRun):
         self._starts = True  # the stages that are ready wait for `work`
         self._token = self.cancellation.register(self._stopped)
         if self._token is None:
-            self.fail(cancelled())
+            self.fail(cancelled_step())
         self.step.receive_all(
             [(receive.key, partial(self._arrived, receive)) for receive in staged.receives]
         )
@@ -88,7 +88,7 @@ class StagedRun(GraphRun):
         self._end_unless_busy()
 
     def _stopped(self) -> None:
-        self.cancel(cancelled())
+        self.cancel(cancelled_step())
 
     def _arrived(
         self, receive: Receive, error: BaseException | None, value: Any, is_dead: bool

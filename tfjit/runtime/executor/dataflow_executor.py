@@ -27,6 +27,7 @@ from tfjit.passes.ir.offloaded_graph import returns_device_tensor
 from tfjit.runtime.executor.node_runner import Constant, make_runner
 from tfjit.runtime.executor.propagator import FlowGraph, Propagator, Ready
 from tfjit.runtime.executor.runner import NodeRunner, RunnerEnvironment
+from tfjit.runtime.host.cancellation import cancelled_step
 from tfjit.runtime.host.device import DeviceManager
 from tfjit.runtime.host.inter_op_pool import ThreadPool
 from tfjit.runtime.kernel_api.kernel_errors import at_node, kernel_error
@@ -450,11 +451,7 @@ class _Run:
                     self._helpers -= 1
 
     def _cancelled(self) -> None:
-        self._fail(
-            errors.CancelledError(
-                None, None, "Step was cancelled by an explicit call to `Session::Close()`."
-            )
-        )
+        self._fail(cancelled_step())
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:

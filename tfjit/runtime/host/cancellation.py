@@ -10,7 +10,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfjit.framework.errors import CancelledError
 from tfjit.runtime.host.fork_safety import release_lock
+
+
+def cancelled_step() -> CancelledError:
+    """Return the error of a step that was stopped from outside.
+
+    The cause is the session's closing, a timeout or an interrupt.
+    """
+    return CancelledError(
+        None, None, "Step was cancelled by an explicit call to `Session::Close()`."
+    )
 
 
 class CancellationManager:

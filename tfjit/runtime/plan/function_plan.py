@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tfjit.framework import errors
-from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.cancellation import CancellationManager, cancelled_step
 from tfjit.runtime.host.rendezvous import LocalRendezvous
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowered import Lowered
@@ -154,7 +153,7 @@ class BodyVariant(Variant):
         # A failure ends this body first; the caller reports the error.
         cancellation = CancellationManager(context.cancellation)
         if cancellation.cancelled:
-            raise cancelled()
+            raise cancelled_step()
         rendezvous = (
             context.rendezvous
             if len(self.partitions) == 1
@@ -171,13 +170,6 @@ class BodyVariant(Variant):
             return [edge_value(value) for value in dataflow.run(values, own, session.pool())]
         finally:
             cancellation.release()
-
-
-def cancelled() -> errors.OpError:
-    """Return the error of a cancelled step."""
-    return errors.CancelledError(
-        None, None, "Step was cancelled by an explicit call to `Session::Close()`."
-    )
 
 
 class BodyPlan(Plan):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.variant import Variant
     from tfjit.runtime.resources.variables_and_resources import SessionState, Variable
-    from tfjit.runtime.step.layout import NativeRun
+    from tfjit.runtime.step.native_run import NativeRun
 
 MEASURE_S: Final = 0.5
 _MIN_RUNS, _MAX_RUNS = 5, 500

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class ShardBuilder:
     """Build one shard's instructions.
 
-    run: the divided run. shard: its rows. made: calls by (id of the instruction, rows), shared by shards of equal size.
+    run: the divided run. shard: its rows. made: calls by (id of the instruction, rows), shared by
+    shards of equal size.
     """
 
     run: DividedRun

@@ -15,14 +15,16 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.op_defs.op_traits import ASSIGN
 from tfjit.kernels.source import Source
+from tfjit.runtime.host.cancellation import cancelled_step
 from tfjit.runtime.host.interrupts import unwatched, watched
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.lowering.lowered import Instruction, Value
 from tfjit.runtime.resources.variables_and_resources import VARIABLE_EPOCH
 from tfjit.runtime.step.host_kernels import PythonKernel, python_kernel
-from tfjit.runtime.step.layout import Layout, NativeRun, cancelled
+from tfjit.runtime.step.layout import Layout
 from tfjit.runtime.step.memory_planner import RECYCLE_BYTES
+from tfjit.runtime.step.native_run import NativeRun
 
 if TYPE_CHECKING:
     from tfjit.runtime.step.compare import Comparison
@@ -507,7 +509,7 @@ class StepText:
 
 def _stop_if_cancelled(context: StepContext) -> None:
     if context.cancellation.cancelled:
-        raise cancelled()
+        raise cancelled_step()
     if context.watch is not None:
         context.watch()
 

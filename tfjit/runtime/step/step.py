@@ -38,6 +38,7 @@ from tfjit.runtime.step.arena import ArenaPool, Placement
 from tfjit.runtime.step.host_codegen import Reroute, StepText
 from tfjit.runtime.step.layout import Layout
 from tfjit.runtime.step.memory_planner import OutputRecycler
+from tfjit.runtime.step.step_instance import instance_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ class Step:
     ]:
         """Return a new instance's function, its globals and its placement."""
         with self._lock:
-            scope = self._layout.instance_scope()
+            scope = instance_scope(self._layout)
         scope["walk"] = self._run_table
         exec(self._code, scope)
         # Neither stays among the globals of its functions: the reference cycle would keep a dropped

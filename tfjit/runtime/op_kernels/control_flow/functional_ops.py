@@ -22,6 +22,7 @@ from tfjit.framework.types.device_spec import full_name
 from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.framework.types.tensors import truth
 from tfjit.passes.ir.function_library import SCALAR_PREDICATE
+from tfjit.runtime.host.cancellation import cancelled_step
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.kernel_api.op_kernel import (
     Done,
@@ -35,7 +36,6 @@ from tfjit.runtime.plan.function_plan import (
     ArgumentType,
     BodyPlan,
     BodyVariant,
-    cancelled,
     edge_value,
     given,
     types_of,
@@ -167,7 +167,7 @@ class _While(FunctionKernel):
         """
         while True:
             if context.cancellation.cancelled:
-                raise cancelled()
+                raise cancelled_step()
             types = types_of(values)
             results = plan.run_generic(types, values) if context.collector is None else None
             if results is None:
@@ -183,7 +183,7 @@ class _While(FunctionKernel):
             step = variant.step
             if step is None or context.collector is not None:
                 if cancellation.cancelled:
-                    raise cancelled()
+                    raise cancelled_step()
                 values = variant.call_dynamic(values, context)
                 if not truth(values.pop()):
                     return values
@@ -192,7 +192,7 @@ class _While(FunctionKernel):
             try:
                 while True:
                     if cancellation.cancelled:
-                        raise cancelled()
+                        raise cancelled_step()
                     values = instance(values, context)
                     if not truth(values.pop()):
                         return values

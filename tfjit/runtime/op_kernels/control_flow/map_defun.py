@@ -9,9 +9,10 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape, is_compatible
+from tfjit.runtime.host.cancellation import cancelled_step
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.op_kernels.control_flow.functional_ops import FunctionKernel, kernel_of_functions
-from tfjit.runtime.plan.function_plan import cancelled, edge_value, types_of
+from tfjit.runtime.plan.function_plan import edge_value, types_of
 
 if TYPE_CHECKING:
     from tfjit.framework.types.shape import Shape
@@ -38,7 +39,7 @@ class _MapDefun(FunctionKernel):
         results: list[Any] = [None] * len(shapes)
         for row in range(rows):
             if ctx.step.cancellation.cancelled:
-                raise cancelled()
+                raise cancelled_step()
             arguments = [
                 value[row : row + 1].reshape(value.shape[1:]) for value in mapped
             ] + captured

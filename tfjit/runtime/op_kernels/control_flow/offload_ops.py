@@ -17,6 +17,7 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.kernels.ir.accelerator import RoutineFailed
 from tfjit.kernels.registry import Unsupported
 from tfjit.passes.offload.outline_offloaded import hosted
+from tfjit.runtime.host.cancellation import cancelled_step
 from tfjit.runtime.host.fork_safety import release_lock, watch
 from tfjit.runtime.kernel_api.op_kernel import OpContext, RuntimeKernel, kernel_maker
 from tfjit.runtime.lowering.lowering import NotStatic, lower
@@ -27,7 +28,6 @@ from tfjit.runtime.offload.program_steps import RefusedNodes
 from tfjit.runtime.plan.function_plan import (
     ArgumentType,
     BodyPlan,
-    cancelled,
     edge_value,
     given,
     types_of,
@@ -120,7 +120,7 @@ class OffloadKernel:
         program = form if isinstance(form, str) else form.program(values)
         if isinstance(form, GraphForm) and isinstance(program, DeviceProgram):
             if form.unrolls and ctx.step.cancellation.cancelled:
-                raise cancelled()
+                raise cancelled_step()
             kernels = session.node_kernels
             is_ready = _are_loaded(program, kernels)
             if not is_ready and session.jit == "eager":
