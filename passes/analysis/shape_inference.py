@@ -140,6 +140,19 @@ def shapes_for(
     return inference.shapes
 
 
+class _Report:
+    """Logs why facts about nodes stay unknown, once a node."""
+
+    def __init__(self, ctx: PassContext) -> None:
+        self._ctx = ctx
+        self._nodes: set[str] = set()
+
+    def __call__(self, name: str, reason: str) -> None:
+        if name not in self._nodes:
+            self._nodes.add(name)
+            self._ctx.log(name, reason)
+
+
 class _Inference:
     """Infer shapes over one graph until the loop-carried shapes converge."""
 
@@ -164,7 +177,7 @@ class _Inference:
                     self.loop_merges[name] = back
         self.assumed: dict[str, Shape] = {}
         self.give_up = False
-        self.reported: set[str] = set()
+        self.report = _Report(ctx)
         self.run_state()
 
     def run_state(self) -> None:
@@ -422,8 +435,3 @@ class _Inference:
             self.report(node.name, f"was {known}, its inputs now make it {found}")
             return found
         return shape_rules.merge(known, found)
-
-    def report(self, name: str, reason: str) -> None:
-        if name not in self.reported:
-            self.reported.add(name)
-            self.ctx.log(name, reason)

@@ -11,8 +11,9 @@ import pytest
 
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.kernel_api import op_kernel
-from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, awaited
+from tfjit.runtime.kernel_api.op_kernel import OpContext, awaited
 
 
 def context() -> OpContext:

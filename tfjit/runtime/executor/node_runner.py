@@ -16,6 +16,7 @@ from tfjit.kernels.registry import NodeSpec, Reference, TensorSpec
 from tfjit.runtime.executor.bounded_node import BoundedNode
 from tfjit.runtime.executor.computed_node import ComputedNode, ReferencedNode
 from tfjit.runtime.executor.runner import NodeRunner, RunnerEnvironment
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.host.device import Device
 from tfjit.runtime.kernel_api.custom_kernels import custom_kernel
 from tfjit.runtime.kernel_api.kernel_errors import at_node
@@ -23,7 +24,6 @@ from tfjit.runtime.kernel_api.missing_kernels import missing_kernel
 from tfjit.runtime.kernel_api.op_kernel import (
     DEAD,
     NO_VALUE,
-    Done,
     OpContext,
     RuntimeKernel,
     StepContext,

@@ -8,10 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tfjit.runtime.kernel_api.op_kernel import (
-    Done,
-    StepContext,
-)
+from tfjit.runtime.host.completion import Done
+from tfjit.runtime.kernel_api.op_kernel import StepContext
 from tfjit.runtime.resources.variables_and_resources import SessionState
 from tfjit.runtime.schedule.kernel_selection import CallMemo
 from tfjit.runtime.step.step import StepEnvironment

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tfjit.framework import errors
 from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.op_defs.op_traits import CALLS_PYTHON
+from tfjit.runtime.host.completion import Done, Values
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -97,9 +98,6 @@ class OpContext:
     is_dead: bool = False
 
 
-Values = Sequence[Any]
-"""Inputs or outputs of a node: arrays, resources, other values."""
-Done = Callable[[Values | BaseException], None]
 SyncKernel = Callable[[OpContext, Values], Values]
 AsyncKernel = Callable[[OpContext, Values, Done], None]
 

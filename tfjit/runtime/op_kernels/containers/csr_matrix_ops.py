@@ -11,7 +11,8 @@ import numpy as np
 from tfjit.framework.types.dtypes import DType, as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.memory_limits import check_fits_in_memory
-from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
+from tfjit.runtime.host.completion import Values
+from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.op_kernels.containers.tensor_list_ops import seen
 from tfjit.runtime.resources.tensor_arrays import invalid
 

@@ -15,8 +15,9 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.memory_limits import check_fits_in_memory
+from tfjit.runtime.host.completion import Values
 from tfjit.runtime.host.fork_safety import release_lock
-from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,8 @@ import numpy as np
 
 from tfjit.framework import errors
 from tfjit.framework.op_defs.attrs import escaped
-from tfjit.runtime.kernel_api.op_kernel import (
-    OpContext,
-    Values,
-    runtime_kernel,
-)
+from tfjit.runtime.host.completion import Values
+from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 
 
 def summarize(value: Any, count: int) -> str:

@@ -23,9 +23,9 @@ from tfjit.framework.types.shape import format_shape, is_compatible
 from tfjit.framework.types.tensors import truth
 from tfjit.passes.ir.function_library import SCALAR_PREDICATE
 from tfjit.runtime.host.cancellation import cancelled_step
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.kernel_api.kernel_errors import at_node
 from tfjit.runtime.kernel_api.op_kernel import (
-    Done,
     OpContext,
     RuntimeKernel,
     StepContext,

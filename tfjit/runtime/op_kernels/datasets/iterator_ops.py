@@ -15,8 +15,8 @@ from tfjit.framework.types.dtypes import short_name
 from tfjit.runtime.datasets.dataset import as_dataset
 from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.datasets.iterator import IteratorResource, NotReady, check_shapes
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.kernel_api.op_kernel import (
-    Done,
     OpContext,
     RuntimeKernel,
     blocking_kernel,

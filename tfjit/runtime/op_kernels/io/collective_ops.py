@@ -14,12 +14,8 @@ from tfjit.runtime.collectives.collective_params import (
     REDUCTION,
     CollectiveCall,
 )
-from tfjit.runtime.kernel_api.op_kernel import (
-    Done,
-    OpContext,
-    blocking_kernel,
-    runtime_kernel,
-)
+from tfjit.runtime.host.completion import Done
+from tfjit.runtime.kernel_api.op_kernel import OpContext, blocking_kernel, runtime_kernel
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 _MERGES = {"Max": "Maximum", "Min": "Minimum"}

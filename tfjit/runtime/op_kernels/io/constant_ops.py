@@ -8,7 +8,8 @@ import numpy as np
 
 from tfjit.framework.errors import InternalError, UnimplementedError
 from tfjit.framework.types.dtypes import as_dtype
-from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
+from tfjit.runtime.host.completion import Values
+from tfjit.runtime.kernel_api.op_kernel import OpContext
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, system_errors
 
 

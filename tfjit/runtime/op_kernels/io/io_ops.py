@@ -23,14 +23,9 @@ from tfjit.framework.files.slices import parse_slice_spec
 from tfjit.framework.types.dtypes import DType, as_dtype, short_name
 from tfjit.framework.types.shape import format_shape
 from tfjit.kernels.executor.crc32c import crc32c_function
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.kernel_api.kernel_errors import kernel_error
-from tfjit.runtime.kernel_api.op_kernel import (
-    AsyncKernel,
-    Done,
-    OpContext,
-    SyncKernel,
-    blocking_kernel,
-)
+from tfjit.runtime.kernel_api.op_kernel import AsyncKernel, OpContext, SyncKernel, blocking_kernel
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 # A thread reads these in a millisecond; below that, threads wait for each other's interpreter.

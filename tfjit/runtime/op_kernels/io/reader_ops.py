@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
-from tfjit.runtime.op_kernels.state.queue_ops import Queue
+from tfjit.runtime.host.completion import Done
+from tfjit.runtime.kernel_api.op_kernel import OpContext, blocking_kernel, runtime_kernel
 from tfjit.runtime.resources import readers
+from tfjit.runtime.resources.queues import Queue
 from tfjit.runtime.resources.readers import Open, Reader
 
 _COMPRESSIONS = ("", "ZLIB", "GZIP")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
+from tfjit.runtime.host.completion import Values
+from tfjit.runtime.kernel_api.op_kernel import OpContext
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, system_errors
 from tfjit.runtime.resources.record_stream import RecordSource, RecordStream
 

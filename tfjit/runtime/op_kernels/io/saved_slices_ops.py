@@ -8,7 +8,8 @@ from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.files.saved_slices import SlicesReader, SlicesWriter
 from tfjit.framework.files.slices import FULL, extent_shape, parse_slice_spec
 from tfjit.framework.types.shape import format_shape
-from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
+from tfjit.runtime.host.completion import Values
+from tfjit.runtime.kernel_api.op_kernel import OpContext
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, saved_tensor, system_errors, texts
 from tfjit.runtime.resources.variables_and_resources import Variable
 

@@ -18,8 +18,9 @@ from tfjit.framework.files.event_file import EventFile
 from tfjit.framework.types.shape import format_shape
 from tfjit.framework.types.tensors import as_bytes, fill_proto
 from tfjit.kernels.registry import NodeSpec, find_reference
+from tfjit.runtime.host.completion import Values
 from tfjit.runtime.host.fork_safety import release_lock
-from tfjit.runtime.kernel_api.op_kernel import OpContext, Values, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, path_of, system_errors
 
 if TYPE_CHECKING:

@@ -10,14 +10,9 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, enum_name
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.host.rendezvous import create_key
-from tfjit.runtime.kernel_api.op_kernel import (
-    DEAD,
-    Done,
-    OpContext,
-    blocking_kernel,
-    runtime_kernel,
-)
+from tfjit.runtime.kernel_api.op_kernel import DEAD, OpContext, blocking_kernel, runtime_kernel
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 

@@ -17,7 +17,8 @@ from tfjit.framework.files.bundle import BundleReader
 from tfjit.framework.files.slices import FULL
 from tfjit.framework.types.dtypes import float32, short_name
 from tfjit.framework.types.shape import format_shape
-from tfjit.runtime.kernel_api.op_kernel import OpContext, Values
+from tfjit.runtime.host.completion import Values
+from tfjit.runtime.kernel_api.op_kernel import OpContext
 from tfjit.runtime.op_kernels.io.io_ops import file_kernel, path_of, system_errors
 
 

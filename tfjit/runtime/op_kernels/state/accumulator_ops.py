@@ -17,7 +17,8 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import short_name
 from tfjit.framework.types.shape import Shape, format_shape, is_compatible
-from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
+from tfjit.runtime.host.completion import Done
+from tfjit.runtime.kernel_api.op_kernel import OpContext, blocking_kernel, runtime_kernel
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType

@@ -14,14 +14,11 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import int64, string
 from tfjit.framework.types.shape import format_shape
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.host.fork_safety import release_lock
-from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
-from tfjit.runtime.op_kernels.state.queue_ops import (
-    PriorityStore,
-    Queue,
-    resource_label,
-    stack_components,
-)
+from tfjit.runtime.kernel_api.op_kernel import OpContext, blocking_kernel, runtime_kernel
+from tfjit.runtime.op_kernels.state.queue_ops import resource_label, stack_components
+from tfjit.runtime.resources.queues import PriorityStore, Queue
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType

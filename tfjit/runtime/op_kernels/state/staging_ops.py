@@ -18,8 +18,9 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.framework.types.shape import format_shape
+from tfjit.runtime.host.completion import Done
 from tfjit.runtime.host.fork_safety import release_lock
-from tfjit.runtime.kernel_api.op_kernel import Done, OpContext, blocking_kernel, runtime_kernel
+from tfjit.runtime.kernel_api.op_kernel import OpContext, blocking_kernel, runtime_kernel
 from tfjit.runtime.resources.variables_and_resources import Variable
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import numpy as np
 from tfjit.framework import errors
 from tfjit.framework.types.shape import format_shape, is_compatible, is_fully_defined
 from tfjit.kernels.memory_limits import check_fits_in_memory
+from tfjit.runtime.host.completion import Values
 from tfjit.runtime.kernel_api.op_kernel import (
     OpContext,
     RuntimeKernel,
-    Values,
     kernel_maker,
     runtime_kernel,
 )
