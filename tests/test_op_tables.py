@@ -69,7 +69,7 @@ TABLES: Final = {
     "passes/offload/offloadable_loops.py": "ROW_OPS _NOTHING",
     "passes/offload/outline_offloaded.py": "_PRODUCTS",
     "passes/loops/arrays_to_lists.py": "_UNDERSTOOD",
-    "passes/loops/densify_lists.py": "_FLOWS _INDEXED _IDENTITY_LIKE _LISTS",
+    "passes/loops/list_aliases.py": "FLOWS INDEXED _IDENTITY_LIKE LISTS",
     "passes/loops/index_accumulators.py": "_LISTS _STACKS",
     "passes/loops/loop_program_steps.py": "_FILLS",
     "passes/loops/sink_reductions.py": "_SUMS",
