@@ -26,7 +26,7 @@ def test_the_thread_ends_and_starts_again(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(deadlines_module, "_IDLE_S", 0.01)
     deadlines = Deadlines()
     for _ in range(2):
-        number = deadlines.add(60, lambda: None)
+        number = deadlines.add(2, lambda: None)  # the thread may sleep until then
         assert deadlines._runs
         deadlines.remove(number)
         wait_until(lambda: not deadlines._runs)
