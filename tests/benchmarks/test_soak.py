@@ -27,8 +27,8 @@ def test_calls_race_with_the_closing(close_after: float | None) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts by /proc")
 def test_sessions_leave_nothing_behind() -> None:
-    """Threads and file handles exactly, memory and Python's blocks by the least of the readings
-    behind the two hundredth session.
+    """Threads and file handles exactly, Python's blocks by the least of the readings behind the
+    two hundredth session, memory from there to the end.
 
     One small graph lost by each session was 8 kB, some 100 blocks. An allocator grows by a
     megabyte now and then, so memory alone tells only losses of that size; objects lost show in
@@ -42,7 +42,7 @@ def test_sessions_leave_nothing_behind() -> None:
         first, _, settled, *later = found
         print(later[-1].threads - first.threads, later[-1].handles - first.handles)
         print(min(footprint.blocks for footprint in later) - settled.blocks)
-        print(min(footprint.memory_kb for footprint in later) - settled.memory_kb)
+        print(later[-1].memory_kb - settled.memory_kb)
     """
     run = subprocess.run(
         [sys.executable, "-c", script],
@@ -56,4 +56,4 @@ def test_sessions_leave_nothing_behind() -> None:
     threads, handles, blocks, memory_kb = map(int, run.stdout.split())
     assert max(threads, handles) <= 0
     assert blocks < 20 * 100
-    assert memory_kb < 8 * 300
+    assert memory_kb < 12 * 200
