@@ -18,6 +18,7 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched, unary_elementwise
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 
+@unary_elementwise
 def as_string(
     input: TensorLike,
     precision: int = -1,
@@ -68,6 +70,7 @@ def as_string(
     )
 
 
+@dispatched
 def format(
     template: str,
     inputs: TensorLike,
@@ -87,6 +90,7 @@ def format(
     )
 
 
+@dispatched
 def join(inputs: Sequence[object], separator: str = "", name: str | None = None) -> Tensor:
     """Join string tensors element by element.
 
@@ -95,6 +99,7 @@ def join(inputs: Sequence[object], separator: str = "", name: str | None = None)
     return tensor("StringJoin", name, inputs=list(inputs), separator=separator)
 
 
+@dispatched
 def reduce_join(
     inputs: TensorLike,
     axis: AxisLike | None = None,
@@ -130,6 +135,7 @@ def reduce_join(
         )
 
 
+@unary_elementwise
 def length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """Return the length of each string, int32.
 
@@ -138,6 +144,7 @@ def length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Te
     return tensor("StringLength", name, input=input, unit=unit)
 
 
+@unary_elementwise
 def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Convert to small letters.
 
@@ -146,6 +153,7 @@ def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Ten
     return tensor("StringLower", name, input=input, encoding=encoding)
 
 
+@unary_elementwise
 def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Convert to capital letters.
 
@@ -154,11 +162,13 @@ def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Ten
     return tensor("StringUpper", name, input=input, encoding=encoding)
 
 
+@unary_elementwise
 def strip(input: TensorLike, name: str | None = None) -> Tensor:
     """Remove white space at both ends."""
     return tensor("StringStrip", name, input=input)
 
 
+@unary_elementwise
 def regex_full_match(input: TensorLike, pattern: TensorLike, name: str | None = None) -> Tensor:
     """Return whether the pattern matches each whole string."""
     if isinstance(pattern, (str, bytes)):
@@ -166,6 +176,7 @@ def regex_full_match(input: TensorLike, pattern: TensorLike, name: str | None = 
     return tensor("RegexFullMatch", name, input=input, pattern=pattern)
 
 
+@unary_elementwise
 def regex_replace(
     input: TensorLike,
     pattern: TensorLike,
@@ -196,6 +207,7 @@ def regex_replace(
     )
 
 
+@unary_elementwise
 def substr(
     input: TensorLike, pos: TensorLike, len: TensorLike, name: str | None = None, unit: str = "BYTE"
 ) -> Tensor:
@@ -263,6 +275,7 @@ def split(
     return SparseTensor(*call("StringSplitV2", name, input=text, sep=cut, maxsplit=maxsplit))
 
 
+@unary_elementwise
 def unicode_transcode(
     input: TensorLike,
     input_encoding: str,
@@ -285,6 +298,7 @@ def unicode_transcode(
     )
 
 
+@unary_elementwise
 def unicode_script(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the number of each code point's script."""
     return tensor("UnicodeScript", name, input=input)
@@ -308,11 +322,13 @@ def unsorted_segment_join(
     )
 
 
+@unary_elementwise
 def encode_base64(input: TensorLike, pad: bool = False, name: str | None = None) -> Tensor:
     """Encode strings in the Base64 that is safe in URLs."""
     return tensor("EncodeBase64", name, input=input, pad=pad)
 
 
+@unary_elementwise
 def decode_base64(input: TensorLike, name: str | None = None) -> Tensor:
     """Decode strings of Base64.
 

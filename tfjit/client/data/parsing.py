@@ -19,6 +19,7 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import unary_elementwise
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def decode_json_example(json_examples: TensorLike, name: str | None = None) -> T
     return tensor("DecodeJSONExample", name, json_examples=json_examples)
 
 
+@unary_elementwise
 def string_to_number(
     string_tensor: TensorLike | None = None,
     out_type: DTypeLike = dtypes.float32,
@@ -165,6 +167,7 @@ def _given(value: TensorLike, name: str) -> Any:
     return value
 
 
+@unary_elementwise
 def string_to_hash_bucket_fast(
     input: TensorLike, num_buckets: int, name: str | None = None
 ) -> Tensor:
@@ -172,6 +175,7 @@ def string_to_hash_bucket_fast(
     return tensor("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
 
 
+@unary_elementwise
 def string_to_hash_bucket_strong(
     input: TensorLike, num_buckets: int, key: Sequence[int], name: str | None = None
 ) -> Tensor:
@@ -184,6 +188,7 @@ def string_to_hash_bucket_strong(
     )
 
 
+@unary_elementwise
 def string_to_hash_bucket(
     string_tensor: TensorLike | None = None,
     num_buckets: int | None = None,
