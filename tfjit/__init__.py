@@ -90,7 +90,7 @@ _HOMES = {
     "tfjit.client.data.sparse_tensors": (
         "SparseTensor SparseTensorValue convert_to_tensor_or_sparse_tensor sparse_placeholder"
     ),
-    "tfjit.client.ragged.ragged": "RaggedTensor",
+    "tfjit.client.ragged.ragged": "RaggedTensor RaggedTensorSpec",
     "tfjit.client.sparse": (
         "sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_maximum sparse_merge "
         "sparse_minimum sparse_reduce_max "

@@ -13,6 +13,10 @@ from tfjit.client.data.parsing import string_to_hash_bucket_fast as to_hash_buck
 from tfjit.client.data.parsing import string_to_hash_bucket_strong as to_hash_bucket_strong
 from tfjit.client.data.parsing import string_to_number as to_number
 from tfjit.client.data.sparse_tensors import SparseTensor
+from tfjit.client.ragged import strings as ragged_strings
+from tfjit.client.ragged.handlers import handles
+from tfjit.client.ragged.ragged import RaggedTensor
+from tfjit.client.ragged.ragged_tensor import dense_or_ragged
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
@@ -233,16 +237,16 @@ def string_split(
     delimiter: TensorLike | None = None,
     result_type: str = "SparseTensor",
     name: str | None = None,
-) -> SparseTensor:
-    """Split each string at any of the separator's bytes.
+) -> SparseTensor | RaggedTensor:
+    """Split each string of a vector at any of the separator's bytes.
 
-    The separator is a space where none is given. The result is a sparse matrix. Raises ValueError
-    for a result_type other than SparseTensor.
+    The separator is a space where none is given. The result is a sparse matrix, or ragged with
+    result_type "RaggedTensor". Raises ValueError for another result_type.
     """
-    if result_type != "SparseTensor":
-        raise ValueError(
-            f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not "
-            "supported yet"
+    _check_result_type(result_type)
+    if result_type == "RaggedTensor":
+        return ragged_strings.split_at_bytes(
+            source, renamed(sep, delimiter, "sep", "delimiter"), skip_empty, name
         )
     given = sep if sep is not None else delimiter if delimiter is not None else " "
     text = convert_to_tensor(source, dtype=dtypes.string)
@@ -259,20 +263,29 @@ def split(
     result_type: str = "SparseTensor",
     source: Any = None,
     name: str | None = None,
-) -> SparseTensor:
-    """Split each string of a vector at separators.
+) -> SparseTensor | RaggedTensor:
+    """Split each string at separators.
 
-    It is split at white space where no separator is given. The result is a sparse matrix. Raises
-    ValueError for a result_type other than SparseTensor.
+    It is split at white space where no separator is given. The pieces are in a new axis: of a
+    sparse tensor, or of a ragged one with result_type "RaggedTensor". Raises ValueError for another
+    result_type.
     """
-    if result_type != "SparseTensor":
-        raise ValueError(
-            f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not "
-            "supported yet"
-        )
-    text = convert_to_tensor(input if input is not None else source, dtype=dtypes.string)
+    _check_result_type(result_type)
+    given = input if input is not None else source
+    text = dense_or_ragged(given, dtype=dtypes.string, name="input")
+    if text.shape.rank == 0:
+        text = ops.expand_dims(text, 0)
+    if result_type == "RaggedTensor":
+        return ragged_strings.split(text, sep, maxsplit, name)
+    if text.shape.rank != 1:
+        return ragged_strings.split(text, sep, maxsplit, name).to_sparse()
     cut = convert_to_tensor("" if sep is None else sep, dtype=dtypes.string)
     return SparseTensor(*call("StringSplitV2", name, input=text, sep=cut, maxsplit=maxsplit))
+
+
+def _check_result_type(result_type: object) -> None:
+    if result_type not in ("SparseTensor", "RaggedTensor"):
+        raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
 
 
 @unary_elementwise
@@ -355,3 +368,8 @@ def decode_compressed(
 ) -> Tensor:
     """Unpack strings that ZLIB or GZIP packed."""
     return tensor("DecodeCompressed", name, bytes=bytes, compression_type=compression_type)
+
+
+handles(format)(ragged_strings.format)
+handles(join)(ragged_strings.join)
+handles(reduce_join)(ragged_strings.reduce_join)

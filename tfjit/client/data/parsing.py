@@ -139,7 +139,6 @@ def decode_json_example(json_examples: TensorLike, name: str | None = None) -> T
     return tensor("DecodeJSONExample", name, json_examples=json_examples)
 
 
-@unary_elementwise
 def string_to_number(
     string_tensor: TensorLike | None = None,
     out_type: DTypeLike = dtypes.float32,

@@ -33,11 +33,11 @@ def broadcast(values: Sequence[DenseOrRagged]) -> tuple[list[RowPartition], list
     known; the flat values fail in a run where rows differ.
     """
     kind, operands = matched(*values)
-    aligned = _aligned(operands, kind)
+    aligned, inner = _aligned(operands, kind)
     nested = [value._nested_row_partitions for value in aligned]
     checks: list[Operation] = []
     if _identical(nested):
-        return list(nested[0]), [value.flat_values for value in aligned]
+        return list(nested[0]), _in_order([value.flat_values for value in aligned], inner)
     rows, places = _outermost([value.nrows() for value in aligned], checks)
     partitions = []
     for level in zip(*nested, strict=True):
@@ -51,7 +51,7 @@ def broadcast(values: Sequence[DenseOrRagged]) -> tuple[list[RowPartition], list
     if checks:
         partitions = [partition.after(checks) for partition in partitions]
         flat = [with_dependencies(checks, values) for values in flat]
-    return partitions, flat
+    return partitions, _in_order(flat, inner)
 
 
 def _identical(nested: Sequence[Sequence[RowPartition]]) -> bool:
@@ -62,8 +62,20 @@ def _identical(nested: Sequence[Sequence[RowPartition]]) -> bool:
     )
 
 
-def _aligned(values: Sequence[DenseOrRagged], kind: DType) -> list[RaggedTensor]:
-    """Return ragged tensors of one rank and one ragged rank."""
+def _in_order(flat: list[Tensor], inner: dict[int, Tensor]) -> list[Tensor]:
+    """Insert the operands that have inner axes alone at their places."""
+    for place, value in sorted(inner.items()):
+        flat.insert(place, value)
+    return flat
+
+
+def _aligned(
+    values: Sequence[DenseOrRagged], kind: DType
+) -> tuple[list[RaggedTensor], dict[int, Tensor]]:
+    """Return ragged tensors of one rank and one ragged rank.
+
+    Beside them, by their places, the tensors that are broadcast along axes inside of all rows.
+    """
     ranks = [value.shape.rank for value in values]
     if None in ranks:
         raise ValueError("Unable to broadcast: unknown rank")
@@ -73,9 +85,13 @@ def _aligned(values: Sequence[DenseOrRagged], kind: DType) -> list[RaggedTensor]
         for own, value in zip(ranks, values)
         if isinstance(value, RaggedTensor)
     )
-    made = []
-    for own, value in zip(ranks, values):
+    made: list[RaggedTensor] = []
+    inside: dict[int, Tensor] = {}
+    for place, (own, value) in enumerate(zip(ranks, values)):
         axes = ragged - (rank - own)  # partitions inside the new outer axes
+        if axes < 0:
+            inside[place] = value
+            continue
         before = value.ragged_rank if isinstance(value, RaggedTensor) else 0
         if axes > before:
             flat = value.flat_values if before else value
@@ -86,7 +102,7 @@ def _aligned(values: Sequence[DenseOrRagged], kind: DType) -> list[RaggedTensor]
                 value, number_of_rows(value, kind), nrows=1, validate=False
             )
         made.append(value)
-    return made
+    return made, inside
 
 
 def _number(scalar: Tensor) -> int | None:
@@ -101,8 +117,9 @@ def _common(sizes: Sequence[Tensor], checks: list[Operation]) -> Tensor:
     if fixed:
         common = fixed[0][1]
     else:
-        common = sizes[0]
-        for size in sizes[1:]:
+        unknown = [size for value, size in zip(known, sizes) if value is None] or [sizes[0]]
+        common = unknown[0]
+        for size in unknown[1:]:
             common = ops.where(ops.equal(common, 1), size, common)
     for value, size in zip(known, sizes):
         if size is common or value == 1 or (fixed and value == fixed[0][0]):

@@ -309,3 +309,15 @@ def to_variant(ragged: Any, batched_input: bool, name: str | None) -> Tensor:
             rt_dense_values=ragged.flat_values,
             batched_input=batched_input,
         )
+
+
+def dense_to_variant(value: TensorLike) -> Tensor:
+    """Return a variant of a dense tensor."""
+    return tensor(
+        "RaggedTensorToVariant",
+        None,
+        rt_nested_splits=[],
+        rt_dense_values=value,
+        batched_input=False,
+        Tsplits=dtypes.int64,
+    )

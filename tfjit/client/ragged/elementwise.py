@@ -10,6 +10,7 @@ from tfjit.client.ragged.broadcasting import broadcast
 from tfjit.client.ragged.handlers import handles_kind
 from tfjit.client.ragged.ragged_tensor import RaggedTensor, dense_or_ragged, is_ragged, matched
 from tfjit.client.ragged.row_partition import RowPartition
+from tfjit.framework.graphs.operation import Operation
 from tfjit.ops.core.dispatch import Kind
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def binary(
         return function(**{names[0]: left, names[1]: right, **_by_name(function, args), **others})
 
     if _inside(x, y):
-        return x.with_flat_values(apply(x.flat_values, y))
-    if _inside(y, x):
-        return y.with_flat_values(apply(x, y.flat_values))
-    partitions, (left, right) = broadcast([x, y])
+        partitions, left, right = x._nested_row_partitions, x.flat_values, y
+    elif _inside(y, x):
+        partitions, left, right = y._nested_row_partitions, x, y.flat_values
+    else:
+        partitions, (left, right) = broadcast([x, y])
     made = apply(left, right)
-    if not hasattr(made, "shape"):  # an assertion
+    if isinstance(made, Operation):  # an assertion
         return made
     return RaggedTensor._from_nested_row_partitions(made, partitions, validate=False)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfjit import ops
 from tfjit.client.data.sparse_tensors import SparseTensor, SparseTensorValue
 from tfjit.client.ragged.concat import same_splits
@@ -12,6 +14,7 @@ from tfjit.client.ragged.ragged_tensor import RaggedTensor, dense_or_ragged, mat
 from tfjit.client.ragged.row_partition import lengths_to_splits
 from tfjit.framework.graphs.default_graph import control_dependencies, name_scope
 from tfjit.framework.graphs.operation import Tensor
+from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import DType, as_dtype, int64
 from tfjit.ops.control_flow.control_flow import with_dependencies
@@ -123,6 +126,8 @@ def _masked_dense(data: Tensor, mask: Tensor, axes: int, kind: DType) -> DenseOr
     counts = ops.cumprod(sizes) + 1
     for axis in range(axes - 3, -1, -1):
         splits = ops.range(counts[axis]) * sizes[axis + 1]
+        rows = mask.shape[: axis + 1].num_elements()
+        splits.set_shape([None if rows is None else rows + 1])
         made = RaggedTensor.from_row_splits(made, splits, validate=False)
     return made
 
@@ -221,7 +226,7 @@ def split(
                     "`num_or_size_splits` must be >=1 if it is an `int`."
                     f"Received {num_or_size_splits}."
                 )
-            lengths = ops.repeat(ops.floordiv(size, parts), parts)
+            lengths = ops.fill([parts], ops.floordiv(size, parts))
         else:
             lengths = convert_to_tensor(num_or_size_splits)
             parts = _number_of_parts(lengths, num)
@@ -243,7 +248,10 @@ def split(
                 "`num_or_size_split`.",
             ),
         ]
-        limits = with_dependencies(checks, splits)
+        limits: Any = with_dependencies(checks, splits)
+        known, total = constant_value(lengths), constant_value(size)
+        if known is not None and total is not None and known.sum() == total:
+            limits = np.cumsum([0, *known]).tolist()
         outer = [slice(None)] * place
         return [ragged[(*outer, slice(limits[i], limits[i + 1]))] for i in range(parts)]
 

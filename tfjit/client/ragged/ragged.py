@@ -3,6 +3,7 @@
 from tfjit.client.ragged import (
     arrays,
     embeddings,
+    mapping,
     operators,
     reductions,
     where,
@@ -20,9 +21,10 @@ from tfjit.client.ragged.partitioning import range_of_rows as range
 from tfjit.client.ragged.ragged_tensor import RaggedTensor as RaggedTensor  # not in __all__
 from tfjit.client.ragged.ragged_value import RaggedTensorValue
 from tfjit.client.ragged.row_partition import row_splits_to_segment_ids, segment_ids_to_row_splits
+from tfjit.client.ragged.spec import RaggedTensorSpec as RaggedTensorSpec
 
 # Imported for what they register: handlers of public functions, operators.
-_REGISTERING = (arrays, embeddings, operators, reductions, where)
+_REGISTERING = (arrays, embeddings, mapping, operators, reductions, where)
 
 __all__ = [
     "RaggedTensorValue",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tfjit import ops
 from tfjit.client.ragged.elementwise import map_flat_values
 from tfjit.client.ragged.handlers import handles
@@ -83,7 +85,11 @@ def _along_axis(
         count = ops.shape(tensor.row_splits)[0] - 1
     else:
         lengths = tensor.row_splits[1:] - tensor.row_splits[:-1]
-        count = ops.maximum(ops.reduce_max(lengths), 0)
+        known = constant_value(tensor.row_splits)
+        if known is None:
+            count = ops.maximum(ops.reduce_max(lengths), 0)
+        else:
+            count = ops.constant(np.diff(known).max(initial=0), lengths.dtype)
         segments = offsets_in_rows(lengths, lengths.dtype)
     made = by_segments(reduction.of_segments, tensor.values, segments, count)
     return ops.expand_dims(made, axis=place) if keepdims else made

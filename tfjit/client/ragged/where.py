@@ -14,12 +14,9 @@ from tfjit.client.ragged.handlers import handles
 from tfjit.client.ragged.ragged_tensor import RaggedTensor, dense_or_ragged, matched
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
-from tfjit.ops.arrays import indexing_functions
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DenseOrRagged
-
-_where_v2 = indexing_functions.where_v2
 
 
 @handles(ops.where)
@@ -54,7 +51,7 @@ def where(
         return gather(both, ops.where(chosen, ops.range(rows), behind))
 
 
-@handles(_where_v2)
+@handles(ops.where_v2)
 def where_v2(
     condition: DenseOrRagged,
     x: DenseOrRagged | None = None,
@@ -69,7 +66,7 @@ def where_v2(
             return _true_places(chosen)
         values = [chosen, dense_or_ragged(x, name="x"), dense_or_ragged(y, name="y")]
         partitions, flat = broadcast(values)
-        made = _where_v2(*flat)
+        made = ops.where_v2(*flat)
         return RaggedTensor._from_nested_row_partitions(made, partitions, validate=False)
 
 

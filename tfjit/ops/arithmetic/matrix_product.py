@@ -16,7 +16,6 @@ from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.dispatch import dispatched
 from tfjit.ops.core.shape_rules import Shapes, fail
 from tfjit.ops.core.type_lists import WIDE_SIGNED
 
@@ -186,7 +185,6 @@ register_op(
 )
 
 
-@dispatched
 def matmul(
     a: object,
     b: object,

@@ -14,7 +14,6 @@ from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.dispatch import binary_elementwise
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, product, scalar
 from tfjit.ops.core.type_lists import HALF_TO_DOUBLE, INDEX
@@ -261,7 +260,6 @@ def _fits(labels_shape: Tensor, logits: Tensor) -> Operation:
     return create("Assert", None, condition=same, data=data)
 
 
-@binary_elementwise
 def sigmoid_cross_entropy_with_logits(
     labels: object = None, logits: object = None, name: str | None = None
 ) -> Tensor:
