@@ -80,7 +80,7 @@ def _inside(ragged: DenseOrRagged, dense: DenseOrRagged) -> bool:
     if not isinstance(ragged, RaggedTensor) or isinstance(dense, RaggedTensor):
         return False
     inner, rank = ragged.flat_values.shape.rank, dense.shape.rank
-    return inner is not None and rank is not None and bool(inner > rank)
+    return rank == 0 or (inner is not None and rank is not None and bool(inner > rank))
 
 
 def map_flat_values(op: Callable[..., Any], *args: Structure, **kwargs: Structure) -> DenseOrRagged:

@@ -267,7 +267,8 @@ def _uniform_size(ragged: RaggedTensor, axis: int) -> Tensor:
     length = partitions[axis - 1].uniform_row_length
     if length is None:
         raise ValueError(
-            f"Cannot split a ragged dimension. Got `value` with shape {ragged.shape} and `axis` "
+            "Cannot split a ragged dimension. Got `value` with shape <DynamicRaggedShape "
+            f"lengths={ragged.shape.as_list()} num_row_partitions={ragged.ragged_rank}> and `axis` "
             f"{axis}."
         )
     return length

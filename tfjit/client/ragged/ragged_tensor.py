@@ -11,7 +11,7 @@ from tfjit.client.ragged.ragged_value import RaggedTensorValue, nested_value
 from tfjit.client.ragged.row_partition import SPLIT_TYPES, RowPartition
 from tfjit.client.session.fetches import register_session_run_conversion_functions
 from tfjit.framework.graphs.default_graph import name_scope
-from tfjit.framework.graphs.operation import Operation, Tensor, _session_for
+from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.types.dtypes import DType, as_dtype, int64
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.convert import convert_to_tensor
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import (
         DenseOrRagged,
         DTypeLike,
-        FeedDict,
-        SessionLike,
         ShapeLike,
         TensorLike,
     )
@@ -105,16 +103,6 @@ class RaggedTensor(RaggedFactories, Dispatching):
     def uniform_row_length(self) -> Tensor | None:
         """The length of all rows, where the tensor was made with one."""
         return self._row_partition.uniform_row_length
-
-    @property
-    def op(self) -> Operation:
-        """The operation that makes the flat values."""
-        return self.flat_values.op
-
-    @property
-    def graph(self) -> Any:
-        """The graph of all parts."""
-        return self.flat_values.graph
 
     def value_rowids(self, name: str | None = None) -> Tensor:
         """Return the row of each value: [nvals]."""
@@ -247,7 +235,7 @@ class RaggedTensor(RaggedFactories, Dispatching):
 
         return merge_dims(self, outer, inner)
 
-    def set_shape(self, shape: ShapeLike) -> None:
+    def _set_shape(self, shape: ShapeLike) -> None:
         """Note sizes that the caller knows; an axis of known length becomes uniform.
 
         Raises ValueError for a size that differs from a known one.
@@ -268,24 +256,10 @@ class RaggedTensor(RaggedFactories, Dispatching):
             partition.uniform_row_length = convert_to_tensor(size, partition.dtype)
         self.flat_values.set_shape([None, *sizes[self.ragged_rank + 1 :]])
 
-    _set_shape = set_shape
-
     def consumers(self) -> list[Operation]:
         """Return the operations that have a part of the tensor as an input."""
         found = [op for part in _parts(self) for op in part.consumers()]
         return list(dict.fromkeys(found))
-
-    def eval(
-        self, feed_dict: FeedDict | None = None, session: SessionLike | None = None
-    ) -> RaggedTensorValue:
-        """Return the value in a session, by default the default one.
-
-        Raises ValueError where there is none.
-        """
-        value: RaggedTensorValue = _session_for(self.graph, session, "evaluate tensor", "eval").run(
-            self, feed_dict
-        )
-        return value
 
     def numpy(self) -> Any:
         """Raise ValueError: values are known in a run alone."""

@@ -124,7 +124,8 @@ class RaggedTensorSpec(Dispatching):
         value = RaggedTensor._from_variant(variant, self._dtype, ragged_rank, row_splits_dtype=kind)
         if self._shape.rank is not None:
             outer = variant.shape.with_rank(batches)
-            value.set_shape(outer.concatenate(self._shape))
+            note = value._set_shape if isinstance(value, RaggedTensor) else value.set_shape
+            note(outer.concatenate(self._shape))
         return value
 
     def _key(self) -> tuple[object, ...]:
