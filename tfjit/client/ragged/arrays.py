@@ -1,8 +1,8 @@
-"""Shapes of ragged tensors, and functions that rearrange, repeat and select their parts."""
+"""Sizes and axes of ragged tensors; repeated and reversed ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit import ops
 from tfjit.client.ragged.handlers import handles
@@ -151,7 +151,7 @@ def one_hot(
 
 
 @handles(ops.reverse)
-def reverse(tensor: DenseOrRagged, axis: Any, name: str | None = None) -> DenseOrRagged:
+def reverse(tensor: DenseOrRagged, axis: AxisLike, name: str | None = None) -> DenseOrRagged:
     """Reverse the order along axes; see `tf.reverse`.
 
     Raises TypeError for axes that are no list and not known.

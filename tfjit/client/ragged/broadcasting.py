@@ -111,7 +111,10 @@ def _number(scalar: Tensor) -> int | None:
 
 
 def _common(sizes: Sequence[Tensor], checks: list[Operation]) -> Tensor:
-    """Return the size to which sizes of 1 are broadcast; note checks of the others."""
+    """Return the size to which sizes of 1 are broadcast.
+
+    checks: take those of the other sizes.
+    """
     known = [_number(size) for size in sizes]
     fixed = [(value, size) for value, size in zip(known, sizes) if value not in (None, 1)]
     if fixed:
@@ -161,7 +164,7 @@ def _unless_one(size: Tensor) -> Tensor:
 def _next_axis(
     level: Sequence[RowPartition], places: list[Places], rows: Tensor, checks: list[Operation]
 ) -> tuple[RowPartition, list[Places]]:
-    """Return the common partition of an axis and the operands' values in its order."""
+    """Return an axis' common partition, and places of the operands' values."""
     lengths = [partition.uniform_row_length for partition in level]
     uniform = [length for length in lengths if length is not None]
     if len(uniform) == len(level):
@@ -186,7 +189,7 @@ def _next_axis(
 def _ragged_axis(
     level: Sequence[RowPartition], places: list[Places], checks: list[Operation]
 ) -> tuple[RowPartition, list[bool]]:
-    """Return the partition of an axis that some operands have ragged, and which keep theirs."""
+    """Return the partition of a ragged axis, and which operands have it."""
 
     def lengths_of(index: int) -> Tensor:
         lengths, place = level[index].row_lengths, places[index]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tfjit.framework.types.dtypes import DType, as_dtype, int64
 from tfjit.framework.types.shape import TensorShape
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DenseOrRagged, DTypeLike, ShapeLike
+    from tfjit.framework.graphs.typing import DenseOrRagged, DTypeLike, ShapeLike, Structure
 
 
 def constant(
@@ -58,7 +58,10 @@ def constant_value(
         return RaggedTensorValue(values, np.array(splits, dtype=splits_dtype))
 
     def dense(
-        values: object, dtype: Any = None, shape: Any = None, name: str | None = None
+        values: Structure,
+        dtype: object = None,
+        shape: ShapeLike | None = None,
+        name: str | None = None,
     ) -> np.ndarray:
         array = np.array(values, dtype=dtype) if dtype in (object, None) else _cast(values, dtype)
         return array if shape is None else np.reshape(array, shape)
@@ -69,23 +72,23 @@ def constant_value(
     return found
 
 
-def _cast(values: object, dtype: Any) -> np.ndarray:
+def _cast(values: Structure, dtype: DTypeLike) -> np.ndarray:
     return np.array(values).astype(dtype)
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: Structure) -> bool:
     return isinstance(value, (list, tuple)) or np.ndim(value) != 0
 
 
 def _from_lists(
-    ragged: Callable[..., Any],
-    dense: Callable[..., Any],
-    pylist: Any,
+    ragged: Callable[..., Structure],
+    dense: Callable[..., Structure],
+    pylist: Structure,
     dtype: object,
     ragged_rank: int | None,
     inner_shape: Sequence[int] | None,
-) -> Any:
-    """Return nested lists as a tensor, of the values and splits that two functions make."""
+) -> Structure:
+    """Return nested lists as a tensor whose parts two functions make."""
     if is_ragged(pylist):
         raise TypeError("pylist may not be a RaggedTensor or RaggedTensorValue.")
     if not _is_list(pylist):
@@ -153,8 +156,8 @@ def _check_depths(
             )
 
 
-def _depths(value: Any) -> tuple[int | None, int]:
-    """Return the depth of scalars, None without one, and of the deepest list."""
+def _depths(value: Structure) -> tuple[int | None, int]:
+    """Return the depth of scalars, if any, and of the deepest list."""
     if not _is_list(value):
         return 0, 0
     scalar_depth: int | None = None
@@ -169,7 +172,7 @@ def _depths(value: Any) -> tuple[int | None, int]:
     return scalar_depth, deepest
 
 
-def _inner_shape(pylist: Any, ragged_rank: int) -> tuple[int, ...]:
+def _inner_shape(pylist: Structure, ragged_rank: int) -> tuple[int, ...]:
     """Return the shape of the values inside the ragged axes.
 
     Raises ValueError where they differ.
@@ -183,14 +186,14 @@ def _inner_shape(pylist: Any, ragged_rank: int) -> tuple[int, ...]:
             )
         values = list(chain.from_iterable(values))
     shape: list[int] = []
-    item: Any = values
+    item: Structure = values
     while _is_list(item):
         shape.append(len(item))
         if not len(item):
             break
         item = item[0]
 
-    def check(value: Any, sizes: list[int]) -> None:
+    def check(value: Structure, sizes: list[int]) -> None:
         if _is_list(value) != bool(sizes) or (sizes and len(value) != sizes[0]):
             raise ValueError("inner values have inconsistent shape")
         for child in value if sizes else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit import ops
 from tfjit.client.data.sparse_tensors import SparseTensor
@@ -19,7 +19,13 @@ from tfjit.ops.core.convert import convert_to_tensor
 if TYPE_CHECKING:
     from tfjit.client.ragged.factories import RaggedFactories
     from tfjit.client.ragged.ragged_tensor import RaggedTensor
-    from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, TensorLike
+    from tfjit.framework.graphs.typing import (
+        DenseOrRagged,
+        DTypeLike,
+        ShapeLike,
+        Structure,
+        TensorLike,
+    )
 
 
 def from_tensor(
@@ -67,7 +73,7 @@ def from_tensor(
         )
 
 
-def _is_nested(lengths: Any) -> bool:
+def _is_nested(lengths: Structure) -> bool:
     return (
         isinstance(lengths, (list, tuple))
         and len(lengths) > 0
@@ -83,7 +89,7 @@ def _size(value: Tensor, axis: int, sizes: Tensor, kind: DType) -> Tensor:
 
 
 def _masked_by_nested_lengths(
-    make: type[RaggedFactories], value: Tensor, lengths: Any, ragged_rank: int
+    make: type[RaggedFactories], value: Tensor, lengths: Structure, ragged_rank: int
 ) -> RaggedTensor:
     if ragged_rank not in (1, len(lengths)):
         raise ValueError(
@@ -101,12 +107,12 @@ def _masked_by_nested_lengths(
 def _of_several_axes(
     make: type[RaggedFactories],
     value: Tensor,
-    lengths: Any,
+    lengths: Structure,
     padding: TensorLike | None,
     ragged_rank: int,
     kind: DType,
 ) -> RaggedTensor:
-    """Merge the outer axes, make the innermost one ragged, and divide the others evenly."""
+    """Make the innermost axis ragged, and divide the others evenly."""
     sizes = ops.shape(value, out_type=kind)
     products = ops.cumprod(sizes)
     merged = ops.concat([[products[ragged_rank - 1]], sizes[ragged_rank:]], axis=0)
@@ -146,7 +152,7 @@ def _lengths_before_padding(
 
 
 def _with_row_lengths(
-    make: type[RaggedFactories], value: Tensor, lengths: Any, columns: Tensor, kind: DType
+    make: type[RaggedFactories], value: Tensor, lengths: Structure, columns: Tensor, kind: DType
 ) -> RaggedTensor:
     wanted = int_tensor(lengths, "lengths", kind)
     wanted.shape.assert_has_rank(1)
@@ -157,7 +163,10 @@ def _with_row_lengths(
 
 
 def to_tensor(
-    ragged: Any, default_value: TensorLike | None, name: str | None, shape: ShapeLike | None
+    ragged: RaggedTensor,
+    default_value: TensorLike | None,
+    name: str | None,
+    shape: ShapeLike | None,
 ) -> Tensor:
     """Return the dense tensor; see `RaggedTensor.to_tensor`."""
     with name_scope(name, "RaggedToTensor", [ragged, default_value, shape]):
@@ -203,7 +212,10 @@ def _encoded(partition: RowPartition) -> tuple[str, Tensor]:
 
 
 def _sizes(shape: ShapeLike | None, kind: DType) -> Tensor:
-    """Return sizes, -1 where they are unknown: a vector, or -1 alone for an unknown rank."""
+    """Return a vector of sizes, or -1 for an unknown rank.
+
+    Unknown sizes are -1.
+    """
     if isinstance(shape, Tensor):
         return shape if shape.dtype in SPLIT_TYPES else ops.cast(shape, kind)
     known = TensorShape(shape)
@@ -244,18 +256,18 @@ def _length(value: Tensor, axis: int) -> int | None:
 
 
 def _check_right_ragged(indices: Tensor) -> Operation:
-    """Check that the values of each row are at its beginning, without gaps."""
+    """Check that each row has values at its beginning, without gaps."""
     rows, columns = indices[:, :-1], indices[:, -1]
     new_row = ops.reduce_any(ops.not_equal(rows[1:], rows[:-1]), axis=1)
-    goes_on = ops.where(
+    adjacent = ops.where(
         new_row, ops.equal(columns[1:], 0), ops.equal(columns[1:], columns[:-1] + 1)
     )
     begins = ops.reduce_all(ops.equal(columns[:1], 0))
     text = ["SparseTensor is not right-ragged", "SparseTensor.indices =", indices]
-    return ops.Assert(ops.logical_and(begins, ops.reduce_all(goes_on)), text)
+    return ops.Assert(ops.logical_and(begins, ops.reduce_all(adjacent)), text)
 
 
-def to_sparse(ragged: Any, name: str | None) -> SparseTensor:
+def to_sparse(ragged: RaggedTensor, name: str | None) -> SparseTensor:
     """Return the sparse tensor of the same values."""
     with name_scope(name, "RaggedToSparse", [ragged]):
         made = call(
@@ -275,7 +287,7 @@ def from_variant(
     input_ragged_rank: int | None,
     row_splits_dtype: DTypeLike,
     name: str | None,
-) -> Any:
+) -> DenseOrRagged:
     """Return the tensor of variants: ragged, or dense where output_ragged_rank is 0."""
     encoded = convert_to_tensor(variant, name="variant", dtype=dtypes.variant)
     rank = encoded.shape.rank
@@ -299,8 +311,8 @@ def from_variant(
         )
 
 
-def to_variant(ragged: Any, batched_input: bool, name: str | None) -> Tensor:
-    """Return a variant of a tensor, or a vector of variants of its rows."""
+def to_variant(ragged: RaggedTensor, batched_input: bool, name: str | None) -> Tensor:
+    """Return a variant of a tensor, or of each of its rows."""
     with name_scope(name, "RaggedToVariant", [ragged]):
         return tensor(
             "RaggedTensorToVariant",

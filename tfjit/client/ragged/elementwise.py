@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit.client.ragged.broadcasting import broadcast
 from tfjit.client.ragged.handlers import handles_kind
 from tfjit.client.ragged.ragged_tensor import RaggedTensor, dense_or_ragged, is_ragged, matched
 from tfjit.client.ragged.row_partition import RowPartition
-from tfjit.framework.graphs.operation import Operation
+from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.ops.core.dispatch import Kind
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @handles_kind(Kind.UNARY)
 def unary(
-    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    function: Callable[..., Structure], args: tuple[object, ...], keywords: dict[str, Structure]
 ) -> DenseOrRagged:
-    """Return the function of the values, in the rows of its first argument."""
+    """Return the function of the first argument's values, in its rows."""
     if args:
         if not is_ragged(args[0]):
             return NotImplemented
@@ -34,7 +34,7 @@ def unary(
 
 @handles_kind(Kind.BINARY, Kind.ASSERTION)
 def binary(
-    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    function: Callable[..., Structure], args: tuple[object, ...], keywords: dict[str, Structure]
 ) -> DenseOrRagged:
     """Return the function of two arguments' values, broadcast to common rows."""
     names = list(inspect.signature(function).parameters)[:2]
@@ -46,7 +46,7 @@ def binary(
         return NotImplemented
     others = {name: value for name, value in keywords.items() if name not in names}
 
-    def apply(left: DenseOrRagged, right: DenseOrRagged) -> Any:
+    def apply(left: DenseOrRagged, right: DenseOrRagged) -> DenseOrRagged:
         return function(**{names[0]: left, names[1]: right, **_by_name(function, args), **others})
 
     if _inside(x, y):
@@ -61,13 +61,13 @@ def binary(
     return RaggedTensor._from_nested_row_partitions(made, partitions, validate=False)
 
 
-def _by_name(function: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
+def _by_name(function: Callable[..., object], args: tuple[object, ...]) -> dict[str, object]:
     """Return the arguments behind the first two by their names."""
     names = list(inspect.signature(function).parameters)
     return dict(zip(names[2:], args[2:]))
 
 
-def _converted(x: Any, y: Any) -> tuple[DenseOrRagged, DenseOrRagged]:
+def _converted(x: DenseOrRagged, y: DenseOrRagged) -> tuple[DenseOrRagged, DenseOrRagged]:
     """Convert two arguments; a ragged one decides for the dtype of numbers."""
     left = dense_or_ragged(x, preferred_dtype=dense_or_ragged(y).dtype if is_ragged(y) else None)
     right = dense_or_ragged(y, preferred_dtype=left.dtype.base_dtype)
@@ -76,15 +76,19 @@ def _converted(x: Any, y: Any) -> tuple[DenseOrRagged, DenseOrRagged]:
 
 
 def _inside(ragged: DenseOrRagged, dense: DenseOrRagged) -> bool:
-    """Return whether a dense tensor is broadcast along the uniform inner axes alone."""
+    """Return whether a dense tensor is broadcast along inner axes alone."""
     if not isinstance(ragged, RaggedTensor) or isinstance(dense, RaggedTensor):
         return False
     inner, rank = ragged.flat_values.shape.rank, dense.shape.rank
     return rank == 0 or (inner is not None and rank is not None and bool(inner > rank))
 
 
-def map_flat_values(op: Callable[..., Any], *args: Structure, **kwargs: Structure) -> DenseOrRagged:
-    """Apply a function to the flat values of all ragged arguments, which have the same rows.
+def map_flat_values(
+    op: Callable[..., Structure], *args: Structure, **kwargs: Structure
+) -> DenseOrRagged:
+    """Apply a function to the flat values of all ragged arguments.
+
+    They have the same rows.
 
     Ragged tensors in lists, tuples and dicts count, too. The result has their rows. Raises
     ValueError where ragged ranks, dtypes of splits or numbers of flat values differ, and where the
@@ -131,14 +135,14 @@ def _flat(value: Structure, found: list[RaggedTensor]) -> Structure:
 
 
 def _merged(nested: Sequence[Sequence[RowPartition]]) -> Sequence[RowPartition]:
-    """Return the partitions of the first tensor, with all that is known of any."""
+    """Return the first tensor's partitions with all that is known."""
     if len({len(partitions) for partitions in nested}) > 1:
         raise ValueError("All ragged inputs must have the same ragged_rank.")
     made = []
     for level in zip(*nested, strict=True):
         first = level[0]
 
-        def known(name: str, level: Sequence[RowPartition] = level) -> Any:
+        def known(name: str, level: Sequence[RowPartition] = level) -> Tensor | None:
             values = (getattr(partition, name) for partition in level)
             return next((value for value in values if value is not None), None)
 

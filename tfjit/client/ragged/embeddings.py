@@ -27,7 +27,7 @@ def embedding_lookup(
     validate_indices: bool = True,
     max_norm: TensorLike | None = None,
 ) -> DenseOrRagged:
-    """Return the row of each id, in the rows of ids; see `tf.nn.embedding_lookup`."""
+    """Return the row of each id; see `tf.nn.embedding_lookup`."""
     if params is None:
         raise ValueError("params must be specified.")
     if isinstance(params, (list, tuple)) and not params:

@@ -1,9 +1,9 @@
-"""Class methods that make ragged tensors of values and rows, and of other tensors."""
+"""Class methods that make ragged tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfjit import ops
 from tfjit.client.ragged import conversions
@@ -144,8 +144,8 @@ class RaggedFactories:
         nested_row_splits: Sequence[TensorLike],
         name: str | None = None,
         validate: bool = True,
-    ) -> Any:
-        """Return rows of rows between successive splits, those of the outermost axis first."""
+    ) -> DenseOrRagged:
+        """Return rows of rows between splits, of the outermost axis first."""
         scope = "RaggedFromNestedRowSplits"
         return _nested(
             cls.from_row_splits, flat_values, nested_row_splits, "row_splits", scope, name, validate
@@ -158,8 +158,8 @@ class RaggedFactories:
         nested_row_lengths: Sequence[TensorLike],
         name: str | None = None,
         validate: bool = True,
-    ) -> Any:
-        """Return rows of rows of these lengths, those of the outermost axis first."""
+    ) -> DenseOrRagged:
+        """Return rows of rows of these lengths, from the outermost axis."""
         scope = "RaggedFromNestedRowlengths"
         lengths = nested_row_lengths
         return _nested(
@@ -174,7 +174,7 @@ class RaggedFactories:
         nested_nrows: Sequence[TensorLike | None] | None = None,
         name: str | None = None,
         validate: bool = True,
-    ) -> Any:
+    ) -> DenseOrRagged:
         """Return rows of rows of which each value's row is known."""
         _check_validate(validate)
         _check_list(nested_value_rowids, "nested_value_rowids", "Tensors")
@@ -197,7 +197,7 @@ class RaggedFactories:
     @classmethod
     def _from_nested_row_partitions(
         cls, flat_values: DenseOrRagged, nested: Sequence[RowPartition], validate: bool = True
-    ) -> Any:
+    ) -> DenseOrRagged:
         made = flat_values
         for partition in reversed(nested):
             made = cls._from_row_partition(made, partition, validate)
@@ -240,7 +240,7 @@ class RaggedFactories:
         name: str | None = None,
         row_splits_dtype: DTypeLike = int64,
     ) -> RaggedTensor:
-        """Return a ragged tensor of a dense one: all of it, or the beginnings of rows.
+        """Return a ragged tensor of a dense one or its rows' beginnings.
 
         tensor: [rows, columns, ...]. lengths: of the rows, or of the rows of several axes. padding:
         a value that rows end before. ragged_rank: the number of axes that become ragged.
@@ -253,7 +253,10 @@ class RaggedFactories:
     def from_sparse(
         cls, st_input: SparseTensor, name: str | None = None, row_splits_dtype: DTypeLike = int64
     ) -> RaggedTensor:
-        """Return a ragged tensor of a sparse matrix that has the beginning of each row."""
+        """Return a ragged tensor of a sparse matrix.
+
+        The matrix has the beginning of each row.
+        """
         return conversions.from_sparse(cls, st_input, name, row_splits_dtype)
 
     def to_tensor(
@@ -270,7 +273,7 @@ class RaggedFactories:
         return conversions.to_tensor(self, default_value, name, shape)
 
     def to_sparse(self, name: str | None = None) -> SparseTensor:
-        """Return the sparse tensor of the same values, at the places that they have here."""
+        """Return the sparse tensor of the same values at the same places."""
         return conversions.to_sparse(self, name)
 
     @classmethod
@@ -282,14 +285,14 @@ class RaggedFactories:
         input_ragged_rank: int | None = None,
         row_splits_dtype: DTypeLike = int64,
         name: str | None = None,
-    ) -> Any:
+    ) -> DenseOrRagged:
         """Return the tensor of variants; a dense one where output_ragged_rank is 0."""
         return conversions.from_variant(
             cls, variant, dtype, output_ragged_rank, input_ragged_rank, row_splits_dtype, name
         )
 
     def _to_variant(self, batched_input: bool = False, name: str | None = None) -> Tensor:
-        """Return a variant of the tensor, or with batched_input a vector of its rows' variants."""
+        """Return a variant of the tensor; with batched_input, one a row."""
         return conversions.to_variant(self, batched_input, name)
 
 
@@ -335,7 +338,7 @@ def _nested(
     scope: str,
     name: str | None,
     validate: bool,
-) -> Any:
+) -> DenseOrRagged:
     """Divide values by the rows of each axis, from the innermost."""
     _check_validate(validate)
     _check_list(nested, f"nested_{what}", "Tensors")

@@ -107,7 +107,10 @@ def _batch_gather(
 def _both_ragged(
     params: DenseOrRagged, indices: DenseOrRagged
 ) -> tuple[RaggedTensor, RaggedTensor]:
-    """Return both with ragged rows; a dense one fits rows of one length alone."""
+    """Return both with ragged rows.
+
+    A dense one fits rows of one length alone.
+    """
     if not isinstance(params, RaggedTensor):
         if indices.uniform_row_length is None:
             raise ValueError(
@@ -128,7 +131,7 @@ def _both_ragged(
 def _indices_for_rows(
     params: DenseOrRagged, indices: DenseOrRagged
 ) -> tuple[RaggedTensor, DenseOrRagged]:
-    """Repeat the indices of each batch for each row of params in it."""
+    """Repeat the indices of each batch for its rows of params."""
     if not isinstance(indices, RaggedTensor):
         repeated = ops.repeat(indices, params.row_lengths(), 0)
         return params, params.with_values(repeated)
@@ -139,7 +142,7 @@ def _indices_for_rows(
 
 
 def _gather_in_rows(params: DenseOrRagged, indices: DenseOrRagged, rank: int) -> DenseOrRagged:
-    """Gather within each row: shift the indices to where it starts in all rows."""
+    """Gather within each row: add its start to the indices."""
     if isinstance(params, RaggedTensor):
         flat, starts = params.values, ops.cast(params.row_starts(), indices.dtype)
     else:
@@ -155,7 +158,7 @@ def _gather_in_rows(params: DenseOrRagged, indices: DenseOrRagged, rank: int) ->
 def batch_gather(
     params: DenseOrRagged, indices: DenseOrRagged, name: str | None = None
 ) -> DenseOrRagged:
-    """Gather within the rows of all axes but the last of indices; see `tf.batch_gather`."""
+    """Gather within rows; see `tf.batch_gather`."""
     return gather(params, indices, name=name, axis=None, batch_dims=-1)
 
 
@@ -167,7 +170,7 @@ def gather_nd(
     batch_dims: int = 0,
     bad_indices_policy: str = "",
 ) -> DenseOrRagged:
-    """Return the parts at index vectors, the last axis of indices; see `tf.gather_nd`.
+    """Return the parts at index vectors; see `tf.gather_nd`.
 
     Raises ValueError for batches and for index vectors of unknown or ragged length.
     """

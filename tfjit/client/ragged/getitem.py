@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from tfjit import ops
 from tfjit.client.ragged.gather import gather
@@ -16,9 +16,9 @@ from tfjit.ops.core.apply import call
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DenseOrRagged
+    from tfjit.framework.graphs.typing import DenseOrRagged, Structure
 
-Key = Any  # an index, a slice, ... or None
+Key: TypeAlias = "Structure"  # an index, a slice, ... or None
 _ALL = slice(None)
 
 
@@ -65,7 +65,7 @@ def _rows(ragged: RaggedTensor, keys: list[Key]) -> DenseOrRagged:
     return row[tuple(inner)] if inner else row
 
 
-def _count(part: RaggedTensor) -> Any:
+def _count(part: RaggedTensor) -> int | Tensor:
     """Return the number of rows, as an int where it is known."""
     dims = part.row_splits.shape.dims
     known = None if dims is None else dims[0].value
@@ -124,7 +124,7 @@ def _sliced_columns(part: RaggedTensor, key: slice) -> RaggedTensor:
     low = _by_sign(step, starts, starts - 1)
     high = _by_sign(step, limits, limits - 1)
 
-    def place(bound: Any, default: Tensor) -> Tensor:
+    def place(bound: Structure, default: Tensor) -> Tensor:
         if bound is None:
             return default
         offset = ops.cast(bound, starts.dtype)
@@ -137,7 +137,7 @@ def _sliced_columns(part: RaggedTensor, key: slice) -> RaggedTensor:
     return _from_ranges(first, last, step, part.values)
 
 
-def _by_sign(value: Any, positive: Tensor, negative: Tensor) -> Tensor:
+def _by_sign(value: Structure, positive: Tensor, negative: Tensor) -> Tensor:
     """Return `positive` for a value of at least 0."""
     known = constant_value(value) if isinstance(value, Tensor) else value
     if known is None:
@@ -181,7 +181,7 @@ def _index_of_uniform_axis(part: RaggedTensor, key: object, inner: list[Key]) ->
 
 
 def _without_ellipsis(keys: list[Key], axes: int | None) -> list[Key]:
-    """Replace `...` at the beginning by a slice before it, or by nothing.
+    """Put a slice before a leading `...`, or remove it.
 
     axes: the number of axes that the keys are for.
     """

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tfjit.ops.core.dispatch import Kind
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 # public function -> the function of ragged tensors, with the same arguments
-_OWN: dict[Callable[..., Any], Callable[..., Any]] = {}
+_OWN: dict[Callable[..., object], Callable[..., object]] = {}
 # kind -> (public function, arguments, keywords) -> result
 _KINDS: dict[Kind, Callable[..., object]] = {}
 
 
-def handles(*functions: Callable[..., Any]) -> Callable[[F], F]:
+def handles(*functions: Callable[..., object]) -> Callable[[F], F]:
     """Register the handler of public functions of its arguments."""
 
     def register(handler: F) -> F:
@@ -36,9 +36,12 @@ def handles_kind(*kinds: Kind) -> Callable[[F], F]:
 
 
 def handle(
-    kind: Kind, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    kind: Kind,
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    keywords: dict[str, object],
 ) -> object:
-    """Return the result of a call, or NotImplemented where no handler has the function."""
+    """Return the result of a call, or NotImplemented without a handler."""
     if kind is not Kind.OWN:
         return _KINDS[kind](function, args, keywords)
     handler = _OWN.get(function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfjit.framework.graphs.typing import DenseOrRagged, DTypeLike, TensorLike
+    from tfjit.framework.graphs.typing import DenseOrRagged, DTypeLike, Structure, TensorLike
 
 _CROSS_HASH_KEY = 956888297470  # TensorFlow's default
 _RANGE_TYPES = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
@@ -204,7 +204,7 @@ def dynamic_partition(
 @handles(ops.split)
 def split(
     value: DenseOrRagged,
-    num_or_size_splits: Any,
+    num_or_size_splits: Structure,
     axis: int = 0,
     num: int | None = None,
     name: str | None = None,
@@ -248,7 +248,7 @@ def split(
                 "`num_or_size_split`.",
             ),
         ]
-        limits: Any = with_dependencies(checks, splits)
+        limits: Structure = with_dependencies(checks, splits)
         known, total = constant_value(lengths), constant_value(size)
         if known is not None and total is not None and known.sum() == total:
             limits = np.cumsum([0, *known]).tolist()
@@ -350,10 +350,10 @@ def _crossed(
         return RaggedTensor.from_row_splits(values, splits, validate=False)
 
 
-def _column(value: Any, index: int) -> Any:
+def _column(value: Structure, index: int) -> Structure:
     """Convert an input of a cross; integers become int64."""
     if isinstance(value, (SparseTensor, SparseTensorValue)):
-        column: Any = SparseTensor.from_value(value)
+        column: Structure = SparseTensor.from_value(value)
     else:
         column = dense_or_ragged(value)
     if column.dtype.is_integer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from tfjit import ops
 from tfjit.client.ragged.factories import RaggedFactories
@@ -91,7 +91,10 @@ class RaggedTensor(RaggedFactories, Dispatching):
 
     @property
     def row_splits(self) -> Tensor:
-        """The first value of each row, and the number of values: [rows + 1]."""
+        """The first value of each row, and the number of values.
+
+        [rows + 1]
+        """
         return self._row_partition.row_splits
 
     @property
@@ -131,7 +134,7 @@ class RaggedTensor(RaggedFactories, Dispatching):
             return self._row_partition.row_limits
 
     def row_lengths(self, axis: int = 1, name: str | None = None) -> DenseOrRagged:
-        """Return the lengths along an axis, for each row of the axes before it.
+        """Return the lengths along an axis for each row before it.
 
         [rows] for axis 1, a RaggedTensor for inner axes, the number of rows for axis 0.
         """
@@ -162,7 +165,7 @@ class RaggedTensor(RaggedFactories, Dispatching):
         name: str | None = None,
         out_type: DTypeLike | None = None,
     ) -> Tensor:
-        """Return the smallest shape that holds all values, or its sizes at some axes.
+        """Return the smallest shape that holds all values, or sizes of it.
 
         out_type: of the result, by default the dtype of the splits.
         """
@@ -236,7 +239,9 @@ class RaggedTensor(RaggedFactories, Dispatching):
         return merge_dims(self, outer, inner)
 
     def _set_shape(self, shape: ShapeLike) -> None:
-        """Note sizes that the caller knows; an axis of known length becomes uniform.
+        """Note sizes that the caller knows.
+
+        An axis of known length becomes uniform.
 
         Raises ValueError for a size that differs from a known one.
         """
@@ -257,15 +262,15 @@ class RaggedTensor(RaggedFactories, Dispatching):
         self.flat_values.set_shape([None, *sizes[self.ragged_rank + 1 :]])
 
     def consumers(self) -> list[Operation]:
-        """Return the operations that have a part of the tensor as an input."""
+        """Return the operations with a part of the tensor as input."""
         found = [op for part in _parts(self) for op in part.consumers()]
         return list(dict.fromkeys(found))
 
-    def numpy(self) -> Any:
+    def numpy(self) -> NoReturn:
         """Raise ValueError: values are known in a run alone."""
         raise ValueError("RaggedTensor.numpy() is only supported in eager mode.")
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> NoReturn:
         """Raise ValueError: values are known in a run alone."""
         raise ValueError("to_list can only be used in eager mode.")
 

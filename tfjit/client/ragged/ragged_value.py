@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfjit.ops.core.dispatch import Dispatching, Kind
 
+if TYPE_CHECKING:
+    from tfjit.framework.graphs.typing import Structure
+
 
 class RaggedTensorValue(Dispatching):
     """The value of a RaggedTensor in fetches and feeds.
 
-    values: an array, or a RaggedTensorValue of the next axis. row_splits: int32 or int64 [rows + 1],
-    as of a RaggedTensor. Raises TypeError for other classes and dtypes, ValueError for splits of two
-    dtypes.
+    values: an array, or a RaggedTensorValue of the next axis. row_splits: int32 or int64
+    [rows + 1], as of a RaggedTensor. Raises TypeError for other classes and dtypes, ValueError for
+    splits of two dtypes.
     """
 
-    def __init__(self, values: Any, row_splits: Any) -> None:
+    def __init__(self, values: Structure, row_splits: Structure) -> None:
         if not (
             isinstance(row_splits, (np.ndarray, np.generic))
             and row_splits.dtype in (np.int64, np.int32)
@@ -40,15 +43,14 @@ class RaggedTensorValue(Dispatching):
         return splits
 
     @property
-    def values(self) -> Any:
+    def values(self) -> Structure:
         """The values of all rows, one after another."""
         return self._values
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The dtype of the flat values."""
-        dtype: np.dtype[Any] = self._values.dtype
-        return dtype
+        return self.flat_values.dtype
 
     @property
     def flat_values(self) -> np.ndarray:
@@ -78,7 +80,7 @@ class RaggedTensorValue(Dispatching):
         """The number of rows, None, and the shape inside."""
         return (len(self._row_splits) - 1, None, *self._values.shape[1:])
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> Structure:
         """Return nested lists of Python values."""
         inner = self._values
         items = inner.to_list() if isinstance(inner, RaggedTensorValue) else inner.tolist()
@@ -104,7 +106,7 @@ class RaggedTensorValue(Dispatching):
 
 def nested_value(parts: list[np.ndarray]) -> RaggedTensorValue:
     """Return the value of nested splits and, behind them, flat values."""
-    value: Any = parts[-1]
+    value: Structure = parts[-1]
     for splits in reversed(parts[:-1]):
         value = RaggedTensorValue(value, splits)
     made: RaggedTensorValue = value

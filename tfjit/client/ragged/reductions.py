@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,11 @@ from tfjit.ops.core.apply import call
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import AxisLike, DenseOrRagged, TensorLike
+    from tfjit.framework.graphs.typing import AxisLike, DenseOrRagged, Structure, TensorLike
 
 
 class Reduction(NamedTuple):
-    """A function that reduces axes of a tensor, and one that reduces its segments."""
+    """A function that reduces axes, and one that reduces segments."""
 
     of_axes: Callable[..., Tensor]
     of_segments: Callable[..., Tensor]
@@ -39,7 +39,7 @@ class Reduction(NamedTuple):
 def reduced(
     reduction: Reduction,
     tensor: DenseOrRagged,
-    axis: Any,
+    axis: Structure,
     keepdims: bool | None,
     name: str | None = None,
 ) -> DenseOrRagged:
@@ -102,7 +102,7 @@ def by_segments(
     num_segments: TensorLike,
     name: str | None = None,
 ) -> DenseOrRagged:
-    """Combine the rows of each segment, as long as the longest of them.
+    """Combine the rows of each segment to one of the greatest length.
 
     Raises ValueError where segment_ids is no prefix of the shape of data.
     """
@@ -234,7 +234,7 @@ def reduce_std(
         return ops.sqrt(reduce_variance(input_tensor, axis, keepdims))
 
 
-def _register_logical(function: Callable[..., Any], reduction: Reduction, scope: str) -> None:
+def _register_logical(function: Callable[..., object], reduction: Reduction, scope: str) -> None:
     """Register a reduction of bools as that of 0 and 1."""
 
     @handles(function)
@@ -258,7 +258,7 @@ _register_logical(ops.reduce_any, _SUM, "RaggedReduceAny")
 
 
 def _segment_mean(scope: str, divisor: Callable[[Tensor], Tensor]) -> Callable[..., DenseOrRagged]:
-    """Return a function that divides the sums of segments by a function of the numbers."""
+    """Return a function that divides sums by a function of sizes."""
 
     def mean(
         data: DenseOrRagged,
@@ -311,7 +311,7 @@ def cumsum(
 
 
 def _sums_in_rows(ragged: RaggedTensor, exclusive: bool, reverse: bool) -> Tensor:
-    """Return running sums of the flat values in each row of the innermost partition."""
+    """Return running sums of the flat values in each innermost row."""
     values, rows = ragged.flat_values, ragged._nested_row_partitions[-1]
     sums = ops.cumsum(values, exclusive=True, reverse=reverse)
     first = (

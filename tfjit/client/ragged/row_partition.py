@@ -1,4 +1,4 @@
-"""One ragged axis: the limits of rows in a tensor of their values."""
+"""One ragged axis: the limits of rows among their values."""
 
 from __future__ import annotations
 
@@ -139,7 +139,9 @@ def _known(scalar: Tensor | None) -> int | None:
 def row_splits_to_segment_ids(
     splits: TensorLike, name: str | None = None, out_type: DTypeLike | None = None
 ) -> Tensor:
-    """Return the row of each value: [0, 2, 2, 3] gives [0, 0, 2].
+    """Return the row of each value.
+
+    [0, 2, 2, 3] gives [0, 0, 2].
 
     splits: int32 or int64 [nrows + 1]. out_type: of the result, by default the dtype of splits.
     Raises ValueError for no splits and for other dtypes.
@@ -163,7 +165,9 @@ def segment_ids_to_row_splits(
     out_type: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the splits of rows of which each value's row is known: the reverse function.
+    """Return the splits of rows from the row of each value.
+
+    The reverse of `row_splits_to_segment_ids`.
 
     segment_ids: sorted integers [nvals]. num_segments: the number of rows, by default that of the
     last value's row and one. out_type: of the result, by default the dtype of a tensor among the
@@ -206,7 +210,7 @@ def int_tensor(value: TensorLike, name: str, dtype: DType = int32) -> Tensor:
 
 
 def partition_tensor(value: TensorLike, name: str, hint: DType | None) -> Tensor:
-    """Convert an argument of a partition, to int64 unless int32 is asked for.
+    """Convert an argument of a partition to int64, or int32.
 
     hint: the dtype of the partitions inside. Raises ValueError for other dtypes.
     """
@@ -229,7 +233,7 @@ def offsets_in_rows(lengths: Tensor, dtype: DType) -> Tensor:
 
 
 def repeat_ranges(params: Tensor, splits: Tensor, repeats: Tensor) -> Tensor:
-    """Repeat each row of `params` a number of times, the same or its own.
+    """Repeat each row of `params` a number of times.
 
     splits: of the rows. repeats: a scalar, or one number a row.
     """

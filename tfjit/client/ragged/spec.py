@@ -118,7 +118,7 @@ class RaggedTensorSpec(Dispatching):
         return dense_to_variant(value)
 
     def decoded(self, variant: Tensor, batches: int = 0) -> DenseOrRagged:
-        """Return the value of a variant, or with more outer axes that of variants."""
+        """Return the value of a variant, or of a batch of variants."""
         ragged_rank = self._ragged_rank + batches
         kind = self._row_splits_dtype
         value = RaggedTensor._from_variant(variant, self._dtype, ragged_rank, row_splits_dtype=kind)

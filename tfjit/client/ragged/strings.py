@@ -30,7 +30,7 @@ def split(
     maxsplit: int = -1,
     name: str | None = None,
 ) -> DenseOrRagged:
-    """Return the pieces of each string between separators, in a new ragged axis.
+    """Return the pieces of each string between separators, in a new axis.
 
     The separator is white space where none is given. maxsplit: the number of splits, if not -1.
     """
@@ -50,7 +50,7 @@ def split(
 def split_at_bytes(
     source: TensorLike, sep: TensorLike | None, skip_empty: bool, name: str | None
 ) -> DenseOrRagged:
-    """Return the pieces of each string of a vector between any bytes of the separator."""
+    """Return the pieces of each string between any bytes of the separator."""
     with name_scope(name, "StringSplit", [source]):
         text = convert_to_tensor(source, dtype=dtypes.string)
         cut = convert_to_tensor(" " if sep is None else sep, dtype=dtypes.string)
@@ -145,7 +145,9 @@ def format(
 
 
 def _summary(ragged: RaggedTensor, summarize: int) -> Tensor:
-    """Return the text of nested rows, the first and last `summarize` of each.
+    """Return the text of nested rows, each cut to its two ends.
+
+    summarize: the number of elements at each end, -1 for all.
 
     Raises ValueError for a number that is neither -1 nor positive.
     """

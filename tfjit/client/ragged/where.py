@@ -58,7 +58,7 @@ def where_v2(
     y: DenseOrRagged | None = None,
     name: str | None = None,
 ) -> DenseOrRagged:
-    """Return x where the condition is true, else y, broadcast to common rows; see `where`."""
+    """Return x or y by a condition, broadcast to common rows."""
     _need_both_or_neither(x, y)
     with name_scope("RaggedWhere", name, [condition, x, y]):
         chosen = dense_or_ragged(condition, name="condition")

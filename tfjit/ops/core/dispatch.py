@@ -24,7 +24,7 @@ class Kind(Enum):
 
 
 class Dispatching:
-    """A value that is no tensor and handles calls of the marked functions."""
+    """A value, no tensor, that handles calls of marked functions."""
 
     __slots__ = ()
 

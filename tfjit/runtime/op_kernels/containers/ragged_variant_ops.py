@@ -1,10 +1,10 @@
-"""Ragged tensors as variants, one each or one a row, for datasets and loops."""
+"""Ragged tensors as variants, for datasets and loops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from tfjit.framework.types.dtypes import as_dtype, enum_name
 from tfjit.runtime.executor.node_runner import variant_array
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 
+if TYPE_CHECKING:
+    from tfjit.framework.types.dtypes import DType
+
 
 class RaggedVariant:
-    """A ragged tensor in a variant: splits from the outermost, and flat values.
+    """A ragged tensor in a variant: nested splits and flat values.
 
     No tuple: NumPy would make an array of its parts.
     """
@@ -32,8 +35,8 @@ def _invalid(text: str) -> NoReturn:
 
 
 @runtime_kernel("RaggedTensorToVariant")
-def to_variant(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return a variant of a ragged tensor, or of each of its rows.
+def to_variant(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[object]:
+    """Return a variant of a ragged tensor, or of each row.
 
     Copies the tensors: a buffer of the step that made them may be written again.
     """
@@ -66,8 +69,11 @@ def _row(
 
 
 @runtime_kernel("RaggedTensorFromVariant")
-def from_variant(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the ragged tensor of variants, whose shape is that of the outer axes."""
+def from_variant(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[object]:
+    """Return the ragged tensor of variants.
+
+    Their shape is that of the outer axes.
+    """
     encoded = variant_array(inputs[0])
     wanted, given = ctx.attrs["output_ragged_rank"], ctx.attrs["input_ragged_rank"]
     inner = wanted - encoded.ndim if given == -1 else given
@@ -103,7 +109,7 @@ def from_variant(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
     return (*nested, values)
 
 
-def _checked(part: object, ragged_rank: int, kind: Any) -> RaggedVariant:
+def _checked(part: object, ragged_rank: int, kind: DType) -> RaggedVariant:
     if not isinstance(part, RaggedVariant):
         _invalid("Input Variant element doesn't hold a RaggedTensorVariant")
     if len(part.splits) != ragged_rank:
@@ -119,15 +125,15 @@ def _checked(part: object, ragged_rank: int, kind: Any) -> RaggedVariant:
     return part
 
 
-def _appended(splits: list[np.ndarray], dtype: Any) -> np.ndarray:
+def _appended(splits: list[np.ndarray], dtype: type) -> np.ndarray:
     """Return the splits of all rows, those of one tensor after another's."""
     lengths = [np.diff(limits) for limits in splits]
     return np.cumsum(np.concatenate([[0], *lengths]), dtype=dtype)
 
 
 @runtime_kernel("RaggedTensorToVariantGradient")
-def to_variant_gradient(ctx: OpContext, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the gradient of the flat values: those of the rows' gradients together."""
+def to_variant_gradient(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[object]:
+    """Return the gradient of the flat values from those of rows."""
     encoded, _, shape = inputs
     kind = as_dtype(ctx.attrs["Tvalues"])
     sizes = tuple(int(size) for size in np.asarray(shape))
