@@ -16,7 +16,13 @@ from tfjit.ops.control_flow.control_flow import with_dependencies
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import AxisLike, DenseOrRagged, DTypeLike, TensorLike
+    from tfjit.framework.graphs.typing import (
+        AxisLike,
+        DenseOrRagged,
+        DTypeLike,
+        Structure,
+        TensorLike,
+    )
 
 
 @handles(ops.size)
@@ -157,9 +163,10 @@ def reverse(tensor: DenseOrRagged, axis: AxisLike, name: str | None = None) -> D
     Raises TypeError for axes that are no list and not known.
     """
     with name_scope(name, "Reverse", [tensor, axis]):
-        axes = constant_value(axis) if isinstance(axis, Tensor) else axis
-        if isinstance(axis, Tensor) and axes is not None:
-            axes = axes.tolist()
+        axes: Structure = axis
+        if isinstance(axis, Tensor):
+            known = constant_value(axis)
+            axes = None if known is None else known.tolist()
         if not isinstance(axes, (list, tuple)) or not all(isinstance(a, int) for a in axes):
             raise TypeError(
                 "`axis` must be a list of int or a constant tensor"

@@ -59,8 +59,8 @@ def constant_value(
 
     def dense(
         values: Structure,
-        dtype: object = None,
-        shape: ShapeLike | None = None,
+        dtype: Structure = None,
+        shape: Structure = None,
         name: str | None = None,
     ) -> np.ndarray:
         array = np.array(values, dtype=dtype) if dtype in (object, None) else _cast(values, dtype)
@@ -72,7 +72,7 @@ def constant_value(
     return found
 
 
-def _cast(values: Structure, dtype: DTypeLike) -> np.ndarray:
+def _cast(values: Structure, dtype: Structure) -> np.ndarray:
     return np.array(values).astype(dtype)
 
 
@@ -120,8 +120,7 @@ def _from_lists(
     splits: list[list[int]] = []
     values = pylist
     for _ in range(levels):
-        limits = np.cumsum([0, *(len(row) for row in values)])
-        splits.append(limits.tolist())
+        splits.append(np.cumsum([0, *(len(row) for row in values)]).tolist())
         values = list(chain.from_iterable(values))
     made = dense(values, dtype=dtype, shape=(len(values), *inner), name="values")
     for limits in reversed(splits):

@@ -117,20 +117,13 @@ def _of_several_axes(
     products = ops.cumprod(sizes)
     merged = ops.concat([[products[ragged_rank - 1]], sizes[ragged_rank:]], axis=0)
     flat = ops.reshape(value, merged)
-    known = value.shape.as_list() if value.shape.rank is not None else []
-    if known and None not in known[:ragged_rank]:
-        outer = 1
-        for size in known[:ragged_rank]:
-            outer *= size
-        flat.set_shape([outer, *known[ragged_rank:]])
+    known = value.shape
+    if known.rank is not None:
+        flat.set_shape([known[:ragged_rank].num_elements(), *known.as_list()[ragged_rank:]])
     made = make.from_tensor(flat, lengths, padding, row_splits_dtype=kind)
     for axis in range(ragged_rank - 1, 0, -1):
-        rows = products[axis - 1]
-        if known and None not in known[:axis]:
-            count = 1
-            for size in known[:axis]:
-                count *= size
-            rows = ops.constant(count, kind)
+        count = known[:axis].num_elements() if known.rank is not None else None
+        rows = products[axis - 1] if count is None else ops.constant(count, kind)
         made = make.from_uniform_row_length(
             made, _size(value, axis, sizes, kind), nrows=rows, validate=False
         )
@@ -163,7 +156,7 @@ def _with_row_lengths(
 
 
 def to_tensor(
-    ragged: RaggedTensor,
+    ragged: DenseOrRagged,
     default_value: TensorLike | None,
     name: str | None,
     shape: ShapeLike | None,
@@ -267,7 +260,7 @@ def _check_right_ragged(indices: Tensor) -> Operation:
     return ops.Assert(ops.logical_and(begins, ops.reduce_all(adjacent)), text)
 
 
-def to_sparse(ragged: RaggedTensor, name: str | None) -> SparseTensor:
+def to_sparse(ragged: DenseOrRagged, name: str | None) -> SparseTensor:
     """Return the sparse tensor of the same values."""
     with name_scope(name, "RaggedToSparse", [ragged]):
         made = call(
@@ -290,8 +283,8 @@ def from_variant(
 ) -> DenseOrRagged:
     """Return the tensor of variants: ragged, or dense where output_ragged_rank is 0."""
     encoded = convert_to_tensor(variant, name="variant", dtype=dtypes.variant)
-    rank = encoded.shape.rank
-    if None not in (rank, input_ragged_rank) and output_ragged_rank != input_ragged_rank + rank:
+    rank, inner = encoded.shape.rank, input_ragged_rank
+    if rank is not None and inner is not None and output_ragged_rank != inner + rank:
         raise ValueError(
             f"Argument `output_ragged_rank` ({output_ragged_rank}) must be equal to "
             f"`input_ragged_rank` + `variant.shape.ndims` ({input_ragged_rank} + {rank})."
@@ -311,7 +304,7 @@ def from_variant(
         )
 
 
-def to_variant(ragged: RaggedTensor, batched_input: bool, name: str | None) -> Tensor:
+def to_variant(ragged: DenseOrRagged, batched_input: bool, name: str | None) -> Tensor:
     """Return a variant of a tensor, or of each of its rows."""
     with name_scope(name, "RaggedToVariant", [ragged]):
         return tensor(

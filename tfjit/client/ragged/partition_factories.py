@@ -190,8 +190,8 @@ def partition_from_uniform_row_length(
         if validate:
             if count is None or size is None or total is None:
                 parts = ["uniform_row_length", length, "times nrows", rows]
-                text = [*parts, "must equal nvals", values]
-                checks.append(ops.assert_equal(rows * length, values, data=text))
+                data = [*parts, "must equal nvals", values]
+                checks.append(ops.assert_equal(rows * length, values, data=data))
             elif count * size != total:
                 raise ValueError(
                     f"uniform_row_length={size} times nrows={count} must equal nvals={total}"

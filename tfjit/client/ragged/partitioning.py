@@ -104,7 +104,7 @@ def _masked_by_ragged(data: DenseOrRagged, mask: RaggedTensor, kind: DType) -> R
         splits = []
         values, chosen = data, mask
         while isinstance(chosen, RaggedTensor):
-            if chosen.shape.rank > 2:
+            if (chosen.shape.rank or 0) > 2:
                 splits.append(chosen.row_splits)
             else:
                 ones = ops.reduce_sum(ops.cast(chosen, kind), axis=1)
@@ -197,7 +197,7 @@ def dynamic_partition(
     """Return the elements of each partition; see `tf.dynamic_partition`."""
     if not isinstance(num_partitions, int) or num_partitions < 0:
         raise TypeError("num_partitions must be a non-negative integer")
-    stacked = stack_dynamic_partitions(data, partitions, num_partitions, name)
+    stacked: DenseOrRagged = stack_dynamic_partitions(data, partitions, num_partitions, name)
     return [stacked[row] for row in range(num_partitions)]
 
 

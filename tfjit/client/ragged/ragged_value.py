@@ -33,8 +33,8 @@ class RaggedTensorValue(Dispatching):
             raise TypeError("values must be a numpy array or a RaggedTensorValue")
         if isinstance(values, RaggedTensorValue) and row_splits.dtype != values.row_splits.dtype:
             raise ValueError("row_splits and values.row_splits must have the same dtype")
-        self._values = values
-        self._row_splits = row_splits
+        self._values: Structure = values
+        self._row_splits: Structure = row_splits
 
     @property
     def row_splits(self) -> np.ndarray:

@@ -55,10 +55,10 @@ def reduced(
             raise ValueError("axis must be known at graph construction time.")
         axes = axes.tolist()
     if axes is None:
-        made = reduction.of_axes(tensor.flat_values, None, keepdims=keepdims, name=name)
+        total = reduction.of_axes(tensor.flat_values, None, keepdims=keepdims, name=name)
         for _ in range(tensor.ragged_rank if keepdims else 0):
-            made = ops.expand_dims(made, axis=0)
-        return made
+            total = ops.expand_dims(total, axis=0)
+        return total
     with name_scope(name, "RaggedReduce", [tensor, axis]):
         if not isinstance(axes, (list, tuple)):
             return _along_axis(reduction, tensor, axes, keepdims)
@@ -68,7 +68,7 @@ def reduced(
                 positive_axis(a, rank, f"axis[{i}]", "rank(input_tensor)")
                 for i, a in enumerate(axes)
             ]
-        made = tensor
+        made: DenseOrRagged = tensor
         for place in sorted(axes, reverse=True):
             made = reduced(reduction, made, place, keepdims)
         return made

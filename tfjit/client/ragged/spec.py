@@ -21,21 +21,30 @@ if TYPE_CHECKING:
 class RaggedTensorSpec(Dispatching):
     """Shape, dtype and number of ragged axes of a ragged tensor.
 
-    ragged_rank: all axes but the first by default; with 0, the spec is of a Tensor. Raises
-    ValueError for a rank that is unknown then, or not above ragged_rank.
+    ragged_rank: all axes but the first by default; with 0, the spec is of a Tensor.
+    flat_values_spec: of flat values of another class, None for tensors. Raises ValueError for a
+    rank that is unknown then, or not above ragged_rank, and for two dtypes or none.
     """
 
-    __slots__ = ("_dtype", "_ragged_rank", "_row_splits_dtype", "_shape")
+    __slots__ = ("_dtype", "_flat_values_spec", "_ragged_rank", "_row_splits_dtype", "_shape")
 
     def __init__(
         self,
         shape: ShapeLike | None = None,
-        dtype: DTypeLike = float32,
+        dtype: DTypeLike | None = float32,
         ragged_rank: int | None = None,
         row_splits_dtype: DTypeLike = int64,
+        flat_values_spec: TensorSpec | None = None,
     ) -> None:
         self._shape = TensorShape(shape)
+        if flat_values_spec is not None:
+            if dtype is not None and as_dtype(dtype) != flat_values_spec.dtype:
+                raise ValueError("dtype must be the same as flat_values_spec.dtype")
+            dtype = flat_values_spec.dtype
+        elif dtype is None:
+            raise ValueError("At least one of dtype or flat_values_spec must be provided")
         self._dtype = as_dtype(dtype)
+        self._flat_values_spec = flat_values_spec
         self._row_splits_dtype = as_dtype(row_splits_dtype)
         rank = self._shape.rank
         if ragged_rank is None:
@@ -71,6 +80,11 @@ class RaggedTensorSpec(Dispatching):
         return self._row_splits_dtype
 
     @property
+    def flat_values_spec(self) -> TensorSpec | None:
+        """The spec of flat values of another class than Tensor."""
+        return self._flat_values_spec
+
+    @property
     def value_type(self) -> type:
         """The class of the values: RaggedTensor, or Tensor without ragged axes."""
         return RaggedTensor if self._ragged_rank else Tensor
@@ -103,6 +117,8 @@ class RaggedTensorSpec(Dispatching):
 
         Raises ValueError for a value of another number of ragged axes.
         """
+        if self._flat_values_spec is not None:
+            raise ValueError("Customized value_type is not supported.")
         if isinstance(value, RaggedTensor):
             if value.ragged_rank != self._ragged_rank:
                 raise ValueError(
@@ -130,7 +146,8 @@ class RaggedTensorSpec(Dispatching):
 
     def _key(self) -> tuple[object, ...]:
         dims = self._shape.dims_tuple
-        return dims, self._dtype, self._ragged_rank, self._row_splits_dtype
+        kinds = (self._dtype, self._row_splits_dtype, self._flat_values_spec)
+        return dims, self._ragged_rank, *kinds
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RaggedTensorSpec) and self._key() == other._key()

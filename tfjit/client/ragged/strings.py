@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tfjit import ops
 from tfjit.client.ragged.elementwise import map_flat_values
 from tfjit.client.ragged.factories import number_of_rows
@@ -21,7 +19,7 @@ from tfjit.ops.core.renamed import renamed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfjit.framework.graphs.typing import AxisLike, DenseOrRagged, TensorLike
+    from tfjit.framework.graphs.typing import AxisLike, DenseOrRagged, Structure, TensorLike
 
 
 def split(
@@ -89,7 +87,11 @@ def reduce_join(
     axes = renamed(axis, reduction_indices, "axis", "reduction_indices")
 
     def of_axes(text: Tensor, axis: AxisLike | None, keepdims: bool | None, name: str) -> Tensor:
-        places = np.arange(text.shape.rank - 1, -1, -1) if axis is None else axis
+        places: Structure = axis
+        if axis is None:
+            rank = text.shape.rank
+            last = ops.rank(text) - 1 if rank is None else rank - 1
+            places = ops.range(last, -1, -1)
         return tensor(
             "ReduceJoin",
             name,
@@ -116,7 +118,7 @@ def format(
 ) -> Tensor:
     """Replace each placeholder of a template by a tensor's summary; see `tf.strings.format`.
 
-    Raises ValueError for another number of tensors than placeholders.
+    Raises ValueError for another number of tensors than placeholders and for an unknown rank.
     """
     values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     texts = template.split(placeholder)
@@ -153,6 +155,9 @@ def _summary(ragged: RaggedTensor, summarize: int) -> Tensor:
     """
     if summarize != -1 and not (isinstance(summarize, int) and summarize > 0):
         raise ValueError(f"Expected summarize to be -1 or a positive int, got {summarize!r}")
+    rank = ragged.shape.rank
+    if rank is None:
+        raise ValueError("RaggedTensor to_string requires that rt.shape.rank is not None.")
     flat = ragged.flat_values
     if flat.dtype == dtypes.string:
         escaped = tensor(
@@ -163,7 +168,7 @@ def _summary(ragged: RaggedTensor, summarize: int) -> Tensor:
         text = tensor("AsString", None, input=flat)
     # From the innermost axis: each row becomes one string.
     value: DenseOrRagged = ragged.with_flat_values(text)
-    for _ in range(ragged.shape.rank - 1):
+    for _ in range(rank - 1):
         value = _rows_as_text(value, summarize)
     rows = number_of_rows(value, ragged.row_splits.dtype)
     whole = RaggedTensor.from_row_lengths(value, [rows])

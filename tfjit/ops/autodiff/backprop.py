@@ -19,7 +19,7 @@ from tfjit.ops.autodiff.backward_pass import backpropagate
 from tfjit.ops.autodiff.gradient_values import Gradient, as_list, start_gradient
 from tfjit.ops.control_flow.bodies import handle_data
 from tfjit.ops.core.convert import convert_to_tensor
-from tfjit.ops.core.dispatch import Dispatching
+from tfjit.ops.core.dispatch import is_ragged
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure
@@ -90,14 +90,14 @@ def gradients(
             ]
     del aggregation_method  # one AddN for any method
     return [
-        x.with_flat_values(g) if isinstance(x, Dispatching) and g is not None else g
+        x.with_flat_values(g) if is_ragged(x) and g is not None else g
         for x, g in zip(as_list(xs), found, strict=True)
     ]
 
 
 def _flat(value: Structure) -> Structure:
     """Return the flat values of a ragged tensor, another value itself."""
-    return value.flat_values if isinstance(value, Dispatching) else value
+    return value.flat_values if is_ragged(value) else value
 
 
 def _graph_of(values: Sequence[Tensor]) -> Structure:
@@ -133,10 +133,10 @@ def differentiated(values: Structure) -> list[Tensor]:
         handle = getattr(value, "handle", None)
         if isinstance(handle, Tensor):
             found.append(handle)
-        elif isinstance(value, (IndexedSlices, Dispatching)):
-            found.append(value.values if isinstance(value, IndexedSlices) else _flat(value))
+        elif isinstance(value, IndexedSlices):
+            found.append(value.values)
         else:
-            found.append(convert_to_tensor(value, as_ref=True))
+            found.append(convert_to_tensor(_flat(value), as_ref=True))
     return found
 
 

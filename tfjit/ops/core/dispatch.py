@@ -39,6 +39,11 @@ class Dispatching:
         raise NotImplementedError
 
 
+def is_ragged(value: object) -> bool:
+    """Return whether a value is a ragged tensor."""
+    return isinstance(value, Dispatching) and hasattr(value, "with_flat_values")
+
+
 def _dispatching(values: Iterable[object]) -> Dispatching | None:
     """Return the first value, or element of a list, that handles calls."""
     for value in values:
