@@ -238,7 +238,10 @@ def variant_gradient(c: ShapeContext) -> Shapes:
 
 def variants_as_ragged(c: ShapeContext) -> Shapes:
     """Infer splits of any number of rows."""
-    return [*[(None,)] * c.attr("output_ragged_rank"), None]
+    ragged, inner = c.attr("output_ragged_rank"), c.attr("input_ragged_rank")
+    if inner >= 0:
+        c.with_rank(0, ragged - inner)
+    return [*[(None,)] * ragged, None]
 
 
 def ragged_as_sparse(c: ShapeContext) -> Shapes:

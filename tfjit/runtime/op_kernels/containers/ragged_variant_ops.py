@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from tfjit.framework import errors
-from tfjit.framework.types.dtypes import as_dtype, enum_name
+from tfjit.framework.types.dtypes import as_dtype, short_name
 from tfjit.runtime.executor.node_runner import variant_array
 from tfjit.runtime.kernel_api.op_kernel import OpContext, runtime_kernel
 
@@ -77,13 +77,15 @@ def from_variant(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[objec
     encoded = variant_array(inputs[0])
     wanted, given = ctx.attrs["output_ragged_rank"], ctx.attrs["input_ragged_rank"]
     inner = wanted - encoded.ndim if given == -1 else given
+    if given == -1 and wanted == 0:  # dense tensors, which are stacked
+        inner = 0
     if inner < 0:
         _invalid(
             "Inferred input_ragged_rank (output_ragged_rank - encoded_variant.dims()) must be >= "
             f"0, found output_ragged_rank: {wanted}, encoded_variant.dims(): {encoded.ndim}, "
             f"inferred input_ragged_rank: {inner}"
         )
-    if wanted != inner + encoded.ndim:
+    if wanted and wanted != inner + encoded.ndim:
         _invalid(
             "output_ragged_rank must be equal to input_ragged_rank + encoded_ragged.dims(); "
             f"output_ragged_rank: {wanted}, input_ragged_rank: {inner}, encoded_variant.dims(): "
@@ -94,6 +96,8 @@ def from_variant(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[objec
     splits_dtype = splits_kind.as_numpy_dtype
     if not encoded.ndim:
         return (*(s.astype(splits_dtype) for s in parts[0].splits), parts[0].values)
+    if not wanted:
+        return (np.stack([part.values for part in parts]),)
     outer = [
         np.arange(rows + 1, dtype=splits_dtype) * size
         for rows, size in zip(np.cumprod(encoded.shape[:-1]), encoded.shape[1:])
@@ -119,8 +123,8 @@ def _checked(part: object, ragged_rank: int, kind: DType) -> RaggedVariant:
         )
     if part.values.dtype != kind.as_numpy_dtype:
         _invalid(
-            f"Expected values Tensor dtype: {enum_name(kind)}, found: "
-            f"{enum_name(as_dtype(part.values.dtype))}"
+            f"Expected values Tensor dtype: {short_name(kind)}, found: "
+            f"{short_name(as_dtype(part.values.dtype))}"
         )
     return part
 
