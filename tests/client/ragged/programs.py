@@ -569,6 +569,24 @@ CONTROL: dict[str, Program] = {
         ),
     ],
     "gradients": lambda m: gradients(m),
+    "cond": lambda m: [
+        m.cond(m.placeholder_with_default(True, []), lambda: a(m), lambda: a(m) + 1),
+        m.cond(
+            m.placeholder_with_default(False, []),
+            lambda: (m.ragged.constant([[1], [2, 3]]), 1),
+            lambda: (m.ragged.constant([[4, 5], []]), 2),
+        ),
+    ],
+    "while": lambda m: [
+        m.while_loop(lambda i, r: i < 3, lambda i, r: (i + 1, r * 2), [0, a(m)]),
+        m.while_loop(
+            lambda i, r: i < 2,
+            lambda i, r: (i + 1, m.concat([r, r], axis=1)),
+            [0, a(m)],
+            shape_invariants=[m.TensorShape([]), m.RaggedTensorSpec([None, None], m.int32)],
+        ),
+        m.while_loop(lambda r: m.reduce_sum(r) < 100, lambda r: r * 2, [a(m)]),
+    ],
 }
 
 

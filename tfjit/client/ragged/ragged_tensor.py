@@ -280,6 +280,14 @@ class RaggedTensor(RaggedFactories, Dispatching):
     def _as_graph_element(self) -> Tensor:
         return self.flat_values
 
+    def _tensors(self) -> list[Tensor]:
+        return _parts(self)
+
+    def _with_tensors(self, tensors: Sequence[Tensor]) -> RaggedTensor:
+        *splits, flat = tensors
+        made: RaggedTensor = RaggedTensor.from_nested_row_splits(flat, splits, validate=False)
+        return made
+
     def _levels(self) -> list[RaggedTensor]:
         inner = self._values
         return [self, *(inner._levels() if isinstance(inner, RaggedTensor) else ())]

@@ -144,6 +144,17 @@ class RaggedTensorSpec(Dispatching):
             note(outer.concatenate(self._shape))
         return value
 
+    def _shapes(self) -> list[TensorShape]:
+        """Return the shapes of the tensors of a value: splits, and flat values."""
+        splits = [TensorShape([None])] * self._ragged_rank
+        if self._shape.rank is None:
+            return [*splits, TensorShape(None)]
+        rows = self._shape.as_list()[0]
+        if splits and rows is not None:
+            splits[0] = TensorShape([rows + 1])
+        inner = self._shape[self._ragged_rank + 1 :]
+        return [*splits, TensorShape([None]).concatenate(inner)]
+
     def _key(self) -> tuple[object, ...]:
         dims = self._shape.dims_tuple
         kinds = (self._dtype, self._row_splits_dtype, self._flat_values_spec)
