@@ -19,6 +19,7 @@ OTHER_STATIC_SHAPES = {
     "elementwise: broadcast",
     "arrays: where",
     "parts: segments",
+    "strings: characters",
     "strings: split",
 }
 

@@ -145,7 +145,7 @@ class RaggedTensorSpec(Dispatching):
         return value
 
     def _shapes(self) -> list[TensorShape]:
-        """Return the shapes of the tensors of a value: splits, and flat values."""
+        """Return the shapes of splits and flat values."""
         splits = [TensorShape([None])] * self._ragged_rank
         if self._shape.rank is None:
             return [*splits, TensorShape(None)]
