@@ -56,7 +56,7 @@ def unicode_encode(
         if rank is None:
             raise ValueError("Rank of input_tensor must be statically known.")
         if isinstance(points, RaggedTensor):
-            if points.flat_values.shape.rank > 1:
+            if (points.flat_values.shape.rank or 0) > 1:
                 return points.with_flat_values(unicode_encode(points.flat_values, *options))
             if points.ragged_rank > 1:
                 return points.with_values(unicode_encode(points.values, *options))

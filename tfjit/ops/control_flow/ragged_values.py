@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tfjit.framework.types import nest
-from tfjit.ops.core.dispatch import Dispatching, is_ragged
+from tfjit.ops.core.dispatch import is_ragged
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure
@@ -83,7 +83,7 @@ def ragged_loop(
     shapes = [shape_invariants] if alone and shape_invariants is not None else shape_invariants
     if shapes is not None:
         leaves = [
-            shape._shapes() if isinstance(shape, Dispatching) else shape
+            shape._shapes() if hasattr(shape, "_shapes") else shape
             for shape in nest.flatten(shapes)
         ]
         shapes = nest.pack_sequence_as(variables, leaves)
