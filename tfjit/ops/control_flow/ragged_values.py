@@ -23,7 +23,7 @@ def taken_apart(structure: Structure) -> Structure:
     return nest.pack_sequence_as(structure, leaves)
 
 
-def put_together(like: Structure, structure: Structure) -> Structure:
+def rebuilt(like: Structure, structure: Structure) -> Structure:
     """Return a structure that was taken apart with its ragged tensors.
 
     like: the structure with ragged tensors of the same ranks.
@@ -62,7 +62,7 @@ def ragged_loop(
     options: tuple[object, ...],
     return_same_structure: bool,
 ) -> Structure:
-    """Return the variables of a loop over tensors in place of ragged ones.
+    """Return the variables of a loop that has ragged ones.
 
     shape_invariants: a RaggedTensorSpec for each ragged variable; see `while_loop`.
     """
@@ -70,7 +70,7 @@ def ragged_loop(
     variables = [loop_vars] if alone else loop_vars
 
     def whole(parts: Structure) -> Structure:
-        given = put_together(variables, parts)
+        given = rebuilt(variables, parts)
         return given.values() if isinstance(given, dict) else given
 
     def passes(*parts: Structure) -> Structure:
@@ -88,6 +88,6 @@ def ragged_loop(
         ]
         shapes = nest.pack_sequence_as(variables, leaves)
     made = while_loop(passes, step, taken_apart(variables), shapes, *options, True)
-    result = put_together(variables, made)
+    result = rebuilt(variables, made)
     single = len(variables) == 1 and not isinstance(variables, dict) and not return_same_structure
     return result[0] if alone or single else result

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class Kind(Enum):
-    """How the class of an argument finds the result."""
+    """A way in which the class of an argument finds the result."""
 
     UNARY = "elementwise, of the first argument"
     BINARY = "elementwise, of the first two arguments"
