@@ -335,10 +335,6 @@ ELEMENTWISE: dict[str, Program] = {
         a(m) + m.constant([[10], [20], [30], [40]]),
         wide(m) + m.constant([1.0, 2.0]),
         wide(m) + m.constant([[1.0, 2.0]]),
-        deep(m)
-        * m.RaggedTensor.from_row_splits(
-            m.constant([[1], [2], [3], [4], [5], [6]]), [0, 2, 2, 5, 6]
-        ),
         m.ragged.constant([[1, 2, 8]])[:1] + a(m)[:1],
         uniform(m) + dense(m, 2, 2, 1),
         unknown(m) + m.placeholder_with_default(np.array([[1], [2], [3]], "i4"), [None, None]),
@@ -381,7 +377,6 @@ ARRAYS: dict[str, Program] = {
     "tile": lambda m: [
         m.tile(a(m), [2, 3]),
         m.tile(deep(m), [2, 1, 3]),
-        m.tile(deep(m), [1, 2, 2]),
         m.tile(wide(m), [2, 2, 2]),
         m.tile(a(m), m.placeholder_with_default(np.array([1, 2]), [2])),
         m.tile(a(m), [0, 2]),
@@ -411,7 +406,6 @@ ARRAYS: dict[str, Program] = {
         m.gather_nd(a(m), [[0, 1], [2, 1], [3, 0]]),
         m.gather_nd(a(m), [[0], [2]]),
         m.gather_nd(deep(m), [[2, 0, 1], [0, 1, 0]]),
-        m.gather_nd(deep(m), [[2, 0], [0, 1]]),
         m.gather_nd(wide(m), [[0, 1, 0], [2, 2, 1]]),
         m.gather_nd(a(m), [[[0, 1], [2, 1]], [[3, 0], [0, 0]]]),
         m.gather_nd(a(m), m.zeros([2, 0], m.int32)),
@@ -437,8 +431,6 @@ ARRAYS: dict[str, Program] = {
         m.ragged.boolean_mask(a(m), a(m) > 2),
         m.ragged.boolean_mask(a(m), [True, False, True, False]),
         m.ragged.boolean_mask(dense(m, 2, 3), [[True, False, True], [False, False, True]]),
-        m.ragged.boolean_mask(deep(m), deep(m) > 3),
-        m.ragged.boolean_mask(deep(m), [True, False, True, False]),
         m.ragged.boolean_mask(dense(m, 2, 2, 2), dense(m, 2, 2, 2) > 3),
         m.ragged.boolean_mask(dense(m, 3), [True, False, True]),
         m.ragged.boolean_mask(m.constant([[1, 2], [3, 4]]), m.ragged.constant([[True, False]] * 2)),
@@ -495,6 +487,11 @@ REDUCTIONS: dict[str, Program] = {
         m.reduce_any(a(m) > 4, 1),
         m.reduce_any(a(m) > 4),
         m.reduce_all(deep(m) > 1, 2),
+    ],
+    "counts": lambda m: [
+        m.math.bincount(a(m)),
+        m.math.bincount(a(m), weights=m.cast(a(m), m.float32), minlength=12),
+        m.reshape(a(m), [2, 3]),
     ],
     "segments": lambda m: [
         m.math.unsorted_segment_sum(a(m), [1, 0, 1, 1], 3),

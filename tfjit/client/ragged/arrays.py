@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         AxisLike,
         DenseOrRagged,
         DTypeLike,
+        ShapeLike,
         Structure,
         TensorLike,
     )
@@ -242,6 +243,12 @@ def bitcast(input: DenseOrRagged, type: DTypeLike, name: str | None = None) -> D
                 f"type.size. Actual rank: {flat.shape.rank}"
             )
         return ragged.with_flat_values(ops.bitcast(flat, wanted))
+
+
+@handles(ops.reshape)
+def reshape(tensor: DenseOrRagged, shape: ShapeLike, name: str | None = None) -> DenseOrRagged:
+    """Return the flat values in another shape; see `tf.reshape`."""
+    return ops.reshape(dense_or_ragged(tensor, name="tensor").values, shape, name)
 
 
 def merge_dims(value: DenseOrRagged, outer: int, inner: int) -> DenseOrRagged:

@@ -27,7 +27,9 @@ def unary(
             return NotImplemented
         ragged = dense_or_ragged(args[0])
         return ragged.with_values(function(ragged.values, *args[1:], **keywords))
-    first = next(name for name, value in keywords.items() if is_ragged(value))
+    first = next((name for name, value in keywords.items() if is_ragged(value)), None)
+    if first is None:
+        return NotImplemented
     ragged = dense_or_ragged(keywords[first])
     return ragged.with_values(function(**{**keywords, first: ragged.values}))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tfjit import ops
+from tfjit.client.ragged.concat import same_splits
 from tfjit.client.ragged.elementwise import map_flat_values
 from tfjit.client.ragged.handlers import handles
 from tfjit.client.ragged.ragged_tensor import (
@@ -22,11 +23,18 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.static_value import constant_value
 from tfjit.framework.types.dtypes import bool as bool_type
 from tfjit.framework.types.dtypes import int32, int64
+from tfjit.ops.control_flow.control_flow import with_dependencies
 from tfjit.ops.core.apply import call
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import AxisLike, DenseOrRagged, Structure, TensorLike
+    from tfjit.framework.graphs.typing import (
+        AxisLike,
+        DenseOrRagged,
+        DTypeLike,
+        Structure,
+        TensorLike,
+    )
 
 
 class Reduction(NamedTuple):
@@ -328,6 +336,33 @@ def add_n(inputs: list[DenseOrRagged], name: str | None = None) -> DenseOrRagged
     """Return the sum of ragged tensors with the same rows."""
     with name_scope(name, "RaggedAddN", list(inputs)):
         return map_flat_values(ops.add_n, inputs)
+
+
+@handles(ops.math.bincount)
+def bincount(
+    arr: DenseOrRagged,
+    weights: DenseOrRagged | None = None,
+    minlength: TensorLike | None = None,
+    maxlength: TensorLike | None = None,
+    dtype: DTypeLike = int32,
+    name: str | None = None,
+) -> Tensor:
+    """Count each of 0, 1, .. among all values; see `tf.math.bincount`.
+
+    Raises ValueError for weights that are not ragged.
+    """
+    values = dense_or_ragged(arr, name="arr")
+    factors = None
+    if weights is not None:
+        given = dense_or_ragged(weights, name="weights")
+        if not isinstance(given, RaggedTensor):
+            raise ValueError(
+                "`weights` must be a RaggedTensor if `values` is a RaggedTensor. Received argument "
+                f"weights={weights} of type: {type(weights).__name__}."
+            )
+        checks = same_splits([values.nested_row_splits, given.nested_row_splits])
+        factors = with_dependencies(checks, given.flat_values)
+    return ops.math.bincount(values.flat_values, factors, minlength, maxlength, dtype, name)
 
 
 @handles(ops.nn.dropout)

@@ -441,7 +441,6 @@ def bitcast(input: TensorLike, type: DTypeLike, name: str | None = None) -> Tens
     return tensor("Bitcast", name, input=input, type=as_dtype(type))
 
 
-@dispatched
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """Return the shape as an integer vector.
 
