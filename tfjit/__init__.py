@@ -90,6 +90,7 @@ _HOMES = {
     "tfjit.client.data.sparse_tensors": (
         "SparseTensor SparseTensorValue convert_to_tensor_or_sparse_tensor sparse_placeholder"
     ),
+    "tfjit.client.ragged.ragged": "RaggedTensor RaggedTensorSpec",
     "tfjit.client.sparse": (
         "sparse_add sparse_concat sparse_fill_empty_rows sparse_mask sparse_maximum sparse_merge "
         "sparse_minimum sparse_reduce_max "
@@ -182,6 +183,7 @@ _MODULES = {
     "nn": "tfjit.client.nn",
     "python_io": "tfjit.client.data.record_files",
     "queue": "tfjit.client.queue",
+    "ragged": "tfjit.client.ragged.ragged",
     "saved_model": "tfjit.client.saving.saved_model",
     "resource_loader": "tfjit.client.resource_loader",
     "sets": "tfjit.client.data.sets",
@@ -203,7 +205,6 @@ _MISSING = {
     "eager gradients": "GradientTape recompute_grad",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "estimators": "estimator keras",
-    "ragged tensors": "RaggedTensor ragged",
     "distributed sessions": "distribute",
     "contributed packages": "contrib",
 }

@@ -13,11 +13,25 @@ from tfjit.client.data.parsing import string_to_hash_bucket_fast as to_hash_buck
 from tfjit.client.data.parsing import string_to_hash_bucket_strong as to_hash_bucket_strong
 from tfjit.client.data.parsing import string_to_number as to_number
 from tfjit.client.data.sparse_tensors import SparseTensor
+from tfjit.client.ragged import strings as ragged_strings
+from tfjit.client.ragged.handlers import handles
+from tfjit.client.ragged.ragged import RaggedTensor
+from tfjit.client.ragged.ragged_tensor import dense_or_ragged
+from tfjit.client.ragged.unicode import (
+    bytes_split,
+    ngrams,
+    unicode_decode,
+    unicode_decode_with_offsets,
+    unicode_encode,
+    unicode_split,
+    unicode_split_with_offsets,
+)
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched, unary_elementwise
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
@@ -25,10 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_string",
+    "bytes_split",
     "format",
     "join",
     "length",
     "lower",
+    "ngrams",
     "reduce_join",
     "regex_full_match",
     "regex_replace",
@@ -39,13 +55,19 @@ __all__ = [
     "to_hash_bucket_fast",
     "to_hash_bucket_strong",
     "to_number",
+    "unicode_decode",
+    "unicode_decode_with_offsets",
+    "unicode_encode",
     "unicode_script",
+    "unicode_split",
+    "unicode_split_with_offsets",
     "unicode_transcode",
     "unsorted_segment_join",
     "upper",
 ]
 
 
+@unary_elementwise
 def as_string(
     input: TensorLike,
     precision: int = -1,
@@ -68,6 +90,7 @@ def as_string(
     )
 
 
+@dispatched
 def format(
     template: str,
     inputs: TensorLike,
@@ -87,6 +110,7 @@ def format(
     )
 
 
+@dispatched
 def join(inputs: Sequence[object], separator: str = "", name: str | None = None) -> Tensor:
     """Join string tensors element by element.
 
@@ -95,6 +119,7 @@ def join(inputs: Sequence[object], separator: str = "", name: str | None = None)
     return tensor("StringJoin", name, inputs=list(inputs), separator=separator)
 
 
+@dispatched
 def reduce_join(
     inputs: TensorLike,
     axis: AxisLike | None = None,
@@ -130,6 +155,7 @@ def reduce_join(
         )
 
 
+@unary_elementwise
 def length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """Return the length of each string, int32.
 
@@ -138,6 +164,7 @@ def length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Te
     return tensor("StringLength", name, input=input, unit=unit)
 
 
+@unary_elementwise
 def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Convert to small letters.
 
@@ -146,6 +173,7 @@ def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Ten
     return tensor("StringLower", name, input=input, encoding=encoding)
 
 
+@unary_elementwise
 def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Convert to capital letters.
 
@@ -154,11 +182,13 @@ def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Ten
     return tensor("StringUpper", name, input=input, encoding=encoding)
 
 
+@unary_elementwise
 def strip(input: TensorLike, name: str | None = None) -> Tensor:
     """Remove white space at both ends."""
     return tensor("StringStrip", name, input=input)
 
 
+@unary_elementwise
 def regex_full_match(input: TensorLike, pattern: TensorLike, name: str | None = None) -> Tensor:
     """Return whether the pattern matches each whole string."""
     if isinstance(pattern, (str, bytes)):
@@ -166,6 +196,7 @@ def regex_full_match(input: TensorLike, pattern: TensorLike, name: str | None = 
     return tensor("RegexFullMatch", name, input=input, pattern=pattern)
 
 
+@unary_elementwise
 def regex_replace(
     input: TensorLike,
     pattern: TensorLike,
@@ -196,6 +227,7 @@ def regex_replace(
     )
 
 
+@unary_elementwise
 def substr(
     input: TensorLike, pos: TensorLike, len: TensorLike, name: str | None = None, unit: str = "BYTE"
 ) -> Tensor:
@@ -221,16 +253,16 @@ def string_split(
     delimiter: TensorLike | None = None,
     result_type: str = "SparseTensor",
     name: str | None = None,
-) -> SparseTensor:
-    """Split each string at any of the separator's bytes.
+) -> SparseTensor | RaggedTensor:
+    """Split each string of a vector at any of the separator's bytes.
 
-    The separator is a space where none is given. The result is a sparse matrix. Raises ValueError
-    for a result_type other than SparseTensor.
+    The separator is a space where none is given. The result is a sparse matrix, or ragged with
+    result_type "RaggedTensor". Raises ValueError for another result_type.
     """
-    if result_type != "SparseTensor":
-        raise ValueError(
-            f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not "
-            "supported yet"
+    _check_result_type(result_type)
+    if result_type == "RaggedTensor":
+        return ragged_strings.split_at_bytes(
+            source, renamed(sep, delimiter, "sep", "delimiter"), skip_empty, name
         )
     given = sep if sep is not None else delimiter if delimiter is not None else " "
     text = convert_to_tensor(source, dtype=dtypes.string)
@@ -247,22 +279,32 @@ def split(
     result_type: str = "SparseTensor",
     source: Any = None,
     name: str | None = None,
-) -> SparseTensor:
-    """Split each string of a vector at separators.
+) -> SparseTensor | RaggedTensor:
+    """Split each string at separators.
 
-    It is split at white space where no separator is given. The result is a sparse matrix. Raises
-    ValueError for a result_type other than SparseTensor.
+    It is split at white space where no separator is given. The pieces are in a new axis: of a
+    sparse tensor, or of a ragged one with result_type "RaggedTensor". Raises ValueError for another
+    result_type.
     """
-    if result_type != "SparseTensor":
-        raise ValueError(
-            f"result_type must be SparseTensor, not {result_type!r}: ragged tensors are not "
-            "supported yet"
-        )
-    text = convert_to_tensor(input if input is not None else source, dtype=dtypes.string)
+    _check_result_type(result_type)
+    given = input if input is not None else source
+    text = dense_or_ragged(given, dtype=dtypes.string, name="input")
+    if text.shape.rank == 0:
+        text = ops.expand_dims(text, 0)
+    if result_type == "RaggedTensor":
+        return ragged_strings.split(text, sep, maxsplit, name)
+    if text.shape.rank != 1:
+        return ragged_strings.split(text, sep, maxsplit, name).to_sparse()
     cut = convert_to_tensor("" if sep is None else sep, dtype=dtypes.string)
     return SparseTensor(*call("StringSplitV2", name, input=text, sep=cut, maxsplit=maxsplit))
 
 
+def _check_result_type(result_type: object) -> None:
+    if result_type not in ("SparseTensor", "RaggedTensor"):
+        raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
+
+
+@unary_elementwise
 def unicode_transcode(
     input: TensorLike,
     input_encoding: str,
@@ -285,6 +327,7 @@ def unicode_transcode(
     )
 
 
+@unary_elementwise
 def unicode_script(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the number of each code point's script."""
     return tensor("UnicodeScript", name, input=input)
@@ -308,11 +351,13 @@ def unsorted_segment_join(
     )
 
 
+@unary_elementwise
 def encode_base64(input: TensorLike, pad: bool = False, name: str | None = None) -> Tensor:
     """Encode strings in the Base64 that is safe in URLs."""
     return tensor("EncodeBase64", name, input=input, pad=pad)
 
 
+@unary_elementwise
 def decode_base64(input: TensorLike, name: str | None = None) -> Tensor:
     """Decode strings of Base64.
 
@@ -339,3 +384,8 @@ def decode_compressed(
 ) -> Tensor:
     """Unpack strings that ZLIB or GZIP packed."""
     return tensor("DecodeCompressed", name, bytes=bytes, compression_type=compression_type)
+
+
+handles(format)(ragged_strings.format)
+handles(join)(ragged_strings.join)
+handles(reduce_join)(ragged_strings.reduce_join)

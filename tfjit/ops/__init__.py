@@ -82,7 +82,7 @@ _FAMILIES: Final = {
         "tensor_scatter_nd_add tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub "
         "tensor_scatter_nd_update tensor_scatter_sub tensor_scatter_update unique "
         "unique_with_counts unravel_index "
-        "where"
+        "where where_v2"
     ),
     "linalg": (
         "cholesky cholesky_solve matrix_band_part=band_part matrix_determinant=det "

@@ -15,6 +15,7 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import call
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _COMBINERS = ("mean", "sqrtn", "sum")
 
 
+@dispatched
 def embedding_lookup(
     params: TensorLike,
     ids: TensorLike,
@@ -138,6 +140,7 @@ def _clipped(rows: Tensor, ids: Tensor, max_norm: TensorLike | None) -> Tensor:
     return ops.clip_by_norm(rows, max_norm, axes=ops.range(ops.rank(ids), ops.rank(rows)))
 
 
+@dispatched
 def embedding_lookup_sparse(
     params: TensorLike,
     sp_ids: SparseTensor,
@@ -237,6 +240,7 @@ def _weighted(rows: Tensor, weights: Tensor, row: Tensor, combiner: str, scope: 
     return rows if rows.dtype is kind else ops.cast(rows, kind)
 
 
+@dispatched
 def safe_embedding_lookup_sparse(
     embedding_weights: TensorLike | Sequence[TensorLike],
     sparse_ids: SparseTensor,

@@ -19,6 +19,7 @@ from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import unary_elementwise
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def _given(value: TensorLike, name: str) -> Any:
     return value
 
 
+@unary_elementwise
 def string_to_hash_bucket_fast(
     input: TensorLike, num_buckets: int, name: str | None = None
 ) -> Tensor:
@@ -172,6 +174,7 @@ def string_to_hash_bucket_fast(
     return tensor("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
 
 
+@unary_elementwise
 def string_to_hash_bucket_strong(
     input: TensorLike, num_buckets: int, key: Sequence[int], name: str | None = None
 ) -> Tensor:
@@ -184,6 +187,7 @@ def string_to_hash_bucket_strong(
     )
 
 
+@unary_elementwise
 def string_to_hash_bucket(
     string_tensor: TensorLike | None = None,
     num_buckets: int | None = None,

@@ -16,6 +16,7 @@ from tfjit.framework.types import nest
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import Shape, TensorShape, as_shape, merge
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import Dispatching
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import ShapeLike, Structure
@@ -144,6 +145,11 @@ def as_components(values: Structure, named: str = "component_") -> Structure:
             raise TypeError(
                 "SparseTensors and IndexedSlices are no components of tfjit's datasets yet: "
                 "use their indices, values and dense_shape, or tf.sparse_tensor_to_dense."
+            )
+        if isinstance(value, Dispatching):
+            raise TypeError(
+                "RaggedTensors are no components of tfjit's datasets yet: use their flat_values "
+                "and nested_row_splits, or to_tensor()."
             )
         return convert_to_tensor(value, name=f"{named}{number}")
 

@@ -82,6 +82,8 @@ FeedDict: TypeAlias = "Mapping[Any, Any]"
 Structure: TypeAlias = Any
 # A dense or a sparse tensor, which have no class in common.
 DenseOrSparse: TypeAlias = Any
+# A dense or a ragged tensor, or the values of one, which have no class in common.
+DenseOrRagged: TypeAlias = Any
 # A message of TensorFlow's format, of our classes or of TensorFlow's.
 Message: TypeAlias = Any
 # A gradient, and what a gradient function gives: one for each input.

@@ -16,6 +16,7 @@ from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.apply import create
 from tfjit.ops.core.declare import register_elementwise, register_op
+from tfjit.ops.core.dispatch import binary_elementwise, unary_elementwise
 from tfjit.ops.core.shape_rules import Shapes, broadcast, merged, merged_last_first, unchanged
 from tfjit.ops.core.type_lists import (
     ARITHMETIC,
@@ -587,4 +588,5 @@ def elementwise_function(public: str, op_type: str, text: str) -> Callable[..., 
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = public
     function.__doc__ = f"{text} ({op_type})"
-    return function
+    marks = {1: unary_elementwise, 2: binary_elementwise}
+    return marks[len(names)](function) if len(names) in marks else function

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DTypeLike, ShapeLike, Structure, TensorLike
 
 from tfjit.ops.arithmetic.elementwise import elementwise_function
+from tfjit.ops.core.dispatch import binary_elementwise, dispatched, unary_elementwise
 
 acos = elementwise_function("acos", "Acos", "Arc cosine.")
 acosh = elementwise_function("acosh", "Acosh", "Inverse hyperbolic cosine.")
@@ -144,6 +145,7 @@ population_count = elementwise_function(
 )
 
 
+@binary_elementwise
 def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x + y; joins strings."""
     with name_scope(name, "Add", [x]) as scope:
@@ -154,6 +156,7 @@ def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
         return tensor("Add" if x.dtype.base_dtype is dtypes.string else "AddV2", scope, x=x, y=y)
 
 
+@dispatched
 def add_n(inputs: TensorLike, name: str | None = None) -> Tensor:
     """Return the sum of tensors of one shape.
 
@@ -180,11 +183,13 @@ def accumulate_n(
     return add_n(inputs, name=name or "AccumulateNV2")
 
 
+@binary_elementwise
 def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x == y, elementwise."""
     return tensor("Equal", name, x=x, y=y)
 
 
+@binary_elementwise
 def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x != y, elementwise."""
     return tensor("NotEqual", name, x=x, y=y)
@@ -197,12 +202,14 @@ def approximate_equal(
     return tensor("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)
 
 
+@binary_elementwise
 def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Tensor:
     """Return whether exactly one is true."""
     with name_scope(name, "LogicalXor", [x, y]) as scope:
         return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=scope)
 
 
+@unary_elementwise
 @maps_sparse_values
 def abs(x: TensorLike, name: str | None = None) -> Tensor:
     """Return |x|; real for complex numbers."""
@@ -216,6 +223,7 @@ def abs(x: TensorLike, name: str | None = None) -> Tensor:
 complex_abs = abs
 
 
+@binary_elementwise
 def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x to the power of y.
 
@@ -225,12 +233,14 @@ def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
         return tensor("Pow", scope, x=x, y=y)
 
 
+@unary_elementwise
 def round(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the nearest integer, halves to even; integers unchanged."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else tensor("Round", name, x=x)
 
 
+@unary_elementwise
 def cast(x: Structure, dtype: DTypeLike, name: str | None = None) -> Structure:
     """Convert `x`, dense or sparse, to another dtype.
 
@@ -249,6 +259,7 @@ def cast(x: Structure, dtype: DTypeLike, name: str | None = None) -> Structure:
         return tensor("Cast", scope, x=value, DstT=wanted)
 
 
+@unary_elementwise
 def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """Convert as `cast`, after clipping to the dtype's range."""
     with name_scope(name, "saturate_cast", [value]) as scope:
@@ -302,6 +313,7 @@ to_complex64 = _to(dtypes.complex64, "ToComplex64")
 to_complex128 = _to(dtypes.complex128, "ToComplex128")
 
 
+@binary_elementwise
 def complex(real: object, imag: object, name: str | None = None) -> Tensor:
     """Return real + imag * i.
 
@@ -340,7 +352,7 @@ def _part(op_type: str, text: str) -> Callable[..., Tensor]:
 
     part.__name__ = part.__qualname__ = op_type.lower()
     part.__doc__ = text
-    return part
+    return unary_elementwise(part)
 
 
 def _pi_like(value: Tensor) -> Tensor:
@@ -355,6 +367,7 @@ imag = _part("Imag", "The imaginary part.")
 angle = _part("Angle", "The angle of complex numbers.")
 
 
+@unary_elementwise
 def conj(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the conjugate; real tensors unchanged."""
     value = convert_to_tensor(x, name="x")
@@ -373,6 +386,7 @@ AS_FLOAT = {
 }
 
 
+@binary_elementwise
 def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y; integers as floats.
 
@@ -394,6 +408,7 @@ def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
         return tensor("RealDiv", scope, x=x, y=y)
 
 
+@binary_elementwise
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Return x / y by Python's operator; integers as floats.
 
@@ -406,6 +421,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     return truediv(x, y, name)
 
 
+@binary_elementwise
 def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y; integers are divided rounding down, as Python 2 did."""
     with name_scope(name, "div", [x, y]) as scope:
@@ -418,6 +434,7 @@ def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
         return tensor("FloorDiv", scope, x=x, y=y)
 
 
+@binary_elementwise
 def div_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y, 0 where y is 0."""
     with name_scope(name, "div_no_nan", [x, y]) as scope:
@@ -428,12 +445,14 @@ def div_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
         return tensor("DivNoNan", scope, x=x, y=y)
 
 
+@binary_elementwise
 def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y, rounded down."""
     with name_scope(name, "floordiv", [x, y]) as scope:
         return tensor("FloorDiv", scope, x=x, y=y)
 
 
+@unary_elementwise
 def clip_by_value(
     t: TensorLike, clip_value_min: object, clip_value_max: object, name: str | None = None
 ) -> Tensor:
@@ -450,6 +469,7 @@ def clip_by_value(
         return clipped
 
 
+@binary_elementwise
 def scalar_mul(scalar: object, x: TensorLike, name: str | None = None) -> Tensor:
     """Return scalar * x.
 

@@ -16,6 +16,7 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.dispatch import dispatched
 from tfjit.ops.core.renamed import renamed
 from tfjit.ops.core.shape_rules import Shapes, fail, int_constant, int_list_constant, unchanged
 from tfjit.ops.core.type_lists import FLOAT, INDEX
@@ -200,7 +201,7 @@ def _reduction(public: str, op_type: str, text: str) -> Callable[..., Tensor]:
 
     reduce.__name__ = reduce.__qualname__ = public
     reduce.__doc__ = f"{text} over `axis` (all axes when None); keepdims leaves them with size 1."
-    return reduce
+    return dispatched(reduce)
 
 
 reduce_sum = _reduction("reduce_sum", "Sum", "The sum")
@@ -213,6 +214,7 @@ reduce_any = _reduction("reduce_any", "Any", "Whether any is true,")
 reduce_euclidean_norm = _reduction("reduce_euclidean_norm", "EuclideanNorm", "The Euclidean norm")
 
 
+@dispatched
 def reduce_variance(
     input_tensor: TensorLike,
     axis: AxisLike | None = None,
@@ -231,6 +233,7 @@ def reduce_variance(
         return reduce_mean(tensor("Square", None, x=difference), axis, keepdims)
 
 
+@dispatched
 def reduce_std(
     input_tensor: TensorLike,
     axis: AxisLike | None = None,
@@ -364,6 +367,7 @@ def arg_min(
     return argmin(input, dimension, name, output_type=output_type)
 
 
+@dispatched
 def cumsum(
     x: TensorLike,
     axis: AxisLike = 0,

@@ -14,6 +14,7 @@ from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.dispatch import dispatched
 from tfjit.ops.core.shape_rules import Shapes, fail, int_constant
 from tfjit.ops.core.type_lists import FLOAT, INDEX
 
@@ -294,7 +295,7 @@ def _unsorted(op_type: str, text: str) -> Callable[..., Tensor]:
     segment.__doc__ = (
         f"{text} of the entries of each segment, in any order; negative ids are left out."
     )
-    return segment
+    return dispatched(segment)
 
 
 segment_sum = _sorted("SegmentSum", "The sum")
@@ -332,6 +333,7 @@ def _counts(data: Tensor, segment_ids: TensorLike, num_segments: TensorLike) -> 
     return tensor("Maximum", None, x=wide, y=convert_to_tensor(1, data.dtype.base_dtype))
 
 
+@dispatched
 def unsorted_segment_mean(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
@@ -342,6 +344,7 @@ def unsorted_segment_mean(
         return tensor("RealDiv", None, x=total, y=_counts(data, segment_ids, num_segments))
 
 
+@dispatched
 def unsorted_segment_sqrt_n(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Tensor:
@@ -391,6 +394,7 @@ sparse_segment_sqrt_n = _sparse(
 )
 
 
+@dispatched
 def bincount(
     arr: TensorLike,
     weights: TensorLike | None = None,

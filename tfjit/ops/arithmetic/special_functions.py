@@ -12,11 +12,13 @@ from tfjit.ops.arithmetic.elementwise_functions import lgamma, ndtri
 from tfjit.ops.arithmetic.reduction import reduce_sum
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
+from tfjit.ops.core.dispatch import unary_elementwise
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
 
 
+@unary_elementwise
 def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 / x, and zero for zero."""
     with name_scope(name, "reciprocal_no_nan", [x]) as scope:
@@ -55,6 +57,7 @@ def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
         return product - lgamma(reduce_sum(x, axis=[-1]))
 
 
+@unary_elementwise
 def erfcinv(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the inverse of the complementary error function."""
     with name_scope(name, "erfcinv", [x]):

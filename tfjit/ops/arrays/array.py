@@ -50,6 +50,7 @@ from tfjit.ops.arrays.array_shapes import (
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
 from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.dispatch import dispatched, unary_elementwise
 from tfjit.ops.core.shape_rules import (
     all_unchanged,
     reshape_shape,
@@ -385,6 +386,7 @@ def placeholder_with_default(
     return tensor("PlaceholderWithDefault", name, input=input, shape=TensorShape(shape))
 
 
+@dispatched
 def identity(input: Any, name: str | None = None) -> Tensor:
     """Return the same value as another tensor, dense or sparse."""
     if is_sparse(input):
@@ -424,11 +426,13 @@ def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Te
     return tensor("EnsureShape", name, input=x, shape=TensorShape(shape))
 
 
+@unary_elementwise
 def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
     """Return `tensor`; InvalidArgumentError when it holds NaN or Inf."""
     return call("CheckNumerics", name, tensor=tensor, message=message)
 
 
+@dispatched
 def bitcast(input: TensorLike, type: DTypeLike, name: str | None = None) -> Tensor:
     """Reinterpret the bits as another type.
 
@@ -461,6 +465,7 @@ def shape_n(
     return list(create("ShapeN", name, input=input, out_type=as_dtype(out_type)).outputs)
 
 
+@dispatched
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """Return the number of elements; a constant where it is known."""
     if is_sparse(input):
@@ -474,6 +479,7 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
     return tensor("Size", name, input=value, out_type=as_dtype(out_type))
 
 
+@dispatched
 def rank(input: Any, name: str | None = None) -> Tensor:
     """Return the number of axes; a constant where it is known."""
     if is_sparse(input):
@@ -484,11 +490,13 @@ def rank(input: Any, name: str | None = None) -> Tensor:
     return tensor("Rank", name, input=value)
 
 
+@dispatched
 def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """Return the same elements in another shape; one size may be -1."""
     return call("Reshape", name, tensor=tensor, shape=shape)
 
 
+@dispatched
 def squeeze(
     input: TensorLike,
     axis: Any = None,
@@ -501,6 +509,7 @@ def squeeze(
     return tensor("Squeeze", name, input=input, squeeze_dims=axes)
 
 
+@dispatched
 def expand_dims(
     input: TensorLike,
     axis: AxisLike | None = None,

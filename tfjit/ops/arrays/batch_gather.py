@@ -12,11 +12,13 @@ from tfjit.ops.arrays.indexing_functions import gather
 from tfjit.ops.arrays.movement_functions import concat, stack
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure, TensorLike
 
 
+@dispatched
 def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = None) -> Tensor:
     """Return elements of each batch by index.
 

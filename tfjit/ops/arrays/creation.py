@@ -16,6 +16,7 @@ from tfjit.framework.types.shape import TensorShape, as_shape
 from tfjit.ops.arrays.array import broadcast_to, expand_dims, reshape, shape, size
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import constant, convert_to_tensor
+from tfjit.ops.core.dispatch import unary_elementwise
 from tfjit.ops.core.sparse_values import is_sparse
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def ones(
     return _laid_out(_filled(shape, dtype, name or "ones", 1), layout)
 
 
+@unary_elementwise
 def zeros_like(
     tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
 ) -> Tensor:
@@ -111,6 +113,7 @@ def zeros_like(
         return zeros(shape(value), wanted, name=scope)
 
 
+@unary_elementwise
 def ones_like(
     tensor: TensorLike,
     dtype: DTypeLike | None = None,

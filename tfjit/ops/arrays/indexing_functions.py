@@ -10,11 +10,13 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.dtypes import as_dtype
 from tfjit.ops.core.apply import call, create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import AxisLike, DTypeLike, ShapeLike, TensorLike
 
 
+@dispatched
 def gather(
     params: TensorLike,
     indices: TensorLike,
@@ -32,6 +34,7 @@ def gather(
     )
 
 
+@dispatched
 def gather_nd(
     params: TensorLike,
     indices: TensorLike,
@@ -207,6 +210,7 @@ tensor_scatter_add = tensor_scatter_nd_add
 tensor_scatter_sub = tensor_scatter_nd_sub
 
 
+@dispatched
 def one_hot(
     indices: TensorLike,
     depth: TensorLike,
@@ -254,6 +258,7 @@ def one_hot(
         )
 
 
+@dispatched
 def where(
     condition: object,
     x: TensorLike | None = None,
@@ -273,6 +278,7 @@ def where(
     return tensor("Select", name, condition=condition, t=x, e=y)
 
 
+@dispatched
 def where_v2(
     condition: TensorLike,
     x: TensorLike | None = None,
@@ -351,6 +357,7 @@ def unravel_index(indices: TensorLike, dims: TensorLike, name: str | None = None
     return tensor("UnravelIndex", name, indices=indices, dims=dims)
 
 
+@dispatched
 def dynamic_partition(
     data: TensorLike, partitions: TensorLike, num_partitions: int, name: str | None = None
 ) -> list[Tensor]:

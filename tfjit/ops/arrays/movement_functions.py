@@ -12,11 +12,13 @@ from tfjit.framework.types import dtypes
 from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import AxisLike, TensorLike
 
 
+@dispatched
 def concat(values: TensorLike, axis: AxisLike, name: str = "concat") -> Tensor:
     """Join tensors along an axis."""
     if not isinstance(values, (list, tuple)):
@@ -28,6 +30,7 @@ def concat(values: TensorLike, axis: AxisLike, name: str = "concat") -> Tensor:
     return tensor("ConcatV2", name, values=list(values), axis=axis)
 
 
+@dispatched
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """Join tensors of one shape along a new axis.
 
@@ -88,6 +91,7 @@ def unstack(
     return list(create("Unpack", name, value=value, num=num, axis=axis).outputs)
 
 
+@dispatched
 def split(
     value: TensorLike,
     num_or_size_splits: object,
@@ -167,6 +171,7 @@ def matrix_transpose(
         return transpose(a, perm, conjugate=conjugate)
 
 
+@dispatched
 def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> Tensor:
     """Repeat `input` `multiples[i]` times along axis i."""
     return tensor("Tile", name, input=input, multiples=multiples)
@@ -293,6 +298,7 @@ def pad(
     return out
 
 
+@dispatched
 def reverse(tensor: TensorLike, axis: AxisLike, name: str | None = None) -> Tensor:
     """Reverse axes."""
     return create("ReverseV2", name, tensor=tensor, axis=axis).outputs[0]

@@ -269,6 +269,11 @@ def slice_helper(value: Tensor, entries: object, var: TensorLike | None = None) 
             _pack_indices(part, name)
             for part, name in ((begin, "stack"), (end, "stack_1"), (strides, "stack_2"))
         ]
+        if any(part.dtype is dtypes.int64 for part in packed):
+            packed = [
+                part if part.dtype is dtypes.int64 else tensor("Cast", None, x=part, DstT="int64")
+                for part in packed
+            ]
         return strided_slice(
             value,
             packed[0],

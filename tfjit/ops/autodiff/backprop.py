@@ -19,6 +19,7 @@ from tfjit.ops.autodiff.backward_pass import backpropagate
 from tfjit.ops.autodiff.gradient_values import Gradient, as_list, start_gradient
 from tfjit.ops.control_flow.bodies import handle_data
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import is_ragged
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import Structure
@@ -67,7 +68,11 @@ def gradients(
     unconnected = UnconnectedGradients(unconnected_gradients)
     targets, sources = differentiated(ys), differentiated(xs)
     stops = differentiated(stop_gradients) if stop_gradients is not None else []
-    starts = as_list(grad_ys) if grad_ys is not None else [None] * len(targets)
+    starts = (
+        [_flat(start) for start in as_list(grad_ys)]
+        if grad_ys is not None
+        else [None] * len(targets)
+    )
     if len(starts) != len(targets):
         raise ValueError(
             f"Must specify a gradient for each y in ys: {len(targets)} ys, {len(starts)} grad_ys"
@@ -84,7 +89,15 @@ def gradients(
                 for g, x in zip(found, sources, strict=True)
             ]
     del aggregation_method  # one AddN for any method
-    return found
+    return [
+        x.with_flat_values(g) if is_ragged(x) and g is not None else g
+        for x, g in zip(as_list(xs), found, strict=True)
+    ]
+
+
+def _flat(value: Structure) -> Structure:
+    """Return the flat values of a ragged tensor, another value itself."""
+    return value.flat_values if is_ragged(value) else value
 
 
 def _graph_of(values: Sequence[Tensor]) -> Structure:
@@ -123,7 +136,7 @@ def differentiated(values: Structure) -> list[Tensor]:
         elif isinstance(value, IndexedSlices):
             found.append(value.values)
         else:
-            found.append(convert_to_tensor(value, as_ref=True))
+            found.append(convert_to_tensor(_flat(value), as_ref=True))
     return found
 
 

@@ -16,6 +16,7 @@ from tfjit.ops.arithmetic.reduction import reduce_all
 from tfjit.ops.control_flow.conditionals import Assert
 from tfjit.ops.control_flow.control_flow import no_op
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import elementwise_assertion
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
@@ -82,6 +83,7 @@ def _check(
         return Assert(condition, parts, summarize=summarize)
 
 
+@elementwise_assertion
 def assert_equal(
     x: TensorLike,
     y: TensorLike,
@@ -102,6 +104,7 @@ def assert_equal(
     return _check(_EQUAL, x, y, data, summarize, message, name)
 
 
+@elementwise_assertion
 def assert_none_equal(
     x: TensorLike,
     y: TensorLike,
@@ -114,6 +117,7 @@ def assert_none_equal(
     return _check(_NOT_EQUAL, x, y, data, summarize, message, name)
 
 
+@elementwise_assertion
 def assert_less(
     x: TensorLike,
     y: TensorLike,
@@ -126,6 +130,7 @@ def assert_less(
     return _check(_LESS, x, y, data, summarize, message, name)
 
 
+@elementwise_assertion
 def assert_less_equal(
     x: TensorLike,
     y: TensorLike,
@@ -138,6 +143,7 @@ def assert_less_equal(
     return _check(_LESS_EQUAL, x, y, data, summarize, message, name)
 
 
+@elementwise_assertion
 def assert_greater(
     x: TensorLike,
     y: TensorLike,
@@ -150,6 +156,7 @@ def assert_greater(
     return _check(_GREATER, x, y, data, summarize, message, name)
 
 
+@elementwise_assertion
 def assert_greater_equal(
     x: TensorLike,
     y: TensorLike,
@@ -162,6 +169,7 @@ def assert_greater_equal(
     return _check(_GREATER_EQUAL, x, y, data, summarize, message, name)
 
 
+@elementwise_assertion
 def assert_near(
     x: TensorLike,
     y: TensorLike,

@@ -14,6 +14,7 @@ from tfjit.ops.control_flow.cond_context import CondContext
 from tfjit.ops.control_flow.control_flow import merge, no_op, switch, with_dependencies
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
+from tfjit.ops.control_flow.ragged_values import Branch, rebuilt
 from tfjit.ops.core.apply import create, tensor
 from tfjit.ops.core.convert import constant, convert_n_to_tensor, convert_to_tensor
 
@@ -36,10 +37,10 @@ def cond(
     """Return the result of `true_fn` if `pred` is true, else of `false_fn`.
 
     pred: a bool scalar. Only one of the functions runs. Both return the same structure of tensors,
-    TensorArrays or operations, with the same dtypes. strict: a list of one stays a list. Tensors
-    that the branches take from outside are computed in any case. Raises TypeError for functions
-    that cannot be called, ValueError for a branch that returns nothing and for dtypes that differ,
-    either for structures that differ.
+    ragged tensors, TensorArrays or operations, with the same dtypes. strict: a list of one stays a
+    list. Tensors that the branches take from outside are computed in any case. Raises TypeError for
+    functions that cannot be called, ValueError for a branch that returns nothing and for dtypes
+    that differ, either for structures that differ.
     """
     for given, old, new in ((fn1, "fn1", "true_fn"), (fn2, "fn2", "false_fn")):
         if given is not None and (true_fn if new == "true_fn" else false_fn) is not None:
@@ -51,6 +52,22 @@ def cond(
         if not callable(function):
             raise TypeError(f"'{called}' must be callable.")
     assert true_fn is not None and false_fn is not None
+    branches = Branch(true_fn), Branch(false_fn)
+    made = _branched(pred, *branches, strict, name)
+    like = branches[0].result
+    if like is None:
+        return made
+    return rebuilt(like if strict or uses_functions() else _unpacked(like), made)
+
+
+def _branched(
+    pred: TensorLike,
+    true_fn: Callable[[], object],
+    false_fn: Callable[[], object],
+    strict: bool,
+    name: str | None,
+) -> Structure:
+    """Return the result of one of two functions of tensors; see `cond`."""
     if uses_functions():
         return conditionals_v2.cond(pred, true_fn, false_fn, name)
     if isinstance(pred, bool):

@@ -16,6 +16,7 @@ from tfjit.ops.arrays.array import shape as shape_of
 from tfjit.ops.control_flow.flow_tensor_array import TensorArray
 from tfjit.ops.control_flow.loops import while_loop
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import DTypeLike, InitializerLike, Structure
@@ -85,6 +86,7 @@ def _row_shape(results: list[Tensor], known: int | None) -> None:
             result.set_shape((known, *shape[1:]))
 
 
+@dispatched
 def map_fn(
     fn: Callable[..., Any],
     elems: Structure,

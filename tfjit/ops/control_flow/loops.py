@@ -13,6 +13,7 @@ from tfjit.framework.types.shape import TensorShape
 from tfjit.ops.control_flow import loops_v2
 from tfjit.ops.control_flow.control_flow_form import uses_functions
 from tfjit.ops.control_flow.flow_tensor_array import from_flow, to_flow
+from tfjit.ops.control_flow.ragged_values import has_ragged, ragged_loop
 from tfjit.ops.control_flow.shape_invariants import set_invariants
 from tfjit.ops.control_flow.while_context import WhileContext
 from tfjit.ops.core.convert import convert_to_tensor
@@ -49,6 +50,11 @@ def while_loop(
         raise TypeError("'body' must be callable.")
     if parallel_iterations < 1:
         raise TypeError("'parallel_iterations' must be a positive integer.")
+    if has_ragged(loop_vars):
+        options = (parallel_iterations, back_prop, swap_memory, name, maximum_iterations)
+        return ragged_loop(
+            while_loop, cond, body, loop_vars, shape_invariants, options, return_same_structure
+        )
     leaves = nest.flatten(loop_vars)
     if uses_functions():
         return _as_functions(

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from tfjit.ops.core.dispatch import Dispatching
+
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
 
@@ -15,7 +17,7 @@ def is_sparse(value: TensorLike) -> bool:
 
     Its class stands in a layer above.
     """
-    return hasattr(value, "with_values")
+    return hasattr(value, "with_values") and not isinstance(value, Dispatching)
 
 
 def maps_sparse_values(function: Callable[..., Any]) -> Callable[..., Any]:

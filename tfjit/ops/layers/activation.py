@@ -11,6 +11,7 @@ from tfjit.ops.arithmetic.elementwise_functions import cast, erfc, multiply, neg
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
 from tfjit.ops.core.declare import register_elementwise
+from tfjit.ops.core.dispatch import unary_elementwise
 from tfjit.ops.core.shape_rules import merged, unchanged
 from tfjit.ops.core.sparse_values import maps_sparse_values
 from tfjit.ops.core.type_lists import FLOAT_OR_COMPLEX, HALF_TO_DOUBLE
@@ -125,17 +126,20 @@ softsign = elementwise_function("softsign", "Softsign", "x / (|x| + 1).")
 sigmoid = elementwise_function("sigmoid", "Sigmoid", "1 / (1 + e**-x).")
 
 
+@unary_elementwise
 def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Tensor:
     """Return x, or alpha * x where negative."""
     return tensor("LeakyRelu", name, features=features, alpha=alpha)
 
 
+@unary_elementwise
 def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """Return log(sigmoid(x))."""
     with name_scope(name, "LogSigmoid", [x]) as scope:
         return negative(softplus(negative(x)), name=scope)
 
 
+@unary_elementwise
 def swish(features: TensorLike, beta: float = 1.0) -> Tensor:
     """Return x * sigmoid(beta * x)."""
     with name_scope(None, "swish", [features]):

@@ -9,6 +9,7 @@ from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
 from tfjit.ops.core.apply import tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import dispatched
 from tfjit.ops.layers.normalization_functions import bias_add
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def relu_layer(
         )
 
 
+@dispatched
 def dropout(
     x: Any,
     keep_prob: Any = None,

@@ -12,6 +12,7 @@ from tfjit.framework.types import dtypes
 from tfjit.ops.arithmetic.reduction import axes_or_all
 from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
+from tfjit.ops.core.dispatch import unary_elementwise
 from tfjit.ops.core.renamed import renamed
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def softmax(
     return _last_axis("Softmax", logits, renamed(axis, dim, "axis", "dim"), name)
 
 
+@unary_elementwise
 def log_softmax(
     logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:

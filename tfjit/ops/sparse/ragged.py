@@ -77,6 +77,7 @@ register_op(
         "Tvalues: type",
         f"Tsplits: {INDEX} = DT_INT64",
     ),
+    shape=shapes.variants_as_ragged,
 )
 register_op(
     "RaggedTensorToSparse",
@@ -113,10 +114,12 @@ register_op(
         f"Tsplits: {INDEX} = DT_INT64",
         "batched_input: bool",
     ),
+    shape=shapes.ragged_as_variants,
 )
 register_op(
     "RaggedTensorToVariantGradient",
     inputs=("encoded_ragged_grad: variant", "row_splits: Tsplits", "dense_values_shape: int32"),
     outputs=("dense_values_grad: Tvalues",),
     attrs=("Tvalues: type", f"Tsplits: {INDEX} = DT_INT64"),
+    shape=shapes.variant_gradient,
 )

@@ -217,6 +217,33 @@ def ragged_gathered(c: ShapeContext) -> Shapes:
     return [*[(None,)] * c.attr("OUTPUT_RAGGED_RANK"), inner]
 
 
+def ragged_as_variants(c: ShapeContext) -> Shapes:
+    """Infer a variant, or one for each row."""
+    ragged = c.attr("RAGGED_RANK")
+    for splits in range(ragged):
+        c.with_rank(splits, 1)
+    values = c.with_rank_at_least(ragged, 1)
+    if not c.attr("batched_input"):
+        return [()]
+    if ragged:
+        limits = c.with_rank(0, 1)
+        return [(c.subtract(limits[0], 1),)]
+    return [None if values is None else values[:1]]
+
+
+def variant_gradient(c: ShapeContext) -> Shapes:
+    """Infer the shape of the flat values, where it is known."""
+    return [c.constant_as_shape(2)]
+
+
+def variants_as_ragged(c: ShapeContext) -> Shapes:
+    """Infer splits of any number of rows."""
+    ragged, inner = c.attr("output_ragged_rank"), c.attr("input_ragged_rank")
+    if inner >= 0:
+        c.with_rank(0, ragged - inner)
+    return [*[(None,)] * ragged, None]
+
+
 def ragged_as_sparse(c: ShapeContext) -> Shapes:
     """Infer a sparse tensor with each value of the ragged one."""
     ragged = c.attr("RAGGED_RANK")

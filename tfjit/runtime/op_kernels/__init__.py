@@ -43,6 +43,7 @@ _MODULES: Final = {
     "records.reader": ("io.reader_ops",),
     "records.summary": ("io.summary_ops",),
     "records.warm_start": ("io.warm_start_ops",),
+    "sparse.ragged": ("containers.ragged_ops",),
     "sparse.sparse_matrix": ("containers.csr_matrix_ops",),
     "sparse.sparse": ("containers.sparse_map_ops",),
     "state.accumulator": ("state.accumulator_ops",),

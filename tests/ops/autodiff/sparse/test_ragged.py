@@ -44,7 +44,22 @@ def gradients(lib: Any) -> list[np.ndarray]:
             factors = FACTORS.reshape(-1)[: int(np.prod(y.shape.as_list()))]
             return lib.reduce_sum(y * factors.reshape(y.shape.as_list()))
 
+        def decoded(batched: bool) -> Any:
+            variant = raw.RaggedTensorToVariant(
+                rt_nested_splits=[SPLITS], rt_dense_values=values, batched_input=batched
+            )
+            return raw.RaggedTensorFromVariant(
+                encoded_ragged=variant,
+                input_ragged_rank=-1,
+                output_ragged_rank=1,
+                Tvalues=lib.float32,
+            ).output_dense_values
+
         pairs = [
+            *(
+                (lib.reduce_sum(decoded(batched) * FACTORS[:6]), [values])
+                for batched in (False, True)
+            ),
             (lib.reduce_sum(gathered * FACTORS[:8]), [values]),
             (lib.reduce_sum(sparse * FACTORS[:6, 0]), [values]),
             (weighted(dense(default, values, [4, 5, 2])), [values, default]),

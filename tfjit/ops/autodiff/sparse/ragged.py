@@ -74,3 +74,33 @@ def _ragged_to_dense(op: Operation, gradient: Tensor) -> Gradients:
     axes, _ = raw.BroadcastGradientArgs(s0=size, s1=inner)
     of_default = raw.Reshape(tensor=raw.Sum(input=padded, reduction_indices=axes), shape=size)
     return [None, of_values, of_default, *[None] * len(partitions)]
+
+
+@RegisterGradient("RaggedTensorFromVariant")
+def _from_variants(op: Operation, *gradients: Tensor) -> Gradients:
+    """Return a variant of the gradient, or one for each row."""
+    rank = op.inputs[0].shape.rank
+    if rank is not None and rank > 1:
+        raise ValueError(
+            "Unable to compute gradient: RaggedTensorToVariant can currently only generate 0D or "
+            "1D output."
+        )
+    return raw.RaggedTensorToVariant(
+        rt_nested_splits=op.outputs[:-1],
+        rt_dense_values=gradients[-1],
+        batched_input=op.get_attr("output_ragged_rank") > 0 if rank is None else rank == 1,
+        Tsplits=op.get_attr("Tsplits"),
+    )
+
+
+@RegisterGradient("RaggedTensorToVariant")
+def _to_variants(op: Operation, gradient: Tensor) -> Gradients:
+    """Return the flat values of the gradient."""
+    *splits, values = op.inputs
+    of_values = raw.RaggedTensorToVariantGradient(
+        encoded_ragged_grad=gradient,
+        row_splits=splits[0] if splits else convert_to_tensor(0, dtypes.int64),
+        dense_values_shape=raw.Shape(input=values),
+        Tvalues=values.dtype.base_dtype,
+    )
+    return [*[None] * len(splits), of_values]
