@@ -100,6 +100,17 @@ def needs_tensorflow(path: Path) -> bool:
     return any(needs_tensorflow(file) for file in files if file.is_file() and file != path)
 
 
+@functools.cache
+def imports_tensorflow(path: Path) -> bool:
+    """Return whether a test module imports TensorFlow when it is imported itself."""
+    text = path.read_text(encoding="utf-8")
+    if re.search(r"^(?:import|from) tensorflow\b", text, re.MULTILINE):
+        return True
+    names = re.findall(r"^from (tests\.[\w.]+) import", text, re.MULTILINE)
+    files = [ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in names]
+    return any(imports_tensorflow(file) for file in files if file.is_file() and file != path)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """With `-m gpu` use the machine's GPU or the simulated one, else none."""
     if config.option.markexpr == "gpu":
@@ -115,9 +126,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """
     if config.option.markexpr == "gpu" and collection_path.name.startswith("test_"):
         chosen = hardware.has_tests(collection_path)
-        # tests of kernels have another oracle, or skip by themselves
-        if not HAS_TENSORFLOW and not hardware.simulates(collection_path):
-            chosen = chosen and not needs_tensorflow(collection_path)
+        if chosen and not HAS_TENSORFLOW:
+            # tests of kernels have another oracle, or skip by themselves
+            lacks = imports_tensorflow if hardware.simulates(collection_path) else needs_tensorflow
+            chosen = not lacks(collection_path)
         return None if chosen else True
     if (
         config.option.markexpr == "not oracle"
