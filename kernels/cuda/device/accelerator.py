@@ -189,9 +189,10 @@ class CudaAccelerator(Accelerator):
 
     def holds(self, address: int) -> bool:
         ordinal = c_int(-1)
-        result = driver.functions().cuPointerGetAttribute(
-            ctypes.byref(ordinal), _ORDINAL_OF_POINTER, address
-        )
+        with self.context.current():  # an error in a thread without one
+            result = driver.functions().cuPointerGetAttribute(
+                ctypes.byref(ordinal), _ORDINAL_OF_POINTER, address
+            )
         return not result and ordinal.value == self.number
 
     def pinned(self, nbytes: int) -> HostBytes:

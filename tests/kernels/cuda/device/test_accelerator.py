@@ -121,6 +121,15 @@ def test_write_and_read_wait(device: CudaAccelerator, fake: FakeDriver) -> None:
         device.write(0x500, np.zeros((4, 4), np.float32)[:, 1])
 
 
+def test_memory_is_asked_about_in_the_context(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """The driver has no answer for a thread without one."""
+    fake.current = None
+    found: list[int | None] = []
+    fake.watching = lambda name: name != "cuPointerGetAttribute" or found.append(fake.current)
+    device.holds(0x1000)
+    assert found == [device.context._handle.value]
+
+
 def test_a_forked_child_frees_nothing(
     device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
