@@ -66,6 +66,15 @@ def test_a_run_goes_on_where_it_was_cut_off(
     assert "the time is over before 'cut': run again to go on" in capsys.readouterr().out
 
 
+def test_figures_that_are_missing_are_measured_again(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    part = Part("figures", ("-c", f"open({str(count)!r}, 'a').write('x'); 1 / 0", "--resume"), 60.0)
+    for _ in range(2):
+        found = run([part], False, tmp_path, sys.executable, 60.0)
+        assert found["figures"]["state"] == "failed"
+    assert count.read_text() == "xx"
+
+
 def test_without_a_machine_nothing_else_runs(tmp_path: Path) -> None:
     none = [python("machine", "raise SystemExit('no GPU')"), python("other", "")]
     assert list(run(none, False, tmp_path, sys.executable, 60.0)) == ["machine"]
