@@ -130,6 +130,17 @@ def test_memory_is_asked_about_in_the_context(device: CudaAccelerator, fake: Fak
     assert found == [device.context._handle.value]
 
 
+def test_an_accelerator_leaves_no_memory_behind(fake: FakeDriver) -> None:
+    """Its pool would keep what it has freed."""
+    device = CudaAccelerator(0)
+    host = device.pinned(100)
+    del host, device
+    fake.calls.clear()
+    gc.collect()
+    assert fake.names() == ["cuMemFreeHost", "cuMemPoolDestroy"]
+    assert not fake.host
+
+
 def test_a_forked_child_frees_nothing(
     device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
