@@ -36,11 +36,8 @@ _TESTS: Final = (
     # a test that hangs tells where
     *("-o", "faulthandler_timeout=60"),
 )
-_SANITIZER_FAILED: Final = 9
-_SANITIZER: Final = (
-    *("--error-exitcode", str(_SANITIZER_FAILED), "--target-processes", "application-only"),
-    *("--report-api-errors", "no"),  # some calls are asked whether they fail
-)
+_SANITIZER: Final = (*("--error-exitcode", "9", "--target-processes", "application-only"),)
+_OF_TOOLS: Final = {"memcheck": " --report-api-errors no"}  # some calls are asked whether they fail
 _RESULT: Final = re.compile(r"^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|ERROR) (.+?) *$", re.M)
 _RESULT_ALONE: Final = re.compile(r"^(\S+::\S.*?) (PASSED|FAILED|ERROR)\b", re.M)
 _CUDA: Final = "tests/kernels/cuda"
@@ -89,7 +86,7 @@ def _sanitized(tool: str, limit_s: float, *rooms: str) -> Part:
         # its own process would be checked alone; it costs a context on purpose
         (*_TESTS, "-n", "0", "-k", "not illegal_address", *paths),
         limit_s,
-        f"compute-sanitizer --tool {tool}",
+        f"compute-sanitizer --tool {tool}{_OF_TOOLS.get(tool, '')}",
     )
 
 
