@@ -36,7 +36,7 @@ _TESTS: Final = (
     # a test that hangs tells where
     *("-o", "faulthandler_timeout=60"),
 )
-_SANITIZER: Final = (*("--error-exitcode", "9", "--target-processes", "application-only"),)
+_SANITIZER: Final = ("--error-exitcode", "9", "--target-processes", "application-only")
 _OF_TOOLS: Final = {"memcheck": " --report-api-errors no"}  # some calls are asked whether they fail
 _RESULT: Final = re.compile(r"^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|ERROR) (.+?) *$", re.M)
 _RESULT_ALONE: Final = re.compile(r"^(\S+::\S.*?) (PASSED|FAILED|ERROR)\b", re.M)
