@@ -12,13 +12,13 @@ PROTOC := build/protoc/bin/python
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-.PHONY: help demo check lint types test gpu format bench ulp protos precompiled dist clean distclean
+.PHONY: help demo check lint types test gpu gpu-installed format bench ulp protos precompiled dist clean distclean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demo"
 	@echo "make check     install the test extra too; lint, types, tests (PYTEST_ARGS=... instead of one pytest process a core)"
 	@echo "make lint, make types, make test, make format      one of these alone"
-	@echo "make gpu       on a machine with a GPU: tests of kernels and the conformance suite on it, compute-sanitizer where it is installed, the benchmarks of GPUs"
+	@echo "make gpu       on a machine with a GPU: tests of kernels, the benchmarks, compute-sanitizer and the conformance suite, part by part (GPU_PYTHON=..., GPU_ARGS=...: docs/gpu.md)"
 	@echo "make bench     all benchmarks (BENCH=name ... for some of them)"
 	@echo "make ulp       accuracy of the vector math (ULP=--quick for a sample)"
 	@echo "make protos    generate protos/*_pb2.py and .pyi again"
@@ -62,17 +62,16 @@ types: $(TEST)
 test: $(TEST)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Everything that only hardware shows: the tests of kernels and the conformance suite (tests/hardware.py) on GPU:0. compute-sanitizer, a part of CUDA's toolkit, finds memory errors and races of the kernels.
-gpu: $(TEST)
+# Everything that only hardware shows, part by part (docs/gpu.md). GPU_PYTHON=python3 takes that interpreter as it is and installs nothing, for a machine without a
+# network. GPU_ARGS="--minutes 9" ends in time; a second call goes on.
+GPU_PYTHON ?=
+GPU_ARGS ?=
+
+gpu: $(if $(GPU_PYTHON),,gpu-installed)
+	$(or $(GPU_PYTHON),$(BIN)/python) -m tests.gpu_parts $(GPU_ARGS)
+
+gpu-installed: $(TEST)
 	$(BIN)/python -m pip install --quiet --editable '.[gpu,plot]'
-	@$(BIN)/python -c 'import sys; from tests.hardware import missing; sys.exit(missing() and f"no GPU: {missing()}")'
-	$(BIN)/python -m pytest -m gpu --numprocesses 8
-	if command -v compute-sanitizer >/dev/null; then \
-		compute-sanitizer --tool memcheck --error-exitcode 1 $(BIN)/python -m pytest -m gpu tests/kernels/cuda tests/programs/test_simulated_gpu*.py; \
-		compute-sanitizer --tool racecheck --error-exitcode 1 $(BIN)/python -m pytest -m gpu tests/kernels/cuda; \
-	else echo "compute-sanitizer is not installed"; fi
-	mkdir -p build
-	$(BIN)/python -m benchmarks gpu --json build/gpu.json --plot build/gpu.png
 
 bench: $(TEST)
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -83,7 +83,7 @@ def needs_tensorflow(path: Path) -> bool:
     text = path.read_text(encoding="utf-8")
     if re.search(
         r"\b(import|from) "
-        r"tensorflow\b|importorskip\(.tensorflow.\)|\bmake_models\b|tf1_program|\bbenchmarks\.",
+        r"tensorflow\b|importorskip\(.tensorflow.\)|\bimport (make_models|tf1_programs)\b|\bbenchmarks\.",
         text,
     ):
         return True
@@ -100,6 +100,17 @@ def needs_tensorflow(path: Path) -> bool:
     return any(needs_tensorflow(file) for file in files if file.is_file() and file != path)
 
 
+@functools.cache
+def imports_tensorflow(path: Path) -> bool:
+    """Return whether a test module imports TensorFlow when it is imported itself."""
+    text = path.read_text(encoding="utf-8")
+    if re.search(r"^(?:import|from) tensorflow\b", text, re.MULTILINE):
+        return True
+    names = re.findall(r"^from (tests\.[\w.]+) import", text, re.MULTILINE)
+    files = [ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in names]
+    return any(imports_tensorflow(file) for file in files if file.is_file() and file != path)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """With `-m gpu` use the machine's GPU or the simulated one, else none."""
     if config.option.markexpr == "gpu":
@@ -114,8 +125,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     With `-m "not oracle"` those that need TensorFlow, with `-m gpu` those without tests of GPUs.
     """
     if config.option.markexpr == "gpu" and collection_path.name.startswith("test_"):
-        no_oracle = not HAS_TENSORFLOW and needs_tensorflow(collection_path)
-        return None if hardware.has_tests(collection_path) and not no_oracle else True
+        chosen = hardware.has_tests(collection_path)
+        if chosen and not HAS_TENSORFLOW:
+            # tests of kernels have another oracle, or skip by themselves
+            lacks = imports_tensorflow if hardware.simulates(collection_path) else needs_tensorflow
+            chosen = not lacks(collection_path)
+        return None if chosen else True
     if (
         config.option.markexpr == "not oracle"
         and collection_path.suffix == ".py"
@@ -182,6 +197,13 @@ def conformance_on_a_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `-m gpu` let sessions of the conformance suite compute on GPU:0."""
     with hardware.on_gpu(request.path):
         yield
+
+
+@pytest.fixture(autouse=True)
+def lost_gpu_ends_the_process() -> Iterator[None]:
+    """Let another process run the tests that are left, where a kernel has cost the context."""
+    yield
+    hardware.end_if_lost()
 
 
 @pytest.fixture(scope="session")

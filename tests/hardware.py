@@ -14,7 +14,7 @@ import functools
 import importlib.util
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -52,7 +52,7 @@ _RTOL_OF_DOUBLES: Final = 4e-15
 
 _USED: Literal["", "simulated", "real"] = ""
 _KERNELS = re.compile(
-    r"\btests\.(kernels\.cuda\.(harness|library_calls|libraries\.form_runs|conv\.oracle)|simulated_gpu)\b"
+    r"\btests\.(kernels\.cuda\.(harness|against_reference|library_calls|libraries\.form_runs|conv\.oracle)|simulated_gpu)\b"
 )
 _ALONE = re.compile(r"^pytestmark = pytest\.mark\.(gpu|host|simulator)$", re.MULTILINE)
 
@@ -180,6 +180,19 @@ def on_gpu(path: Path) -> Iterator[None]:
         patch.setattr(outline_offloaded, "SMALL_BYTES", 0)
         patch.setattr(outline_offloaded, "SMALL_FLOPS", 0)
         yield
+
+
+def end_if_lost(end: Callable[[int], object] = os._exit) -> None:
+    """End a process of pytest-xdist that cannot use its GPU any more.
+
+    All its later tests would fail. pytest-xdist reports the present one and starts a new process.
+    """
+    if not is_chosen() or "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    from tfjit.kernels.cuda.device import driver
+
+    if driver.is_lost():
+        end(1)
 
 
 @functools.cache

@@ -6,9 +6,14 @@ import ctypes
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tfjit.kernels.cuda.device.architecture import is_simulated
+from tfjit.kernels.ir.accelerator import Fill
+
+FLUSHED_BYTES: Final = 256 << 20
+"""More than the L2 cache of any card."""
+_COLD_RUNS: Final = 15
 
 
 class DeviceClock:
@@ -17,10 +22,17 @@ class DeviceClock:
     def __init__(self, accelerator: Any) -> None:
         self._accelerator = accelerator
 
-    def seconds(self, queue: Callable[[], object]) -> float:
-        """Return the time between the start and the end of the queued work."""
+    def seconds(
+        self, queue: Callable[[], object], before: Callable[[], object] | None = None
+    ) -> float:
+        """Return the time between the start and the end of the queued work.
+
+        before: queues work that is not counted, during which the host queues the other.
+        """
         device = self._accelerator
         device.synchronize()
+        if before is not None:
+            before()
         if is_simulated():
             start = time.perf_counter()
             queue()
@@ -54,6 +66,20 @@ class DeviceClock:
         count = max(1, min(1000, int(budget_s / 5 / once)))
         self.seconds(lambda: queue(count))
         return statistics.median(self.seconds(lambda: queue(count)) / count for _ in range(5))
+
+    def cold(self, queue: Callable[[int], object], tiny: bool = False) -> float:
+        """Return seconds of one repetition that finds nothing of its own in the L2 cache."""
+        device = self._accelerator
+        nbytes = 1 << 12 if tiny else FLUSHED_BYTES
+        address = device.allocate(nbytes)
+        flush = device.program([Fill(address, 0, nbytes)])
+        try:
+            return statistics.median(
+                self.seconds(lambda: queue(1), flush.start) for _ in range(_COLD_RUNS)
+            )
+        finally:
+            flush.close()
+            device.free(address)
 
 
 def wall_us(call: Callable[[], object], budget_s: float = 0.3, most: int = 300) -> float:

@@ -4,7 +4,8 @@ The card's limits come first, then tfjit: fused, by its own kernels without NVID
 unfused; then PyTorch, torch.compile, JAX and CuPy where they are installed. A note tells how many
 launches are by a library. Each candidate runs in processes of its own and under time limits.
 Outputs are compared with those of a session of the host before a time is taken. With --json the
-figures are written after each of them. The status is 1 when tfjit fails or is wrong.
+figures are written after each of them, and with --resume, too, a later run adds those that the file
+lacks. The status is 1 when tfjit fails or is wrong.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
     parser.add_argument(
+        "--resume", action="store_true", help="keep the figures of the file, and add those it lacks"
+    )
+    parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw the times (needs matplotlib)"
     )
     return parser
@@ -96,9 +100,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"no GPU, so nothing is measured: {reason}")
         return 0
     names = tuple(name for name in known if not args.names or any(map(name.startswith, args.names)))
-    with tempfile.TemporaryDirectory(prefix="tfjit-gpu-") as folder:
-        figures = _Figures(args.json)
-        _measure(args, names, candidates, Path(folder), figures)
+    figures = _Figures(args.json, args.resume)
+    if args.resume and args.json:
+        # the outputs of the host, which a candidate measured later is compared with
+        folder = args.json.with_suffix(".outputs")
+        folder.mkdir(parents=True, exist_ok=True)
+        _measure(args, names, candidates, folder, figures)
+    else:
+        with tempfile.TemporaryDirectory(prefix="tfjit-gpu-") as temporary:
+            _measure(args, names, candidates, Path(temporary), figures)
     if args.plot:
         from benchmarks.gpu.plot import draw
 
@@ -132,7 +142,8 @@ def _measure(
     def run(part: Part) -> None:
         run_part(part, folder, options, deadline, figures.add)
 
-    run(Part("limits", ("limits",), 60.0, 60.0))
+    if not figures.card:
+        run(Part("limits", ("limits",), 60.0, 60.0))
     print(LEGEND, flush=True)
     for candidate in candidates:
         python = sys.executable
@@ -142,10 +153,10 @@ def _measure(
                 figures.skip(candidate, f"{_MODULES[candidate]} is not installed")
                 continue
         workload_s, whole_s = SHARES[candidate]
-        run(Part(candidate, names, workload_s, whole_s, python))
+        run(Part(candidate, figures.lacking(candidate, names), workload_s, whole_s, python))
         if candidate == "tfjit":
             chosen = [n for n in names if n.startswith(_SESSIONS)] or list(names[:1])
-            run(Part("sessions", tuple(chosen[:1]), 60.0, 60.0))
+            run(Part("sessions", figures.lacking("sessions", chosen[:1]), 60.0, 60.0))
 
 
 def _imports(python: str, module: str) -> bool:
@@ -159,12 +170,22 @@ def _imports(python: str, module: str) -> bool:
 class _Figures:
     """Collect records; print each, and write all of them after each."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, resume: bool = False) -> None:
         self.path = path
         self.card: dict[str, Any] = {}
         self.results: list[Record] = []
         self.skipped: dict[str, str] = {}
         self.failed = False
+        if resume and path is not None and path.is_file():
+            found = json.loads(path.read_text(encoding="utf-8"))
+            self.card = {} if "error" in found["card"] else found["card"]
+            # a failure is tried again
+            self.results = [record for record in found["results"] if "error" not in record]
+
+    def lacking(self, candidate: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the workloads without a record of a candidate."""
+        known = {r["workload"] for r in self.results if r["candidate"] == candidate}
+        return tuple([name for name in names if name not in known])
 
     def add(self, record: Record) -> None:
         """Take one record."""
@@ -190,4 +211,6 @@ class _Figures:
     def _write(self) -> None:
         if self.path is not None:
             figures = {"card": self.card, "skipped": self.skipped, "results": self.results}
-            self.path.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+            new = self.path.with_name(f"{self.path.name}.new")
+            new.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+            new.replace(self.path)  # a run that is ended meanwhile loses nothing

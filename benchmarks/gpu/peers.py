@@ -202,7 +202,7 @@ class Jax(Peer):
     def prepare(self, feeds: Feeds) -> None:
         import jax
 
-        if jax.default_backend() != "gpu":
+        if jax.default_backend() not in ("gpu", "cuda"):
             raise Absent("JAX has no GPU")
         jax.config.update("jax_enable_x64", True)
         jax.config.update("jax_default_matmul_precision", "highest")

@@ -9,8 +9,9 @@ Record = dict[str, Any]
 LEGEND: Final = (
     "device: time on the GPU of a step with its values there (tfjit: median of replays between "
     "events; others: steps queued one behind the other);\n"
-    "resident: such a step until it is done; run: NumPy in and out; GB/s, TF/s of the least "
-    "bytes and flops, with their part of the card's limits\n"
+    "resident: such a step until it is done; run: NumPy in and out; GB/s of the least bytes in a "
+    "replay that finds nothing in the L2 cache,\n"
+    "TF/s of the least flops in the device's time, with their part of the card's limits\n"
     f"{'':<15}{'workload':<46}{'device µs':>11}{'resident µs':>13}{'run µs':>11}{'GB/s':>9}"
     f"{'':>5}{'TF/s':>8}{'':>5}{'launches':>9}{'overhead µs':>12}"
 )
@@ -49,7 +50,8 @@ def row(record: Record, card: Record) -> str:
     line = f"{head}{_us(device):>11}{_us(record['resident_us']):>13}{_us(record['wall_us']):>11}"
     if "bytes" not in record:
         return line
-    rate, flops = record["bytes"] / device / 1e3, record["flops"] / device / 1e6
+    rate = record["bytes"] / record.get("cold_us", device) / 1e3
+    flops = record["flops"] / device / 1e6
     line += f"{rate:>9.1f}{_part(rate, card.get('copy_gbs')):>5}"
     line += f"{flops:>8.2f}{_part(flops, card.get('product_tfs')):>5}" if flops else " " * 13
     overhead = record["resident_us"] - device

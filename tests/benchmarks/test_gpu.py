@@ -67,7 +67,19 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert found["tfjit"]["bytes"] == 2 * 4 * 33 + 3 * 4
     assert found["sessions"]["bytes_after"] == 0 < found["sessions"]["bytes_of_one"]
     for name in ("tfjit", "unfused"):
-        assert all(found[name][key] > 0 for key in ("device_us", "resident_us", "wall_us"))
+        assert all(
+            found[name][key] > 0 for key in ("device_us", "cold_us", "resident_us", "wall_us")
+        )
+    # a run that was cut off behind its first candidate
+    kept = [found["tfjit"], found["sessions"], {**found["kernels"], "error": "late"}]
+    path.write_text(json.dumps({**figures, "results": kept}))
+    more = [*arguments[:-1], "tfjit,kernels", "--json", str(path), "--resume"]
+    assert command.main(more) == 0
+    printed = capsys.readouterr().out
+    again = json.loads(path.read_text())
+    assert again["card"] == figures["card"] and "simulated GPU" not in printed
+    assert [r["candidate"] for r in again["results"]] == ["tfjit", "sessions", "kernels"]
+    assert again["results"][0] == found["tfjit"] and "error" not in again["results"][2]
 
 
 @pytest.mark.parametrize("fault", ["slow", "crash", "late"])
@@ -207,3 +219,5 @@ def test_lines_of_failures() -> None:
     full = {"bytes": 4e6, "flops": 2e6, "launches": 7, "note": ""}
     line = row(record | plain | full, {"copy_gbs": 4000.0, "product_tfs": 2.0})
     assert line.split()[5:] == ["2000.0", "50%", "1.00", "50%", "7", "1.0"]
+    line = row(record | plain | full | {"cold_us": 4.0}, {"copy_gbs": 4000.0, "product_tfs": 2.0})
+    assert line.split()[5:9] == ["1000.0", "25%", "1.00", "50%"]

@@ -79,6 +79,11 @@ class CudaAccelerator(Accelerator):
             self.stream = new_stream()
             if facts.has_pools:
                 self._pool = self._make_pool()
+        # Streams stay, since handles of libraries may know them; they are small.
+        pools = [] if self._pool is None else [self._pool]
+        self.context.free_with(
+            self, [("cuMemFreeHost", self._unpinned), ("cuMemPoolDestroy", pools)]
+        )
 
     def _make_pool(self) -> c_void_p:
         # CUmemPoolProps: pinned allocations (1) on a device (1), no handles to share, no size
@@ -189,9 +194,10 @@ class CudaAccelerator(Accelerator):
 
     def holds(self, address: int) -> bool:
         ordinal = c_int(-1)
-        result = driver.functions().cuPointerGetAttribute(
-            ctypes.byref(ordinal), _ORDINAL_OF_POINTER, address
-        )
+        with self.context.current():  # an error in a thread without one
+            result = driver.functions().cuPointerGetAttribute(
+                ctypes.byref(ordinal), _ORDINAL_OF_POINTER, address
+            )
         return not result and ordinal.value == self.number
 
     def pinned(self, nbytes: int) -> HostBytes:

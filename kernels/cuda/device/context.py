@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from ctypes import byref, c_size_t, c_void_p
+import weakref
+from collections.abc import Iterable, Sequence
+from ctypes import CDLL, byref, c_size_t, c_void_p
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeAlias
 
 from tfjit.kernels.cuda.device import driver
 
+Handle: TypeAlias = "c_void_p | int"
 _NON_BLOCKING: Final = 1
 _NO_TIMING: Final = 2
 
@@ -45,6 +48,27 @@ class Context:
         with self.current():
             driver.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value
+
+    def free_with(self, owner: object, handles: Sequence[tuple[str, Iterable[Handle]]]) -> None:
+        """Free handles of the context when their owner is gone.
+
+        handles: functions of the driver, each with the handles by then that it frees. The end of
+        the process, a forked child and a lost context have nothing to free.
+        """
+        end = weakref.finalize(owner, _free, driver.functions(), self._handle, handles)
+        end.atexit = False
+
+
+def _free(
+    functions: CDLL, context: c_void_p, handles: Sequence[tuple[str, Iterable[Handle]]]
+) -> None:
+    # a finalizer may run anywhere: it takes no lock and tells of no failure
+    if driver.is_forked() or driver.is_lost() or functions.cuCtxPushCurrent_v2(context):
+        return
+    for function, some in handles:
+        for handle in list(some):
+            getattr(functions, function)(handle)
+    functions.cuCtxPopCurrent_v2(byref(c_void_p()))
 
 
 class _Current:
@@ -101,4 +125,4 @@ def new_event() -> c_void_p:
     return event
 
 
-__all__ = ["Context", "new_event", "new_stream"]
+__all__ = ["Context", "Handle", "new_event", "new_stream"]

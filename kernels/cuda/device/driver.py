@@ -46,6 +46,7 @@ _SIGNATURES: Final[Mapping[str, tuple[type, ...]]] = {
     "cuMemPoolCreate": (_Handle, c_void_p),
     "cuMemPoolSetAttribute": (c_void_p, c_int, c_void_p),
     "cuMemPoolTrimTo": (c_void_p, c_size_t),
+    "cuMemPoolDestroy": (c_void_p,),
     "cuMemAllocFromPoolAsync": (_Address, c_size_t, c_void_p, c_void_p),
     "cuMemFreeAsync": (c_uint64, c_void_p),
     "cuMemHostAlloc": (_Handle, c_size_t, c_uint),

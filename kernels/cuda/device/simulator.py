@@ -6,6 +6,8 @@ of `device_math`. These ask `here` for their position in the grid, and use `barr
 
 The threads of a block run one after the other. A function that waits for other threads becomes a
 generator, which yields at each barrier: the block resumes it once all threads have come so far.
+An exchange within a warp is no barrier on a device: uses of a shared element by two threads, one of
+them a store, are an error unless a barrier is between them.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ _TWINS: Final = {
 _MODULE: Final = re.compile(rf"\btfjit\.kernels\.cuda\.({'|'.join(map(re.escape, _TWINS))})\b")
 _WAITING: Final = frozenset({"barrier", "exchange", "shuffle_down", "shuffle_xor", "sync_threads"})
 """Functions that wait for the other threads of a block."""
+_NONE, _SEVERAL = -1, -2  # in the place of a thread's number
 _numbers: Final = itertools.count(1)
 _functions: Final[dict[int, tuple[Callable[..., Wait[None] | None], str]]] = {}
 _launching: Final = threading.Lock()
@@ -143,6 +146,9 @@ class _Block:
         self.values: list[object] = [None] * self.count  # of `exchange`
         self.shared: list[np.ndarray[tuple[int], np.dtype[np.uint8]]] = []
         self.allocated = [0] * self.count  # calls of `shared` by thread
+        self.barriers = [0] * self.count  # that a thread has come to
+        # by address: barriers before, and the threads that have stored and loaded since then
+        self.uses: dict[int, tuple[int, int, int]] = {}
 
     def run(self) -> None:
         """Run all threads to their end."""
@@ -191,17 +197,18 @@ class _Block:
         return errors.InternalError(
             None,
             None,
-            f"{self.title}: thread {self._index(number)} of block {here.block} failed: "
+            f"{self.title}: thread {self.index(number)} of block {here.block} failed: "
             f"{type(error).__name__}: {error}",
         )
 
-    def _index(self, number: int) -> Extent:
+    def index(self, number: int) -> Extent:
+        """Return a thread's indices in its block."""
         x, y, _ = self.extent
         return (number % x, number // x % y, number // (x * y))
 
     def _place(self, number: int) -> None:
         here.number = number
-        here.thread = self._index(number)
+        here.thread = self.index(number)
 
 
 _current: _Block | None = None
@@ -215,8 +222,32 @@ def _block() -> _Block:
 
 def barrier() -> Wait[None]:
     """Wait until every thread of the block is here."""
-    _block()
+    _block().barriers[here.number] += 1
     return _wait()
+
+
+def use_shared(address: int, stores: bool) -> None:
+    """Note a use of a shared element.
+
+    Raises RuntimeError where no barrier separates it from another thread's.
+    """
+    block, number = _block(), here.number
+    barriers = block.barriers[number]
+    before, stored, loaded = block.uses.get(address, (-1, _NONE, _NONE))
+    if before != barriers:
+        stored = loaded = _NONE
+    if stored not in (_NONE, number) or (stores and loaded not in (_NONE, number)):
+        other, use = (stored, "stored") if stored not in (_NONE, number) else (loaded, "loaded")
+        name = "several threads have" if other == _SEVERAL else f"thread {block.index(other)} has"
+        raise RuntimeError(
+            f"it {'stores' if stores else 'loads'} a shared element that {name} {use}, without a "
+            "barrier between them"
+        )
+    if stores:
+        stored = number
+    else:
+        loaded = number if loaded in (_NONE, number) else _SEVERAL
+    block.uses[address] = (barriers, stored, loaded)
 
 
 def _wait() -> Wait[None]:
@@ -252,4 +283,4 @@ def shared(nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return block.shared[at]
 
 
-__all__ = ["Position", "barrier", "exchange", "here", "launch", "load", "shared"]
+__all__ = ["Position", "barrier", "exchange", "here", "launch", "load", "shared", "use_shared"]

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from tfjit.kernels.cuda.device.simulator import use_shared
 from tfjit.kernels.cuda.gemm.tile_intrinsic_names import NAMES
 from tfjit.kernels.cuda.template.simulated_intrinsics import ld, st_shared
 
@@ -38,6 +39,8 @@ def _runs(p: Numba, at: int, count: int, spread: int) -> np.ndarray:
     for start in starts:
         if (p.address + start * p.dtype.itemsize) % _VECTOR_BYTES:
             raise AssertionError(f"a shared load at element {start} is not aligned")
+        for k in range(size):
+            use_shared(p.address + (start + k) * p.dtype.itemsize, False)
     return np.concatenate([p.view(start, size) for start in starts])
 
 

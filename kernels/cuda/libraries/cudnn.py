@@ -230,7 +230,7 @@ def open_for(driver_version: int, apart: AbstractContextManager[object]) -> Cudn
     apart: the handle is made in its block, since the library may wait for the device. Raises
     MissingLibrary, LibraryFailure.
     """
-    functions = library_files.open_library(library_files.CUDNN, driver_version)
+    functions = library_files.open_cudnn(driver_version)
     with apart:
         return Cudnn(functions)
 

@@ -62,6 +62,24 @@ def open_library(candidates: tuple[Candidate, ...], driver_version: int) -> ctyp
     raise MissingLibrary("; ".join(reasons) or "none is for a driver as old as this machine's")
 
 
+def open_cudnn(driver_version: int) -> ctypes.CDLL:
+    """Return cuDNN, behind the cuBLASLt that it looks for by itself.
+
+    Its own search reaches neighbours of its folder alone, and it ends the process where it finds
+    none; a library that is loaded already is found. Raises MissingLibrary.
+    """
+    found = open_library(CUDNN, driver_version)
+    found.cudnnGetCudartVersion.restype = ctypes.c_size_t
+    cuda = found.cudnnGetCudartVersion() // 1000
+    try:
+        open_library(
+            tuple([one for one in CUBLASLT if one.oldest_driver // 1000 == cuda]), driver_version
+        )
+    except MissingLibrary as error:
+        raise MissingLibrary(f"it needs cuBLASLt of CUDA {cuda}: {error}") from None
+    return found
+
+
 @functools.cache
 def is_installed(candidates: tuple[Candidate, ...]) -> bool:
     """Return whether a form of a library is installed for some driver.
@@ -118,5 +136,6 @@ __all__ = [
     "are_on",
     "declare",
     "is_installed",
+    "open_cudnn",
     "open_library",
 ]

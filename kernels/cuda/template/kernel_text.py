@@ -39,10 +39,15 @@ class KernelText(Source):
         self.line(f"{remainder} = rem_u{bits}({whole}, {size})")
         self.line(f"{quotient} = div_u{bits}({whole}, {size})")
 
-    def source(self, comment: str, title: str, module: str) -> KernelSource:
-        """Return the finished kernel."""
+    def source(self, comment: str, title: str, module: str, threads: int = 0) -> KernelSource:
+        """Return the finished kernel.
+
+        threads: of a block, for which the compiler has to leave registers; 0 for no limit.
+        """
         lines = (f"# {comment}", *element_kinds.HEADER, f"def kernel({', '.join(self.names)}):")
         text = "\n".join(lines) + "\n" + self.text()
+        if threads:
+            text += f"\n\nkernel.launch_bounds = ({threads}, 1)\n"
         return launches.source(text, len(self.names), title, module)
 
     def launch(
@@ -50,7 +55,9 @@ class KernelText(Source):
         block: launches.Extent = (launches.THREADS, 1, 1),
     ) -> CudaLaunch:  # fmt: skip
         """Return the launch of the finished kernel."""
-        source = self.source(comment, title, module)
+        # 256 threads may have 255 registers each, all that a thread can name
+        threads = block[0] if block[0] > launches.THREADS else 0
+        source = self.source(comment, title, module, threads)
         return CudaLaunch(source, tuple(self.words), grid=grid, block=block)
 
 

@@ -20,6 +20,7 @@ from tfjit.kernels.cuda.device.simulator import (
     exchange,
     here,
     shared,
+    use_shared,
 )
 from tfjit.kernels.cuda.template.intrinsic_names import NAMES
 
@@ -131,8 +132,17 @@ def st(p: _Pointer, i: int, v: Scalar) -> None:
     view[0] = v if type(v) is p.dtype.type else np.asarray(v).astype(p.dtype)
 
 
-ld_ro = ld_shared = ld
-st_shared = st
+ld_ro = ld
+
+
+def ld_shared(p: _Pointer, i: int) -> Scalar:
+    use_shared(p.address + int(i) * p.size, False)
+    return ld(p, i)
+
+
+def st_shared(p: _Pointer, i: int, v: Scalar) -> None:
+    use_shared(p.address + int(i) * p.size, True)
+    st(p, i, v)
 
 
 def _vector_load(count: int) -> Callable[[_Pointer, int], tuple[Scalar, ...]]:

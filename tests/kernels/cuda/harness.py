@@ -67,7 +67,7 @@ def run_call(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(outputs, inputs afterwards) of the launches. What is not written stays garbage."""
     if hardware.is_chosen():
-        return _run_on_hardware(call, inputs, outputs)
+        return _run_on_hardware(call, inputs, outputs, state)
     given = [placed(np.ascontiguousarray(a).reshape(np.shape(a))) for a in inputs]
     results = [
         aligned(s.nbytes).view(np.dtype(s.dtype.as_numpy_dtype)).reshape(s.shape) for s in outputs
@@ -93,9 +93,12 @@ def run_call(
 
 
 def _run_on_hardware(
-    call: NativeCall, inputs: Sequence[np.ndarray], outputs: Sequence[TensorSpec]
+    call: NativeCall,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[TensorSpec],
+    state: np.ndarray | None = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Do the same in the memory of GPU:0."""
+    """Do the same in the memory of GPU:0. state: changed in place, as by the simulator."""
     device = hardware.device()
     store.compile(call.sources())
     refused = [reason for source in call.sources() if (reason := store.refused(source))]
@@ -105,6 +108,7 @@ def _run_on_hardware(
         "out": [_garbage(s.nbytes, s) for s in outputs],
         "temp": [np.full(n, 0xFF, np.uint8) for n in call.temp_bytes],
         "const": [np.ascontiguousarray(a) for a in call.constants],
+        "state": [] if state is None else [state],
     }
     places = {kind: [device.allocate(a.nbytes) for a in some] for kind, some in arrays.items()}
     try:
@@ -126,7 +130,7 @@ def _run_on_hardware(
         program.start()
         program.wait()
         program.close()
-        for kind in ("in", "out"):
+        for kind in ("in", "out", "state"):
             for place, array in zip(places[kind], arrays[kind], strict=True):
                 device.read(array, place)
     finally:

@@ -121,6 +121,26 @@ def test_write_and_read_wait(device: CudaAccelerator, fake: FakeDriver) -> None:
         device.write(0x500, np.zeros((4, 4), np.float32)[:, 1])
 
 
+def test_memory_is_asked_about_in_the_context(device: CudaAccelerator, fake: FakeDriver) -> None:
+    """The driver has no answer for a thread without one."""
+    fake.current = None
+    found: list[int | None] = []
+    fake.watching = lambda name: name != "cuPointerGetAttribute" or found.append(fake.current)
+    device.holds(0x1000)
+    assert found == [device.context._handle.value]
+
+
+def test_an_accelerator_leaves_no_memory_behind(fake: FakeDriver) -> None:
+    """Its pool would keep what it has freed."""
+    device = CudaAccelerator(0)
+    host = device.pinned(100)
+    del host, device
+    fake.calls.clear()
+    gc.collect()
+    assert fake.names() == ["cuMemFreeHost", "cuMemPoolDestroy"]
+    assert not fake.host
+
+
 def test_a_forked_child_frees_nothing(
     device: CudaAccelerator, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

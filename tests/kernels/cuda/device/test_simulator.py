@@ -13,7 +13,7 @@ from tfjit.kernels.cuda.device import simulator
 
 IMPORTS = """
 import ctypes
-from tfjit.kernels.cuda.device.simulator import barrier, exchange, here, shared
+from tfjit.kernels.cuda.device.simulator import barrier, exchange, here, shared, use_shared
 
 
 def store(address, at, value):
@@ -83,6 +83,44 @@ if here.number == 0:
 barrier()
 store(out, here.block[0] * 3 + here.number, load(first, 0))"""
     assert run(body, 6, (2, 1, 1), (3, 1, 1)) == [0, 0, 0, 1, 1, 1]
+
+
+STORE_AND_LOAD = """\
+memory = shared(64).ctypes.data
+use_shared(memory + 8 * here.number, True)
+{between}
+use_shared(memory + 8 * {element}, {stores})"""
+
+
+@pytest.mark.parametrize(
+    ("element", "stores", "reason"),
+    [
+        ("(here.number ^ 1)", False, "loads a shared element that thread"),
+        ("(here.number ^ 1)", True, "stores a shared element that thread"),
+        ("here.number", True, ""),
+    ],
+)
+def test_a_barrier_that_is_missing(element: str, stores: bool, reason: str) -> None:
+    """An exchange within a warp orders no memory, as on a device."""
+    body = STORE_AND_LOAD.format(between="exchange(1)", element=element, stores=stores)
+    if reason:
+        with pytest.raises(errors.InternalError, match=f"{reason}.* without a barrier"):
+            run(body, 1, block=(4, 1, 1))
+    else:
+        run(body, 1, block=(4, 1, 1))
+    run(body.replace("exchange(1)", "barrier()"), 1, block=(4, 1, 1))
+
+
+def test_elements_that_are_loaded_need_a_barrier_before_a_store() -> None:
+    body = """\
+memory = shared(8).ctypes.data
+use_shared(memory, False)
+exchange(1)
+if here.number == 3:
+    use_shared(memory, True)"""
+    with pytest.raises(errors.InternalError, match="that several threads have loaded, without"):
+        run(body, 1, block=(4, 1, 1))
+    run(body.replace("exchange(1)", "barrier()"), 1, block=(4, 1, 1))
 
 
 def test_exchange_is_within_a_warp() -> None:

@@ -64,7 +64,7 @@ def missing() -> str:
 
 
 def _library() -> ctypes.CDLL:
-    return library_files.open_library(library_files.CUDNN, 13000)
+    return library_files.open_cudnn(13000)
 
 
 def _has_driver() -> bool:

@@ -108,6 +108,7 @@ class FakeCudnn:
         self._addresses = itertools.count(0x10000, 0x40)
         self._reason = ""
         self.cudnnGetVersion = ctypes.CFUNCTYPE(c_size_t)(lambda: version)
+        self.cudnnGetCudartVersion = ctypes.CFUNCTYPE(c_size_t)(lambda: 13000)
         self._status = ctypes.create_string_buffer(b"CUDNN_STATUS_OF_FAKE")
         self.cudnnGetErrorString = ctypes.CFUNCTYPE(c_void_p, c_int)(
             lambda _: ctypes.addressof(self._status)

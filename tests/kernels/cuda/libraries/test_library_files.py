@@ -70,6 +70,37 @@ def test_the_system_is_asked_behind_wheels(opened: list[str], tmp_path: Path) ->
     assert opened == ["libcudnn.so.9"]
 
 
+@pytest.mark.parametrize(("cuda", "driver_version"), [(13, 13000), (12, 13000), (13, 12080)])
+def test_cudnn_is_opened_with_its_cublaslt(
+    opened: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cuda: int,
+    driver_version: int,
+) -> None:
+    """cuDNN looks beside its own folder alone, and ends the process without it."""
+    cudnn = add(tmp_path, "cudnn/lib/libcudnn.so.9")
+    products = add(tmp_path, "cu13/lib/libcublasLt.so.13")
+    open_file = ctypes.CDLL
+
+    def open_cudnn(place: str) -> Any:
+        found = open_file(place)
+
+        def version() -> int:
+            return 1000 * cuda + 50
+
+        found.cudnnGetCudartVersion = version  # type: ignore[attr-defined]
+        return found
+
+    monkeypatch.setattr(ctypes, "CDLL", open_cudnn)
+    if (cuda, driver_version) == (13, 13000):
+        assert library_files.open_cudnn(driver_version).place == cudnn  # type: ignore[attr-defined]
+        assert opened == [cudnn, products]
+    else:
+        with pytest.raises(MissingLibrary, match=f"it needs cuBLASLt of CUDA {cuda}: "):
+            library_files.open_cudnn(driver_version)
+
+
 def test_libraries_may_be_turned_off(
     opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
