@@ -621,6 +621,28 @@ def mulhi_u32(tyctx: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def mulhi_u64(tyctx: Any, a: Any, b: Any) -> Any:
+    """Return the high half of a product of two uint64."""
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(v[0], wide), builder.zext(v[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _I64)
+
+    return types.uint64(types.uint64, types.uint64), emit
+
+
+@intrinsic
+def leading_zeros(tyctx: Any, a: Any) -> Any:
+    """Return the number of zero bits above the highest one, int64; a: uint64, not zero."""
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
+        return builder.ctlz(v[0], ir.Constant(_I1, 1))
+
+    return types.int64(types.uint64), emit
+
+
+@intrinsic
 def popcount(tyctx: Any, a: Any) -> Any:
     """Return the number of one bits, in a's own integer type."""
     if not isinstance(a, types.Integer):
@@ -770,11 +792,22 @@ def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
     return types.void(types.intp, argument_types), emit
 
 
+@intrinsic
+def call_value(tyctx: Any, address: Any, first: Any, second: Any) -> Any:
+    """Call the C function intp(intp, intp) at an address; return its result."""
+
+    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+        kind = ir.FunctionType(_I64, [_I64, _I64])
+        return builder.call(builder.inttoptr(a[0], kind.as_pointer()), [a[1], a[2]])
+
+    return types.intp(types.intp, types.intp, types.intp), emit
+
+
 __all__ = [
-    "atomic_add", "atomic_load", "atomic_store", "atomic_xchg", "bits_f32", "bits_f64", "call", "ceil", "copy_bytes",
+    "atomic_add", "atomic_load", "atomic_store", "atomic_xchg", "bits_f32", "bits_f64", "call", "call_value", "ceil", "copy_bytes",
     "copysign", "f32_bits", "f32_word", "f64_bits", "f64_word", "fabs", "fail", "fill_bytes",
     "floor", "fma", "iadd", "iand", "idiv", "imul", "ior", "irem", "ishl", "ishr", "isub", "ixor", "ld", "ld_any", "ld_any_at", "ld_at",
-    "ld_out", "load_word", "maximum", "minimum", "move_bytes", "mulhi_u32", "offset_by", "popcount", "ptr_b8", "ptr_c128", "ptr_c64",
+    "ld_out", "leading_zeros", "load_word", "maximum", "minimum", "move_bytes", "mulhi_u32", "mulhi_u64", "offset_by", "popcount", "ptr_b8", "ptr_c128", "ptr_c64",
     "ptr_f32", "ptr_f64", "ptr_i16", "ptr_i32", "ptr_i64", "ptr_i8", "ptr_u16", "ptr_u32", "ptr_u64", "ptr_u8", "rint", "select", "sqrt",
     "st", "st_any", "st_any_at", "st_at", "st_out", "st_out_at", "stack_like", "store_word", "trunc", "word",
 ]  # fmt: skip

@@ -1,0 +1,38 @@
+"""Read numbers from text, correctly rounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tfjit.framework.types.dtypes import DType
+
+_HALFWAY: Final = (1 << 28) - 1
+"""Bits of a float64 that are zero where it is a float32 or between two of them."""
+
+
+def float_parser(dtype: DType) -> Callable[[bytes], float]:
+    """Return the function from text to a number of a floating dtype. It raises ValueError."""
+    return _single if dtype.size == 4 else _double
+
+
+def _double(text: bytes) -> float:
+    if b"_" in text:  # Python's alone
+        raise ValueError
+    return float(text)
+
+
+def _single(text: bytes) -> float:
+    """Return a float64 that rounds to the float32 next to the text's number."""
+    number = _double(text)
+    if not math.isfinite(number) or np.float64(number).view(np.int64) & _HALFWAY:
+        return number
+    exact, found = Decimal(text.decode()), Decimal(number)
+    if exact == found:
+        return number
+    return math.nextafter(number, math.inf if exact > found else -math.inf)
