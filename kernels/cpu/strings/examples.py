@@ -7,6 +7,7 @@ time. Messages with errors or rare forms are left to Python.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -288,44 +289,46 @@ class FoundLists:
         jobs: the feature's number; the results; the place there of each message's first value, or
         the number of values between these.
         """
-        rows = np.empty((len(jobs), 5), np.int64)
-        for row, (feature, out, places) in zip(rows, jobs, strict=True):
-            several = isinstance(places, np.ndarray)
-            row[:] = (
-                feature, _KINDS[out.dtype.kind], address_of(out), 0 if several else places,
-                address_of(places) if isinstance(places, np.ndarray) else 0,
-            )  # fmt: skip
+        words: list[int] = []
+        for feature, out, places in jobs:
+            stride, starts = (places, 0) if isinstance(places, int) else (0, address_of(places))
+            words += feature, _KINDS[out.dtype.kind], address_of(out), stride, starts
+        rows = (ctypes.c_int64 * len(words))(*words)
         result = _read(
-            self.items, address_of(rows), self.table.shape[1], len(rows), address_of(self.table),
-            *MAKERS,
+            self.items, ctypes.addressof(rows), self.table.shape[1], len(jobs),
+            address_of(self.table), *MAKERS,
         )  # fmt: skip
         return result is not None
 
 
 def find_lists(
-    items: np.ndarray, keys: Sequence[bytes], dtypes: Sequence[np.dtype]
+    items: np.ndarray, keys: tuple[str, ...], dtypes: Sequence[np.dtype]
 ) -> FoundLists | None:
     """Return the lists of features in serialized Example messages.
 
     items: a vector of bytes. keys, dtypes: of the features: float32, int64, object. None where the
-    functions are not compiled, and where a message has a wrong or rare form, or a feature another
-    type.
+    functions are not compiled, for two features of one key, and where a message has a wrong or rare
+    form, or a feature another type.
     """
     work = items.size * max(len(keys), 1)
     if not (_find.is_ready(work) and _read.is_ready(work)):
         return None
-    rows, _ = _key_rows(tuple(keys), tuple(dtype.kind for dtype in dtypes))
+    rows = _key_rows(keys, tuple([dtype.kind for dtype in dtypes]))
+    if rows is None:
+        return None
     table = np.zeros((items.size, len(keys), 3), np.int64)
-    result = _find(items, address_of(rows), len(keys), address_of(table))
+    result = _find(items, address_of(rows[0]), len(keys), address_of(table))
     return FoundLists(items, table) if result is not None and result[0] == 0 else None
 
 
 @functools.lru_cache(maxsize=64)
 def _key_rows(
-    keys: tuple[bytes, ...], kinds: tuple[str, ...]
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the words of the keys, and the memory that they name."""
-    texts = [np.frombuffer(key + b"\0", np.uint8) for key in keys]
+    keys: tuple[str, ...], kinds: tuple[str, ...]
+) -> tuple[np.ndarray, list[np.ndarray]] | None:
+    """Return the words of the keys, and the memory that they name; None for equal keys."""
+    if len(set(keys)) != len(keys):
+        return None
+    texts = [np.frombuffer(key.encode(errors="surrogateescape") + b"\0", np.uint8) for key in keys]
     rows = [
         (address_of(text), text.size - 1, _KINDS[kind])
         for text, kind in zip(texts, kinds, strict=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tfjit.kernels.cpu.strings.examples import find_lists
+from tfjit.kernels.cpu.strings.examples import FoundLists, find_lists
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
@@ -27,6 +28,11 @@ class WantedFeatures:
 
 
 _Places = int | np.ndarray
+_DTYPES: Final = {
+    "float32": np.dtype(np.float32),
+    "int64": np.dtype(np.int64),
+    "string": np.dtype(object),
+}
 
 
 def parsed_by_functions(serialized: np.ndarray, wanted: WantedFeatures) -> list[np.ndarray] | None:
@@ -35,14 +41,14 @@ def parsed_by_functions(serialized: np.ndarray, wanted: WantedFeatures) -> list[
     serialized: a vector of messages, or one. None where the functions are not compiled, and for
     messages with errors or rare forms.
     """
-    kinds = [(key, dtype) for key, dtype, *_ in (*wanted.dense, *wanted.sparse, *wanted.ragged)]
-    keys = [key.encode(errors="surrogateescape") for key, _ in kinds]
-    if len(set(keys)) != len(keys):
-        return None
+    asked = (*wanted.dense, *wanted.sparse, *wanted.ragged)
+    dtypes = [_DTYPES[feature[1].name] for feature in asked]
     items = np.ascontiguousarray(serialized).reshape(-1)
-    found = find_lists(items, keys, [np.dtype(dtype.as_numpy_dtype) for _, dtype in kinds])
+    found = find_lists(items, tuple([feature[0] for feature in asked]), dtypes)
     if found is None:
         return None
+    if not serialized.ndim:
+        return _parsed_one(found, wanted, dtypes)
     batch = serialized.shape
     jobs: list[tuple[int, np.ndarray, _Places]] = []
     dense: list[np.ndarray] = []
@@ -55,24 +61,65 @@ def parsed_by_functions(serialized: np.ndarray, wanted: WantedFeatures) -> list[
         jobs.append((feature, rows, rows.shape[1]))
         dense.append(rows.reshape(batch + row))
     sparse, ragged = [], []
-    for feature in range(len(dense), len(kinds)):
+    for feature in range(len(dense), len(asked)):
         counts = found.counts(feature)
         ends = np.cumsum(counts)
         starts = ends - counts
-        values = np.empty(ends[-1] if ends.size else 0, kinds[feature][1].as_numpy_dtype)
+        values = np.empty(ends[-1] if ends.size else 0, dtypes[feature])
         jobs.append((feature, values, starts))
         if feature < len(dense) + len(wanted.sparse):
-            sparse.append(
-                (_indices(counts, starts, values.size, batch), values, _sparse_shape(counts, batch))
-            )
+            sparse.append((_indices(counts, starts, values.size), values, _sparse_shape(counts)))
         else:
-            splits = np.append(starts, values.size) if batch else np.empty(0)
             splits_dtype = wanted.ragged[len(ragged)][2].as_numpy_dtype
-            ragged.append((values, splits.astype(splits_dtype)))
-    if not found.read(jobs):
-        return None
-    outputs = [part for k in range(3) for part in (parts[k] for parts in sparse)]
-    return [*outputs, *dense, *(parts[0] for parts in ragged), *(parts[1] for parts in ragged)]
+            ragged.append((values, np.append(starts, values.size).astype(splits_dtype)))
+    return _in_order(sparse, dense, ragged) if found.read(jobs) else None
+
+
+def _in_order(
+    sparse: list[tuple[np.ndarray, ...]],
+    dense: list[np.ndarray],
+    ragged: list[tuple[np.ndarray, ...]],
+) -> list[np.ndarray]:
+    outputs = [parts[k] for k in range(3) for parts in sparse]
+    return [*outputs, *dense, *[parts[k] for k in range(2) for parts in ragged]]
+
+
+def _parsed_one(
+    found: FoundLists, wanted: WantedFeatures, dtypes: list[np.dtype]
+) -> list[np.ndarray] | None:
+    """Return the outputs for one message, which have no dimension for messages."""
+    jobs: list[tuple[int, np.ndarray, _Places]] = []
+    dense, sparse, ragged = [], [], []
+    lists = found.table.reshape(-1, 3).tolist()
+    for feature, (_, _, shape, default) in enumerate(wanted.dense):
+        first, _, count = lists[feature]
+        varies = bool(shape) and shape[0] is None
+        row = tuple([dim or 0 for dim in (shape[1:] if varies else shape)])
+        stride = math.prod(row)
+        if varies:
+            if count % stride if stride else count:
+                return None
+            row = (count // stride if stride else 0, *row)
+        elif not first:
+            if default.size == 0 and stride > 0:
+                return None
+            given = default.reshape(row) if default.size == stride else default
+            dense.append(np.broadcast_to(given, row).astype(dtypes[feature]))
+            continue
+        elif count != stride:
+            return None
+        dense.append(np.empty(row, dtypes[feature]))
+        jobs.append((feature, dense[-1], 0))
+    for feature in range(len(dense), len(lists)):
+        count = lists[feature][2]
+        values = np.empty(count, dtypes[feature])
+        jobs.append((feature, values, 0))
+        if feature < len(dense) + len(wanted.sparse):
+            sparse.append((np.arange(count).reshape(-1, 1), values, np.array([count])))
+        else:
+            splits_dtype = wanted.ragged[len(ragged)][2].as_numpy_dtype
+            ragged.append((values, np.empty(0, splits_dtype)))
+    return _in_order(sparse, dense, ragged) if found.read(jobs) else None
 
 
 def _dense(
@@ -108,18 +155,13 @@ def _dense(
     return (rows, row) if (counts[there] == stride).all() else None
 
 
-def _indices(
-    counts: np.ndarray, starts: np.ndarray, total: int, batch: tuple[int, ...]
-) -> np.ndarray:
+def _indices(counts: np.ndarray, starts: np.ndarray, total: int) -> np.ndarray:
     """Return the indices of all values, in the order of messages and values."""
-    columns = np.arange(total)
-    if not batch:
-        return columns.reshape(-1, 1)
     indices = np.empty((total, 2), np.int64)
     indices[:, 0] = np.repeat(np.arange(counts.size), counts)
-    indices[:, 1] = columns - np.repeat(starts, counts)
+    indices[:, 1] = np.arange(total) - np.repeat(starts, counts)
     return indices
 
 
-def _sparse_shape(counts: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
-    return np.array([counts.size, counts.max(initial=0)] if batch else counts, np.int64)
+def _sparse_shape(counts: np.ndarray) -> np.ndarray:
+    return np.array([counts.size, counts.max(initial=0)], np.int64)
