@@ -22,15 +22,15 @@ from tfjit.kernels.cpu.reference.records.compiled_examples import (
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
 
-_LISTS: Final = {"float32": "float_list", "int64": "int64_list", "string": "bytes_list"}
-_NAMES: Final = {"float_list": "float", "int64_list": "int64", "bytes_list": "string"}
+LISTS: Final = {"float32": "float_list", "int64": "int64_list", "string": "bytes_list"}
+NAMES: Final = {"float_list": "float", "int64_list": "int64", "bytes_list": "string"}
 
 
 def _fail(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
 
 
-def _column(values: Sequence[Any], dtype: DType) -> np.ndarray:
+def column_of(values: Sequence[Any], dtype: DType) -> np.ndarray:
     column = np.empty(len(values), dtype.as_numpy_dtype)
     column[:] = values
     return column
@@ -52,7 +52,7 @@ class _Place:
 
     def missing(self, key: str, dtype: DType) -> InvalidArgumentError:
         name = f"Name: {self.name}, " if self.index is not None else ""
-        kind = _NAMES[_LISTS[dtype.name]]
+        kind = NAMES[LISTS[dtype.name]]
         return _fail(
             f"{name}Feature: {key} (data type: {kind}) is required but could not be found."
         )
@@ -95,8 +95,8 @@ def parse_examples(
         kind = feature.WhichOneof("kind")
         if kind is None:
             return None
-        if kind != _LISTS[dtype.name]:
-            given, expected = _NAMES[kind], _NAMES[_LISTS[dtype.name]]
+        if kind != LISTS[dtype.name]:
+            given, expected = NAMES[kind], NAMES[LISTS[dtype.name]]
             what = (
                 f"Expected type: {expected}, Actual type: {given}"
                 if sparse
@@ -111,7 +111,7 @@ def parse_examples(
     for key, dtype, splits in wanted.ragged:
         lists = [values(k, key, dtype, True) or () for k in range(len(messages))]
         row_splits = np.cumsum([0, *map(len, lists)])
-        flat = _column([v for found in lists for v in found], dtype)
+        flat = column_of([v for found in lists for v in found], dtype)
         ragged.append(
             (flat, (row_splits if not single else np.empty(0)).astype(splits.as_numpy_dtype))
         )
@@ -132,7 +132,7 @@ def _dense(
 
     Features of variable length are padded.
     """
-    kind = _NAMES[_LISTS[dtype.name]]
+    kind = NAMES[LISTS[dtype.name]]
     varies = bool(shape) and shape[0] is None
     row = tuple(d or 0 for d in shape[1:]) if varies else tuple(d or 0 for d in shape)
     stride = int(np.prod(row, dtype=np.int64))
@@ -168,7 +168,7 @@ def _dense(
             if single:
                 raise place.wrong(
                     key,
-                    f"Can't parse serialized Example: Some {_LISTS[dtype.name]} slice was not "
+                    f"Can't parse serialized Example: Some {LISTS[dtype.name]} slice was not "
                     "parsed.",
                 )
             what = (
@@ -179,7 +179,7 @@ def _dense(
         found.append(given)
     longest = max(map(len, found), default=0) if varies else stride
     if found and all(len(given) == longest for given in found):
-        result = _column(list(chain.from_iterable(found)), dtype).reshape(len(found), longest)
+        result = column_of(list(chain.from_iterable(found)), dtype).reshape(len(found), longest)
         row = (longest // stride if stride else 0, *row) if varies else row
         return result.reshape(row if single else (len(found), *row))
     result = np.empty((len(found), longest), dtype.as_numpy_dtype)
@@ -200,7 +200,7 @@ def _sparse(
     """Return (indices, values, dense shape)."""
     lists = [values(k, key, dtype, True) or () for k in range(count)]
     sizes = np.array([len(found) for found in lists], np.int64)
-    flat = _column([v for found in lists for v in found], dtype)
+    flat = column_of([v for found in lists for v in found], dtype)
     columns = np.concatenate([np.arange(n) for n in sizes]) if count else np.empty(0)
     if single:
         return columns.astype(np.int64).reshape(-1, 1), flat, sizes

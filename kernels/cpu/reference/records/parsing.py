@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -78,10 +79,13 @@ def _decode_raw(node: NodeSpec, inputs: Arrays) -> Arrays:
 # Example messages
 
 
-def _keys(values: Any) -> list[str]:
-    return [
-        item.decode(errors="surrogateescape") for item in np.asarray(values, object).reshape(-1)
-    ]
+def _keys(values: Any) -> Sequence[str]:
+    return _decoded(tuple(np.asarray(values, object).reshape(-1).tolist()))
+
+
+@functools.lru_cache(maxsize=256)
+def _decoded(keys: tuple[bytes, ...]) -> tuple[str, ...]:
+    return tuple(key.decode(errors="surrogateescape") for key in keys)
 
 
 def _dense_wanted(
