@@ -91,6 +91,7 @@ _HOMES = {
         "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong "
         "string_to_number"
     ),
+    "tfjit.client.data.sparse_specs": "SparseTensorSpec",
     "tfjit.client.data.sparse_tensors": (
         "SparseTensor SparseTensorValue convert_to_tensor_or_sparse_tensor sparse_placeholder"
     ),
