@@ -29,7 +29,7 @@ from tfjit.ops.core.convert import convert_to_tensor
 if TYPE_CHECKING:
     from tfjit.framework.graphs.typing import TensorLike
 
-_KINDS = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
+KINDS = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
 
 
 def parse_example(
@@ -45,7 +45,7 @@ def parse_example(
     """
     if not features:
         raise ValueError(f"Argument `features` cannot be None or falsy. Got {features}")
-    params = FeatureParams(with_unknown_rows(features), _KINDS)
+    params = FeatureParams(with_unknown_rows(features), KINDS)
     with name_scope(name, "ParseExample", [serialized, example_names]):
         made = create(
             "ParseExampleV2",

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit import ops
-from tfjit.client.composites.sparse_batches import serialize_many_sparse, serialize_sparse
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes as dt
 from tfjit.framework.types.dtypes import DType, as_dtype
 from tfjit.framework.types.shape import TensorShape, as_shape
-from tfjit.ops.core.apply import call
+from tfjit.ops.core.apply import call, tensor
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
@@ -68,14 +67,19 @@ class SparseTensorSpec:
         return f"SparseTensorSpec({self._shape!r}, {self._dtype!r})"
 
 
-def as_variants(value: SparseTensor) -> Tensor:
-    """Return indices, values and dense shape as a vector of three variants."""
-    return serialize_sparse(value, out_type=dt.variant)
+def as_variants(value: SparseTensor, slices: bool = False) -> Tensor:
+    """Return indices, values and dense shape as a vector of three variants.
 
-
-def as_rows_of_variants(value: SparseTensor) -> Tensor:
-    """Return the slices of a sparse tensor along its first axis, variant [slices, 3]."""
-    return serialize_many_sparse(value, out_type=dt.variant)
+    slices: those of each slice along the first axis, variant [slices, 3].
+    """
+    return tensor(
+        "SerializeManySparse" if slices else "SerializeSparse",
+        None,
+        sparse_indices=value.indices,
+        sparse_values=value.values,
+        sparse_shape=value.dense_shape,
+        out_type=dt.variant,
+    )
 
 
 def from_variants(spec: SparseTensorSpec, variants: Tensor) -> SparseTensor:
@@ -102,4 +106,4 @@ def from_variants(spec: SparseTensorSpec, variants: Tensor) -> SparseTensor:
     return SparseTensor(indices, values, shape)
 
 
-__all__ = ["SparseTensorSpec", "as_rows_of_variants", "as_variants", "from_variants"]
+__all__ = ["SparseTensorSpec", "as_variants", "from_variants"]

@@ -6,12 +6,12 @@ they become tensors, other than in `tf.nest`.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tfjit.client.data.sparse_specs import (
     SparseTensorSpec,
-    as_rows_of_variants,
     as_variants,
     from_variants,
 )
@@ -42,7 +42,8 @@ def _shielded(structure: Structure) -> Structure:
     if isinstance(structure, list) or _is_sparse_value(structure):
         return _Leaf(structure)
     if isinstance(structure, Mapping):
-        return {key: _shielded(value) for key, value in structure.items()}
+        kind = OrderedDict if isinstance(structure, OrderedDict) else dict
+        return kind((key, _shielded(value)) for key, value in structure.items())
     if isinstance(structure, tuple):
         parts = [_shielded(part) for part in structure]
         return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
@@ -189,7 +190,7 @@ def to_tensors(values: Structure, slices: bool = False) -> list[Tensor]:
 
     def flat(leaf: Structure) -> Tensor:
         if isinstance(leaf, SparseTensor):
-            return as_rows_of_variants(leaf) if slices else as_variants(leaf)
+            return as_variants(leaf, slices)
         found: Tensor = leaf if isinstance(leaf, Tensor) else leaf._variant_tensor
         return found
 

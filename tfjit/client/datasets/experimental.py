@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfjit.client.data.sparse_specs import SparseTensorSpec
+from tfjit.client.datasets.csv_files import CsvDataset, make_csv_dataset
 from tfjit.client.datasets.dataset import Dataset
 from tfjit.client.datasets.dataset_base import AUTOTUNE, DatasetBase, counted, seeds
 from tfjit.client.datasets.elements import DatasetSpec, parameters, reshaped
@@ -15,6 +16,10 @@ from tfjit.client.datasets.options import (
     DistributeOptions,
     OptimizationOptions,
     ThreadingOptions,
+)
+from tfjit.client.datasets.parsed_examples import (
+    make_batched_features_dataset,
+    parse_example_dataset,
 )
 from tfjit.client.datasets.traced_function import TracedFunction
 from tfjit.framework.graphs.operation import Tensor
@@ -299,6 +304,7 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "AutotuneOptions",
     "Counter",
+    "CsvDataset",
     "DatasetStructure",
     "DistributeOptions",
     "OptimizationOptions",
@@ -319,8 +325,11 @@ __all__ = [
     "get_structure",
     "group_by_window",
     "ignore_errors",
+    "make_batched_features_dataset",
+    "make_csv_dataset",
     "map_and_batch",
     "parallel_interleave",
+    "parse_example_dataset",
     "prefetch_to_device",
     "sample_from_datasets",
     "scan",

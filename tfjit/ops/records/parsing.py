@@ -5,16 +5,13 @@ from __future__ import annotations
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail
+from tfjit.ops.core.shape_rules import Shapes
 from tfjit.ops.core.type_lists import INDEX
+from tfjit.ops.records.csv_defaults import check_defaults
 
 
 def _decode_csv(c: ShapeContext) -> Shapes:
-    for default in c.inputs[1:]:
-        if default is not None and (
-            len(default) > 1 or (len(default) == 1 and default[0] is not None and default[0] > 1)
-        ):
-            raise fail("Shape of a default must be a length-0 or length-1 vector, or a scalar.")
+    check_defaults(list(c.inputs)[1:])
     return [c.inputs[0]] * c.num_outputs
 
 
