@@ -32,7 +32,7 @@ Boolean elements are one byte. Index arguments are int64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -621,10 +621,10 @@ def mulhi_u32(tyctx: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def mulhi_u64(tyctx: Any, a: Any, b: Any) -> Any:
+def mulhi_u64(tyctx: object, a: object, b: object) -> object:
     """Return the high half of a product of two uint64."""
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
+    def emit(ctx: object, builder: ir.IRBuilder, sig: object, v: Sequence[ir.Value]) -> ir.Value:
         wide = ir.IntType(128)
         product = builder.mul(builder.zext(v[0], wide), builder.zext(v[1], wide))
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _I64)
@@ -633,10 +633,12 @@ def mulhi_u64(tyctx: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def leading_zeros(tyctx: Any, a: Any) -> Any:
-    """Return the number of zero bits above the highest one, int64; a: uint64, not zero."""
+def leading_zeros(tyctx: object, a: object) -> object:
+    """Return the number of zero bits above the highest one.
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, v: Any) -> ir.Value:
+    a: uint64, not zero."""
+
+    def emit(ctx: object, builder: ir.IRBuilder, sig: object, v: Sequence[ir.Value]) -> ir.Value:
         return builder.ctlz(v[0], ir.Constant(_I1, 1))
 
     return types.int64(types.uint64), emit
@@ -793,10 +795,10 @@ def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
 
 
 @intrinsic
-def call_value(tyctx: Any, address: Any, first: Any, second: Any) -> Any:
+def call_value(tyctx: object, address: object, first: object, second: object) -> object:
     """Call the C function intp(intp, intp) at an address; return its result."""
 
-    def emit(ctx: Any, builder: ir.IRBuilder, sig: Any, a: Any) -> ir.Value:
+    def emit(ctx: object, builder: ir.IRBuilder, sig: object, a: Sequence[ir.Value]) -> ir.Value:
         kind = ir.FunctionType(_I64, [_I64, _I64])
         return builder.call(builder.inttoptr(a[0], kind.as_pointer()), [a[1], a[2]])
 

@@ -124,9 +124,12 @@ def kernel(args, chunk, nchunks):
             left += 1
     store_word(args + 8, left)
 """
-"""Words: delimiter, whether fields may have quotes, the column of each field (-1: none, -2: the
-record has too many), the place there of all further fields, the columns, the mark of a missing field and its size, the
-powers of five, the makers, the number of columns, the records left to Python.
+"""The words behind the head.
+
+Delimiter, whether fields may have quotes, the column of each field (-1: none, -2: the
+record has too many), the place there of all further fields, the columns, the mark of a missing
+field and its size, the powers of five, the makers, the number of columns, the records left to
+Python.
 
 A column is five words: kind (float32, float64, int32, int64, string), results, whether it has a
 default, the default's bits or the address of its bytes, their number."""
@@ -146,10 +149,13 @@ def read_records(
     missing: bytes,
     select: Sequence[int],
 ) -> tuple[list[np.ndarray], np.ndarray] | None:
-    """Return the columns of records, and the places of the records that Python has to read.
+    """Return the columns of records, and the records left to Python.
 
-    records: a vector of bytes. dtypes, defaults: of the columns; a default has one element or none.
-    select: the fields of the columns, all by default. None where the function is not compiled.
+    The latter are places in `records`.
+
+        records: a vector of bytes. dtypes, defaults: of the columns; a default has one element or
+        none. select: the fields of the columns, all by default. None where the function is not
+        compiled.
     """
     if not _function.is_ready(records.size) or delimiter in b'"\r\n':
         return None

@@ -252,7 +252,9 @@ def kernel(args, chunk, nchunks):
                 if not read_list(first, load_word(entry + 8), kind, out + size * start, make, drop):
                     return
 """
-"""Words: the jobs, the number of keys, that of jobs, the table of lists, the makers.
+"""The words behind the head.
+
+The jobs, the number of keys, that of jobs, the table of lists, the makers.
 
 A job is five words: feature, kind, results, the number of values between the results of two
 messages, or the address of the places of their first values."""
@@ -284,10 +286,10 @@ class FoundLists:
         return self.table[:, feature, 2]
 
     def read(self, jobs: Sequence[tuple[int, np.ndarray, int | np.ndarray]]) -> bool:
-        """Read the values of features into arrays; return whether the function is compiled.
+        """Read the values of features into arrays.
 
-        jobs: the feature's number; the results; the place there of each message's first value, or
-        the number of values between these.
+        Returns whether the function is compiled. jobs: the feature's number; the results; the place
+        there of each message's first value, or the number of values between these.
         """
         words: list[int] = []
         for feature, out, places in jobs:
@@ -325,7 +327,9 @@ def find_lists(
 def _key_rows(
     keys: tuple[str, ...], kinds: tuple[str, ...]
 ) -> tuple[np.ndarray, list[np.ndarray]] | None:
-    """Return the words of the keys, and the memory that they name; None for equal keys."""
+    """Return the words of the keys, and the memory that they name.
+
+    None for equal keys."""
     if len(set(keys)) != len(keys):
         return None
     texts = [np.frombuffer(key.encode(errors="surrogateescape") + b"\0", np.uint8) for key in keys]

@@ -205,8 +205,9 @@ def fingerprints(items: np.ndarray) -> np.ndarray | None:
 
 
 def siphashes(items: np.ndarray, key: tuple[int, int]) -> np.ndarray | None:
-    """Return SipHash-2-4 of each string, uint64; key: two unsigned words of 64 bits.
+    """Return SipHash-2-4 of each string, uint64.
 
-    items: a vector of bytes. None where the function is not compiled.
+    key: two unsigned words of 64 bits. items: a vector of bytes. None where the function is not
+    compiled.
     """
     return _hashes(_siphashes, items, key)

@@ -14,7 +14,9 @@ from tfjit.kernels.cpu.strings.string_function import (
 )
 
 MOST_DECIMALS: Final = 6
-"""Greatest number of decimals: 53 bits times its power of ten are below 74."""
+"""Greatest number of decimals.
+
+A fraction of 53 bits times its power of ten has less than 74 bits."""
 
 _NUMBERS: Final = """\
 @njit(error_model="numpy")
@@ -101,7 +103,9 @@ def kernel(args, chunk, nchunks):
             left += 1
     store_word(args + 8, left)
 """
-"""Words: the kind of numbers (float64 or int64: 1, 2), the numbers, decimals and their power of
+"""The words behind the head.
+
+The kind of numbers (float64 or int64: 1, 2), the numbers, decimals and their power of
 ten, 64 bytes of scratch, the makers, the places of the numbers left to Python.
 
 The detail is the number of those."""
@@ -110,7 +114,8 @@ _ENCODE: Final = f"""\
 def kernel(args, chunk, nchunks):
     items, count = word(args, 2), word(args, 3)
     size_at, data_at = word(args, 6), word(args, 7)
-    slots, make, drop, alphabet, pad = word(args, 8), word(args, 9), word(args, 10), word(args, 11), word(args, 12)
+    slots, make, drop = word(args, 8), word(args, 9), word(args, 10)
+    alphabet, pad = word(args, 11), word(args, 12)
     if not are_bytes(args):
         store_word(args, {NOT_BYTES})
         return
@@ -201,7 +206,9 @@ def kernel(args, chunk, nchunks):
             store_word(args, 1)
             return
 """
-"""Words: the results, the makers, a number for each byte (64 for one that encodes nothing).
+"""The words behind the head.
+
+The results, the makers, a number for each byte (64 for one that encodes nothing).
 
 Status 1: a string is wrong."""
 
@@ -218,10 +225,11 @@ FUNCTIONS: Final = (_number_texts, _encode, _decode)
 
 
 def number_texts(values: np.ndarray, decimals: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return numbers as printf writes them, and the places of those that Python has to write.
+    """Return numbers as printf writes them.
 
-    values: a vector of floats or of signed integers. decimals: of floats, 1 to MOST_DECIMALS.
-    None where the function is not compiled.
+    Behind them are the places of those that Python has to write. values: a vector of floats or of
+    signed integers. decimals: of floats, 1 to MOST_DECIMALS. None where the function is not
+    compiled.
     """
     wide = np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64)
     slots = np.empty(values.size, object)
@@ -234,9 +242,9 @@ def number_texts(values: np.ndarray, decimals: int) -> tuple[np.ndarray, np.ndar
 
 
 def base64_texts(items: np.ndarray, pad: bool) -> np.ndarray | None:
-    """Return strings in Base64 that is safe in URLs; items: a vector of bytes.
+    """Return strings in Base64 that is safe in URLs.
 
-    None where the function is not compiled.
+    items: a vector of bytes. None where the function is not compiled.
     """
     slots = np.empty(items.size, object)
     result = _encode(items, address_of(slots), *MAKERS, address_of(_ALPHABET), int(pad))

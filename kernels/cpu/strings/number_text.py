@@ -157,9 +157,10 @@ def read_float(at, end, powers, single):
 
 @functools.cache
 def powers_of_five() -> np.ndarray:
-    """Return the 128 highest bits of 5 ** q, uint64 [powers, 2], the higher half first.
+    """Return the 128 highest bits of each 5 ** q.
 
-    Positive powers are cut off, reciprocals are rounded up.
+    uint64 [powers, 2], the higher half first. Positive powers are cut off, reciprocals are rounded
+    up.
     """
     rows = []
     for q in range(_LEAST, _GREATEST + 1):

@@ -37,7 +37,9 @@ def kernel(args, chunk, nchunks):
             store_word(out + 8 * k, value)
     store_word(args + 8, left)
 """
-"""Words: the kind of numbers (float32, float64, integers of 32 and 64 bits), the results, numbers of
+"""The words behind the head.
+
+The kind of numbers (float32, float64, integers of 32 and 64 bits), the results, places of
 the strings that are left to Python, the powers of five, the least and greatest integer.
 
 The detail is the number of those strings."""
@@ -47,10 +49,11 @@ FUNCTIONS: Final = (_function,)
 
 
 def read_numbers(items: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the numbers of strings, and the places of the strings that Python has to read.
+    """Return the numbers of strings.
 
-    items: a vector of bytes. dtype: float32, float64, or of integers of 32 or 64 bits. None where
-    the function is not compiled.
+    Behind them are the places of the strings that Python has to read. items: a vector of bytes.
+    dtype: float32, float64, or of integers of 32 or 64 bits. None where the function is not
+    compiled.
     """
     out = np.empty(items.size, dtype)
     others = np.empty(items.size, np.int64)

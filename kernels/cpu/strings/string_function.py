@@ -18,7 +18,7 @@ from tfjit.kernels.jit.store import store
 from tfjit.kernels.source import KernelSource
 
 _MANY: Final = 256
-"""Number of strings, over all calls, from which on a function is compiled."""
+"""Number of strings, over all calls, that make compiling pay."""
 _PROTOTYPE: Final = ctypes.PYFUNCTYPE(None, *[ctypes.c_ssize_t] * 3)
 
 STRINGS: Final = """\
@@ -64,7 +64,7 @@ class StringFunction:
     """A compiled function over an array of strings."""
 
     def __init__(self, text: str, title: str, module: str) -> None:
-        """Make a function of the entry `kernel` of a text, which STRINGS precedes."""
+        """Make a function of the entry `kernel` of a text."""
         self.source = KernelSource(STRINGS + text, title=title, module=module)
         self._seen = 0
         self._call: Callable[[int, int, int], None] | None = None
@@ -108,7 +108,7 @@ class StringFunction:
 
 
 NOT_BYTES: Final = 99
-"""Status of a function that has met an object that is not bytes."""
+"""Status for an object that is not bytes."""
 
 _offsets: Final = array_offsets()
 
@@ -128,4 +128,4 @@ MAKERS: Final[Sequence[int]] = (
     _python_function("PyBytes_FromStringAndSize"),
     _python_function("Py_DecRef"),
 )
-"""Addresses of the functions that make a bytes object and drop a reference."""
+"""Addresses of functions: make a bytes object, drop a reference."""

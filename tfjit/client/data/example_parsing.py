@@ -102,7 +102,9 @@ def parse_single_example(
 
 
 def _scalar(serialized: TensorLike) -> Tensor:
-    """Return a message as a tensor, with an assertion where its rank is not known."""
+    """Return a message as a tensor that is a scalar.
+
+    An assertion checks one of unknown rank."""
     text = convert_to_tensor(serialized, dtype=dtypes.string, name="serialized")
     if text.shape.rank:
         raise ValueError("Input serialized must be a scalar")

@@ -1,4 +1,4 @@
-"""Describe the features of Example messages, and the arguments of nodes that parse them."""
+"""Describe features of messages, and arguments of nodes that parse them."""
 
 from __future__ import annotations
 
@@ -181,7 +181,9 @@ def strings(values: object) -> np.ndarray:
 
 
 def sparse_tensors(keys: Mapping[str, DType], outputs: tuple[Tensor, ...]) -> Parsed:
-    """Return the sparse tensors of a node's indices, values and shapes, by key."""
+    """Return a node's sparse tensors by key.
+
+    outputs: indices, values, shapes, further ones."""
     n = len(keys)
     return {
         key: SparseTensor(outputs[k], outputs[n + k], outputs[2 * n + k])

@@ -48,7 +48,7 @@ class SparseTensorSpec:
         return self._dtype
 
     def is_compatible_with(self, spec_or_value: object) -> bool:
-        """Return whether a sparse tensor, or each of another spec's, fits this spec."""
+        """Return whether a sparse tensor or another spec fits this one."""
         if not isinstance(spec_or_value, (SparseTensor, SparseTensorSpec)):
             return False
         same = as_dtype(spec_or_value.dtype) is self._dtype

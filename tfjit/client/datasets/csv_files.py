@@ -15,7 +15,7 @@ import numpy as np
 from tfjit import ops
 from tfjit.client.datasets.dataset import Dataset
 from tfjit.client.datasets.dataset_base import AUTOTUNE
-from tfjit.client.datasets.parsed_examples import read_in_turns, shuffled
+from tfjit.client.datasets.parsed_examples import interleaved_files, shuffled
 from tfjit.framework.errors import NotFoundError
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.static_value import get_static_value
@@ -184,7 +184,7 @@ def make_csv_dataset(
         features = OrderedDict(zip(columns, parts, strict=True))
         return features if label_name is None else (features, features.pop(label_name))
 
-    dataset = read_in_turns(files, read, num_parallel_reads, sloppy)
+    dataset = interleaved_files(files, read, num_parallel_reads, sloppy)
     dataset = shuffled(dataset, num_epochs, shuffle, shuffle_buffer_size, shuffle_seed)
     dataset = dataset.batch(batch_size, drop_remainder=num_epochs is None).map(named)
     return dataset.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
@@ -291,7 +291,9 @@ class _Probe:
         return first or []
 
     def rows(self, count: int, header: bool) -> Iterator[list[str]]:
-        """Yield the rows of all files. Raises ValueError for one without `count` fields."""
+        """Yield the rows of all files.
+
+        Raises ValueError for one without `count` fields."""
         for name in self._names:
             with self._open(name) as file:
                 for number, row in enumerate(csv.reader(file, **self._form), 1):
@@ -306,7 +308,9 @@ class _Probe:
 
 
 def _inferred(rows: Iterator[list[str]], columns: Sequence[int], missing: str) -> list[Structure]:
-    """Return the defaults of columns, of the narrowest types that hold all fields."""
+    """Return the defaults of columns.
+
+    Their types are the narrowest that hold all fields."""
     found: list[int | None] = [None] * len(columns)
     for row in rows:
         for k, column in enumerate(columns):

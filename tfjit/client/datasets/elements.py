@@ -144,9 +144,10 @@ Spec = TensorSpec | SparseTensorSpec | DatasetSpec
 
 
 def as_components(values: Structure, named: str = "component_") -> Structure:
-    """Return a structure with its leaves as tensors; sparse tensors and datasets stay.
+    """Return a structure with its leaves as tensors.
 
-    named: begins the names of constants. Raises TypeError for values that are neither.
+    Sparse tensors and datasets stay. named: begins the names of constants. Raises TypeError for
+    values that are neither.
     """
     numbers = iter(range(len(flatten(values))))
 
@@ -198,7 +199,7 @@ def to_tensors(values: Structure, slices: bool = False) -> list[Tensor]:
 
 
 def from_tensors(specs: Structure, tensors: Iterable[Tensor]) -> Structure:
-    """Return the structure of specs with tensors, sparse tensors and datasets as leaves."""
+    """Return the structure of specs with its values as leaves."""
     from tfjit.client.datasets.dataset import Dataset
 
     def value(spec: Spec, tensor: Tensor) -> Structure:

@@ -121,7 +121,7 @@ def make_batched_features_dataset(
         )
     read = TFRecordDataset if reader is None else reader
     files = Dataset.list_files(file_pattern, shuffle=shuffle, seed=shuffle_seed)
-    dataset = read_in_turns(
+    dataset = interleaved_files(
         files, lambda name: read(name, *(reader_args or ())), reader_num_threads, sloppy_ordering
     )
     if dataset.output_types == (dt.string, dt.string):
@@ -140,10 +140,12 @@ def make_batched_features_dataset(
     return dataset.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
 
 
-def read_in_turns(
+def interleaved_files(
     files: Dataset, read: Callable[[Structure], Dataset], count: int | None, sloppy: bool
 ) -> Dataset:
-    """Return the elements of the datasets of files; `count` of them take turns, one by default."""
+    """Return the elements of the datasets of files.
+
+    count: of the datasets that are read together, one by default."""
     if count == AUTOTUNE:
         return files.interleave(read, num_parallel_calls=AUTOTUNE, deterministic=not sloppy)
     cycle = 1 if count is None else count
@@ -157,7 +159,9 @@ def shuffled(
     size: TensorLike,
     seed: TensorLike | None,
 ) -> Dataset:
-    """Return the elements in random order if asked, `epochs` times (None: for ever)."""
+    """Return the elements several times, in random order if asked.
+
+    epochs: None for ever."""
     if shuffle:
         dataset = dataset.shuffle(size, seed)
     return dataset if epochs == 1 else dataset.repeat(epochs)
@@ -166,6 +170,6 @@ def shuffled(
 __all__ = [
     "make_batched_features_dataset",
     "parse_example_dataset",
-    "read_in_turns",
+    "interleaved_files",
     "shuffled",
 ]

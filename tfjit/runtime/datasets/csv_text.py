@@ -45,7 +45,7 @@ class CsvForm:
         return _decoded(records, self.types, self.defaults, self)
 
     def row(self, record: bytes) -> Element | InvalidArgumentError:
-        """Return the row of a record, or the error of the first field that does not fit."""
+        """Return the row of a record, or its first error."""
         found: list[np.ndarray] = []
         for number, (text, problem) in enumerate(self._fields(record)):
             if problem:
@@ -74,7 +74,9 @@ class CsvForm:
         return found
 
     def _fields(self, record: bytes) -> Iterator[tuple[bytes, str]]:
-        """Yield the fields of a record, each with the problem of its quotes or ""."""
+        """Yield the fields of a record.
+
+        Each comes with the problem of its quotes, or ""."""
         at, end, delimiter = 0, len(record), self.delimiter[0]
         while True:
             if self.quotes and record[at : at + 1] == b'"':
@@ -176,9 +178,9 @@ def _records(file: IO[bytes], form: CsvForm) -> Iterator[list[bytes]]:
 
 
 def csv_rows(file: IO[bytes], form: CsvForm, header: bool) -> Iterator[Element | errors.OpError]:
-    """Yield the rows of a file; an error stands for a record that does not fit.
+    """Yield the rows of a file.
 
-    header: the first record is none.
+    A record that does not fit gives an error instead. header: the first record is none.
     """
     skip = header
     for records in _records(file, form):

@@ -129,9 +129,9 @@ def _dense(
     counts: np.ndarray,
     there: np.ndarray,
 ) -> tuple[np.ndarray, tuple[int, ...]] | None:
-    """Return a row for each message, filled with its default, and the shape of a row.
+    """Return a row for each message, and the shape of a row.
 
-    None for numbers of values that do not fit.
+    A message without the feature has the default. None for numbers of values that do not fit.
     """
     if shape and shape[0] is None:
         row = tuple(dim or 0 for dim in shape[1:])
@@ -156,7 +156,7 @@ def _dense(
 
 
 def _indices(counts: np.ndarray, starts: np.ndarray, total: int) -> np.ndarray:
-    """Return the indices of all values, in the order of messages and values."""
+    """Return the indices of all values, message by message."""
     indices = np.empty((total, 2), np.int64)
     indices[:, 0] = np.repeat(np.arange(counts.size), counts)
     indices[:, 1] = np.arange(total) - np.repeat(starts, counts)

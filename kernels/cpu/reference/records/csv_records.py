@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -67,15 +67,15 @@ def columns_of(
     return columns
 
 
-def _default(default: np.ndarray, field: int, record: int) -> Any:
+def _default(default: np.ndarray, field: int, record: int) -> object:
     if not default.size:
         raise _fail(f"Field {field} is required but missing in record {record}!")
     return default.reshape(-1)[0]
 
 
 def _parsed(
-    text: bytes, parse: Callable[[bytes], Any], dtype: DType, field: int, record: int
-) -> Any:
+    text: bytes, parse: Callable[[bytes], object], dtype: DType, field: int, record: int
+) -> object:
     try:
         return parse(text)
     except ValueError:
@@ -84,7 +84,7 @@ def _parsed(
         raise _fail(f"Field {field} in record {record} is not a valid {kind}: {shown}") from None
 
 
-def _column(values: Sequence[Any], dtype: DType) -> np.ndarray:
+def _column(values: Sequence[object], dtype: DType) -> np.ndarray:
     column = np.empty(len(values), dtype.as_numpy_dtype)
     column[:] = values
     return column
@@ -136,7 +136,7 @@ def _plain_column(fields: Sequence[bytes], dtype: DType) -> np.ndarray:
     return _column(numbers, dtype)
 
 
-def _csv_parser(dtype: DType) -> Callable[[bytes], Any]:
+def _csv_parser(dtype: DType) -> Callable[[bytes], object]:
     """Return a function from a field's text to its value.
 
     The function raises ValueError.

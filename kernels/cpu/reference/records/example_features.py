@@ -1,6 +1,7 @@
-"""Parse Example messages by the library of protocol buffers, or by compiled functions.
+"""Parse Example messages.
 
-The library serves the first messages, and those with errors and rare forms.
+Compiled functions serve most; the library of protocol buffers serves the first messages, and those
+with errors and rare forms.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _fail(message: str) -> InvalidArgumentError:
     return InvalidArgumentError(None, None, message)
 
 
-def column_of(values: Sequence[Any], dtype: DType) -> np.ndarray:
+def column_of(values: Sequence[object], dtype: DType) -> np.ndarray:
     column = np.empty(len(values), dtype.as_numpy_dtype)
     column[:] = values
     return column

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
 
 _HALFWAY: Final = (1 << 28) - 1
-"""Bits of a float64 that are zero where it is a float32 or between two of them."""
+"""Bits that are zero in float32 and halfway between two."""
 
 
 def float_parser(dtype: DType) -> Callable[[bytes], float]:
-    """Return the function from text to a number of a floating dtype. It raises ValueError."""
+    """Return the function from text to a number.
+
+    dtype: floating. The function raises ValueError."""
     return _single if dtype.size == 4 else _double
 
 
@@ -28,7 +30,7 @@ def _double(text: bytes) -> float:
 
 
 def _single(text: bytes) -> float:
-    """Return a float64 that rounds to the float32 next to the text's number."""
+    """Return a float64 that rounds to the nearest float32."""
     number = _double(text)
     if not math.isfinite(number) or np.float64(number).view(np.int64) & _HALFWAY:
         return number

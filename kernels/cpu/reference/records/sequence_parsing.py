@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -21,6 +21,7 @@ from tfjit.kernels.registry import NodeSpec, reference
 
 if TYPE_CHECKING:
     from tfjit.framework.types.dtypes import DType
+    from tfjit.framework.types.shape import TensorShape
     from tfjit.protos import Feature, SequenceExample
 
 Values = Sequence[float | bytes]
@@ -50,14 +51,14 @@ class _Reader:
         self.messages, self.names, self._one = messages, names, one
 
     def context(self, k: int, key: str, dtype: DType, dense: bool) -> Values | None:
-        """Return the values of a context feature, or None for a missing one."""
+        """Return the values of a context feature; None without it."""
         features = self.messages[k].context.feature
         if key not in features:
             return None
         return self._values(features[key], dtype, f"{self._at(k)}Context feature: {key}", dense)
 
     def frames(self, k: int, key: str, dtype: DType, dense: bool) -> list[Values] | None:
-        """Return the values of each frame of a feature list, or None for a missing list."""
+        """Return the values of each frame; None without the list."""
         lists = self.messages[k].feature_lists.feature_list
         if key not in lists:
             return None
@@ -82,7 +83,7 @@ class _Reader:
         return f"Name: {self.names[k]}, "
 
     def wrong_size(self, k: int, key: str, frame: int, count: int, wanted: _Dense) -> None:
-        """Raise the error of a frame with another number of values than its shape has."""
+        """Raise the error of a frame of another size."""
         shape = format_shape(wanted.shape)
         if self._one and wanted.dtype.name == "string":
             invalid(
@@ -126,7 +127,7 @@ class _Reader:
         return [values for values in found if values is not None]
 
     def dense_lists(self, wanted: _Dense) -> list[list[Values]]:
-        """Return the values of each frame of a feature list in each message."""
+        """Return the values of each frame in each message."""
         size, key = math.prod(wanted.shape), wanted.key
         found = [self.frames(k, key, wanted.dtype, True) for k in range(len(self.messages))]
         for frames in found:
@@ -154,28 +155,27 @@ def _flat(rows: Sequence[Values], dtype: DType) -> np.ndarray:
     return column_of([value for row in rows for value in row], dtype)
 
 
-def _sparse(rows: Sequence[Any], dtype: DType, depth: int) -> tuple[np.ndarray, ...]:
-    """Return indices, values and dense shape of nested lists of a depth."""
+def _sparse(
+    lists: Sequence[Sequence[Values]], dtype: DType, axes: Sequence[int]
+) -> tuple[np.ndarray, ...]:
+    """Return the values in frames of messages as a sparse tensor.
 
-    def places(part: Any, left: int) -> Iterator[tuple[tuple[int, ...], Any]]:
-        for k, item in enumerate(part):
-            if left == 1:
-                yield (k,), item
-            else:
-                for place, value in places(item, left - 1):
-                    yield (k, *place), value
-
-    found = list(places(rows, depth))
-    indices = np.array([place for place, _ in found], np.int64).reshape(-1, depth)
-    shape, level = [len(rows)], list(rows)
-    for _ in range(depth - 1):
-        shape.append(max(map(len, level), default=0))
-        level = [item for part in level for item in part] if len(shape) < depth else level
-    return indices, column_of([value for _, value in found], dtype), np.array(shape, np.int64)
+    axes: those of the result, of the messages (0), frames (1) and values (2).
+    """
+    places = [
+        (k, frame, place)
+        for k, frames in enumerate(lists)
+        for frame, values in enumerate(frames)
+        for place in range(len(values))
+    ]
+    flat = list(itertools.chain.from_iterable(lists))
+    shape = [len(lists), max(map(len, lists), default=0), max(map(len, flat), default=0)]
+    indices = np.array(places, np.int64).reshape(-1, 3)[:, list(axes)]
+    return indices, _flat(flat, dtype), np.array(shape, np.int64)[list(axes)]
 
 
 def _padded(lists: Sequence[Sequence[Values]], wanted: _Dense, single: bool) -> np.ndarray:
-    """Return frames of all messages in one array, shorter lists padded with zeros."""
+    """Return the frames of all messages, padded with zeros."""
     longest = max(map(len, lists), default=0)
     out = np.zeros((len(lists), longest, math.prod(wanted.shape)), wanted.dtype.as_numpy_dtype)
     if wanted.dtype.name == "string":
@@ -191,7 +191,7 @@ def _splits(sizes: Sequence[int], dtype: DType) -> np.ndarray:
     return np.cumsum([0, *sizes]).astype(dtype.as_numpy_dtype)
 
 
-def _strings(value: Any) -> list[str]:
+def _strings(value: np.ndarray | Sequence[bytes]) -> list[str]:
     return [item.decode(errors="surrogateescape") for item in np.asarray(value, object).reshape(-1)]
 
 
@@ -210,8 +210,8 @@ def _messages(serialized: np.ndarray, fail: Callable[[int], str]) -> list[Sequen
 def _dense(
     keys: Sequence[str],
     types: Sequence[DType],
-    shapes: Sequence[Any],
-    defaults: Sequence[Any],
+    shapes: Sequence[TensorShape],
+    defaults: Sequence[np.ndarray],
     may_miss: Sequence[bool],
 ) -> list[_Dense]:
     return [
@@ -223,7 +223,9 @@ def _dense(
 
 
 class _Wanted(NamedTuple):
-    """The features that a node reads, with the dtypes of ragged features' splits."""
+    """The features that a node reads.
+
+    ragged: (key, dtype, dtype of splits)."""
 
     sparse: Sequence[tuple[str, DType]]
     dense: Sequence[_Dense]
@@ -231,9 +233,9 @@ class _Wanted(NamedTuple):
 
 
 def _parsed(
-    serialized: np.ndarray, names: Any, context: _Wanted, lists: _Wanted, one: bool
+    serialized: np.ndarray, names: np.ndarray, context: _Wanted, lists: _Wanted, one: bool
 ) -> list[np.ndarray]:
-    """Return the outputs in the order of the ops, up to those of single messages.
+    """Return the outputs in the order of the ops.
 
     one: the op parses a single message, and has no outputs for lengths.
     """
@@ -245,12 +247,13 @@ def _parsed(
     messages = _messages(
         serialized, lambda k: kind or f"Invalid protocol message input, example id: {named[k]}"
     )
-    reader, every, first = _Reader(messages, named, one), range(len(messages)), int(single)
+    reader, every = _Reader(messages, named, one), range(len(messages))
     outputs: list[np.ndarray] = []
-    sparse = []
-    for key, dtype in context.sparse:
-        rows: list[Any] = [reader.context(k, key, dtype, False) or () for k in every]
-        sparse.append(_sparse(rows[0] if single else rows, dtype, 2 - first))
+    axes = (2,) if single else (0, 2)
+    sparse = [
+        _sparse([[reader.context(k, key, dtype, False) or ()] for k in every], dtype, axes)
+        for key, dtype in context.sparse
+    ]
     outputs += itertools.chain.from_iterable(zip(*sparse, strict=True))
     for wanted in context.dense:
         flat = _flat(reader.dense_context(wanted), wanted.dtype)
@@ -261,43 +264,37 @@ def _parsed(
         ends = _splits(list(map(len, rows)), splits)
         parts.append((_flat(rows, dtype), ends[:0] if single else ends))
     outputs += itertools.chain.from_iterable(zip(*parts, strict=True))
-    sparse = []
-    for key, dtype in lists.sparse:
-        rows = [reader.frames(k, key, dtype, False) or [] for k in every]
-        sparse.append(_sparse(rows[0] if single else rows, dtype, 3 - first))
+    axes = (1, 2) if single else (0, 1, 2)
+    sparse = [
+        _sparse([reader.frames(k, key, dtype, False) or [] for k in every], dtype, axes)
+        for key, dtype in lists.sparse
+    ]
     outputs += itertools.chain.from_iterable(zip(*sparse, strict=True))
     lengths = []
     for wanted in lists.dense:
-        frames = reader.dense_lists(wanted)
-        outputs.append(_padded(frames, wanted, single))
-        sizes = np.array(list(map(len, frames)), np.int64)
+        found = reader.dense_lists(wanted)
+        outputs.append(_padded(found, wanted, single))
+        sizes = np.array(list(map(len, found)), np.int64)
         lengths.append(sizes.reshape(()) if single else sizes)
     outputs += [] if one else lengths
     parts = []
     for key, dtype, splits in lists.ragged:
-        rows = [reader.frames(k, key, dtype, False) or [] for k in every]
-        outer = _splits(list(map(len, rows)), splits)
-        flat_rows = list(itertools.chain.from_iterable(rows))
+        frames = [reader.frames(k, key, dtype, False) or [] for k in every]
+        outer = _splits(list(map(len, frames)), splits)
+        flat_rows = list(itertools.chain.from_iterable(frames))
         inner = _splits(list(map(len, flat_rows)), splits)
         parts.append((_flat(flat_rows, dtype), outer[:0] if single else outer, inner))
     return [*outputs, *itertools.chain.from_iterable(zip(*parts, strict=True))]
 
 
-def _typed(keys: Any, *types: Sequence[DType]) -> list[Any]:
-    return list(zip(_strings(keys), *types, strict=True))
+def _context_dense(node: NodeSpec, keys: Sequence[str], defaults: Arrays) -> list[_Dense]:
+    types, shapes = node.attrs["Tcontext_dense"], node.attrs["context_dense_shapes"]
+    return _dense(keys, types, shapes, defaults, [False] * len(keys))
 
 
-def _context_dense(a: Mapping[str, Any], keys: Sequence[str], defaults: Arrays) -> list[_Dense]:
-    return _dense(
-        keys, a["Tcontext_dense"], a["context_dense_shapes"], defaults, [False] * len(keys)
-    )
-
-
-def _list_dense(
-    a: Mapping[str, Any], keys: Sequence[str], may_miss: Sequence[bool]
-) -> list[_Dense]:
-    types, shapes = a["feature_list_dense_types"], a["feature_list_dense_shapes"]
-    return _dense(keys, types, shapes, [()] * len(keys), may_miss)
+def _list_dense(node: NodeSpec, keys: Sequence[str], may_miss: Sequence[bool]) -> list[_Dense]:
+    types, shapes = node.attrs["feature_list_dense_types"], node.attrs["feature_list_dense_shapes"]
+    return _dense(keys, types, shapes, [np.empty(0)] * len(keys), may_miss)
 
 
 @reference("ParseSequenceExample")
@@ -310,12 +307,14 @@ def _parse_sequence_example(node: NodeSpec, inputs: Arrays) -> Arrays:
         np.asarray(inputs[0], object),
         inputs[1],
         _Wanted(
-            _typed(list(a["context_sparse_keys"]), a["context_sparse_types"]),
-            _context_dense(a, keys["context_dense_keys"], inputs[2:]),
+            list(zip(keys["context_sparse_keys"], a["context_sparse_types"], strict=True)),
+            _context_dense(node, keys["context_dense_keys"], inputs[2:]),
         ),
         _Wanted(
-            _typed(list(a["feature_list_sparse_keys"]), a["feature_list_sparse_types"]),
-            _list_dense(a, dense, [key in allowed for key in dense]),
+            list(
+                zip(keys["feature_list_sparse_keys"], a["feature_list_sparse_types"], strict=True)
+            ),
+            _list_dense(node, dense, [key in allowed for key in dense]),
         ),
         False,
     )
@@ -331,14 +330,14 @@ def _parse_sequence_example_v2(node: NodeSpec, inputs: Arrays) -> Arrays:
         np.asarray(inputs[0], object),
         inputs[1],
         _Wanted(
-            _typed(inputs[2], a["context_sparse_types"]),
-            _context_dense(a, _strings(inputs[3]), inputs[9:]),
-            _typed(inputs[4], *context),
+            list(zip(_strings(inputs[2]), a["context_sparse_types"], strict=True)),
+            _context_dense(node, _strings(inputs[3]), inputs[9:]),
+            list(zip(_strings(inputs[4]), *context, strict=True)),
         ),
         _Wanted(
-            _typed(inputs[5], a["feature_list_sparse_types"]),
-            _list_dense(a, _strings(inputs[6]), np.asarray(inputs[8]).reshape(-1).tolist()),
-            _typed(inputs[7], *lists),
+            list(zip(_strings(inputs[5]), a["feature_list_sparse_types"], strict=True)),
+            _list_dense(node, _strings(inputs[6]), np.asarray(inputs[8]).reshape(-1).tolist()),
+            list(zip(_strings(inputs[7]), *lists, strict=True)),
         ),
         False,
     )
@@ -367,11 +366,11 @@ def _parse_single_sequence_example(node: NodeSpec, inputs: Arrays) -> Arrays:
         inputs[-1],
         _Wanted(
             list(zip(sparse, a["context_sparse_types"], strict=True)),
-            _context_dense(a, dense, inputs[at:-1]),
+            _context_dense(node, dense, inputs[at:-1]),
         ),
         _Wanted(
             list(zip(list_sparse, a["feature_list_sparse_types"], strict=True)),
-            _list_dense(a, list_dense, [key in allowed for key in list_dense]),
+            _list_dense(node, list_dense, [key in allowed for key in list_dense]),
         ),
         True,
     )

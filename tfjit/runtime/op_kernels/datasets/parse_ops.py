@@ -21,9 +21,9 @@ def _invalid(message: str) -> NoReturn:
     raise errors.InvalidArgumentError(None, None, message)
 
 
-@dataset_kernel("ParseExampleDataset", "ParseExampleDatasetV2", "ExperimentalParseExampleDataset")
+@dataset_kernel("ParseExampleDataset", "ParseExampleDatasetV2")
 def parsed_examples(op: DatasetOp) -> Dataset:
-    """Return the features of vectors of messages, in the order of their keys.
+    """Return the features of vectors of messages, by key.
 
     A sparse feature is three variants. Raises UnimplementedError for ragged features.
     """
@@ -69,7 +69,7 @@ class _Parsed(Elements):
         return self._features(next(self.sources[0]))
 
 
-@dataset_kernel("CSVDataset", "CSVDatasetV2", "ExperimentalCSVDataset")
+@dataset_kernel("CSVDataset", "CSVDatasetV2")
 def csv_files(op: DatasetOp) -> Dataset:
     """Return the rows of CSV files, a scalar for each column.
 
