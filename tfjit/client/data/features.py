@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -180,7 +180,7 @@ def strings(values: object) -> np.ndarray:
     return np.array([key.encode() for key in keys], object)
 
 
-def sparse_tensors(keys: Mapping[str, DType], outputs: tuple[Tensor, ...]) -> Parsed:
+def sparse_tensors(keys: Mapping[str, DType], outputs: Sequence[Tensor]) -> Parsed:
     """Return a node's sparse tensors by key.
 
     outputs: indices, values, shapes, further ones."""

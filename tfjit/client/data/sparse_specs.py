@@ -28,7 +28,7 @@ class SparseTensorSpec:
 
     value_type = SparseTensor
 
-    def __init__(self, shape: ShapeLike = None, dtype: DTypeLike = dt.float32) -> None:
+    def __init__(self, shape: ShapeLike | None = None, dtype: DTypeLike = dt.float32) -> None:
         self._shape = TensorShape(as_shape(shape))
         self._dtype = as_dtype(dtype)
 

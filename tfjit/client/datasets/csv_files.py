@@ -241,7 +241,7 @@ class _Probe:
         names: Sequence[str],
         delimiter: str,
         quotes: bool,
-        compression: TensorLike | None,
+        compression: Structure,
         encoding: str,
     ) -> None:
         self._names, self._encoding = names, encoding

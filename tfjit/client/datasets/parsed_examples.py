@@ -113,7 +113,7 @@ def make_batched_features_dataset(
     None repeats for ever. Raises TypeError for a reader that is a ReaderBase, ValueError for a
     label that is no feature.
     """
-    if isinstance(reader, type) and issubclass(reader, ReaderBase):
+    if _reads_records(reader):
         raise TypeError(
             "The `reader` argument must return a `Dataset` object. `tf.ReaderBase` subclasses are "
             "not supported. For example, pass `tf.data.TFRecordDataset` instead of "
@@ -138,6 +138,10 @@ def make_batched_features_dataset(
             )
         dataset = dataset.map(lambda parts: (parts, parts.pop(label_key)))
     return dataset.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
+
+
+def _reads_records(reader: object) -> bool:
+    return isinstance(reader, type) and issubclass(reader, ReaderBase)
 
 
 def interleaved_files(

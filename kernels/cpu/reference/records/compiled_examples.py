@@ -28,7 +28,8 @@ class WantedFeatures:
 
 
 _Places = int | np.ndarray
-_DTYPES: Final = {
+_Parts = tuple[np.ndarray, ...]
+_DTYPES: Final[dict[str, np.dtype]] = {
     "float32": np.dtype(np.float32),
     "int64": np.dtype(np.int64),
     "string": np.dtype(object),
@@ -41,10 +42,14 @@ def parsed_by_functions(serialized: np.ndarray, wanted: WantedFeatures) -> list[
     serialized: a vector of messages, or one. None where the functions are not compiled, and for
     messages with errors or rare forms.
     """
-    asked = (*wanted.dense, *wanted.sparse, *wanted.ragged)
-    dtypes = [_DTYPES[feature[1].name] for feature in asked]
+    asked = [
+        *[(key, dtype) for key, dtype, _, _ in wanted.dense],
+        *wanted.sparse,
+        *[(key, dtype) for key, dtype, _ in wanted.ragged],
+    ]
+    dtypes = [_DTYPES[dtype.name] for _, dtype in asked]
     items = np.ascontiguousarray(serialized).reshape(-1)
-    found = find_lists(items, tuple([feature[0] for feature in asked]), dtypes)
+    found = find_lists(items, tuple([key for key, _ in asked]), dtypes)
     if found is None:
         return None
     if not serialized.ndim:
@@ -60,7 +65,8 @@ def parsed_by_functions(serialized: np.ndarray, wanted: WantedFeatures) -> list[
         rows, row = made
         jobs.append((feature, rows, rows.shape[1]))
         dense.append(rows.reshape(batch + row))
-    sparse, ragged = [], []
+    sparse: list[_Parts] = []
+    ragged: list[_Parts] = []
     for feature in range(len(dense), len(asked)):
         counts = found.counts(feature)
         ends = np.cumsum(counts)
@@ -76,9 +82,7 @@ def parsed_by_functions(serialized: np.ndarray, wanted: WantedFeatures) -> list[
 
 
 def _in_order(
-    sparse: list[tuple[np.ndarray, ...]],
-    dense: list[np.ndarray],
-    ragged: list[tuple[np.ndarray, ...]],
+    sparse: list[_Parts], dense: list[np.ndarray], ragged: list[_Parts]
 ) -> list[np.ndarray]:
     outputs = [parts[k] for k in range(3) for parts in sparse]
     return [*outputs, *dense, *[parts[k] for k in range(2) for parts in ragged]]
@@ -89,7 +93,9 @@ def _parsed_one(
 ) -> list[np.ndarray] | None:
     """Return the outputs for one message, which have no dimension for messages."""
     jobs: list[tuple[int, np.ndarray, _Places]] = []
-    dense, sparse, ragged = [], [], []
+    dense: list[np.ndarray] = []
+    sparse: list[_Parts] = []
+    ragged: list[_Parts] = []
     lists = found.table.reshape(-1, 3).tolist()
     for feature, (_, _, shape, default) in enumerate(wanted.dense):
         first, _, count = lists[feature]

@@ -215,7 +215,13 @@ def _dense(
     may_miss: Sequence[bool],
 ) -> list[_Dense]:
     return [
-        _Dense(key, dtype, shape.dims_tuple or (), np.asarray(default), bool(missing))
+        _Dense(
+            key,
+            dtype,
+            tuple(dim or 0 for dim in shape.as_list()),
+            np.asarray(default),
+            bool(missing),
+        )
         for key, dtype, shape, default, missing in zip(
             keys, types, shapes, defaults, may_miss, strict=True
         )
@@ -249,7 +255,7 @@ def _parsed(
     )
     reader, every = _Reader(messages, named, one), range(len(messages))
     outputs: list[np.ndarray] = []
-    axes = (2,) if single else (0, 2)
+    axes = [2] if single else [0, 2]
     sparse = [
         _sparse([[reader.context(k, key, dtype, False) or ()] for k in every], dtype, axes)
         for key, dtype in context.sparse
@@ -264,7 +270,7 @@ def _parsed(
         ends = _splits(list(map(len, rows)), splits)
         parts.append((_flat(rows, dtype), ends[:0] if single else ends))
     outputs += itertools.chain.from_iterable(zip(*parts, strict=True))
-    axes = (1, 2) if single else (0, 1, 2)
+    axes = [1, 2] if single else [0, 1, 2]
     sparse = [
         _sparse([reader.frames(k, key, dtype, False) or [] for k in every], dtype, axes)
         for key, dtype in lists.sparse

@@ -104,11 +104,11 @@ def _as_string(node: NodeSpec, inputs: Arrays) -> Arrays:
     ):
         written = number_texts(values.reshape(-1), decimals)
         if written is not None:
-            texts, left = written
+            found, left = written
             for k in left:
                 item = values.reshape(-1)[k]
-                texts[k] = b"%d" % item if kind == "i" else b"%.*f" % (decimals, float(item))
-            return (texts.reshape(values.shape),)
+                found[k] = b"%d" % item if kind == "i" else b"%.*f" % (decimals, float(item))
+            return (found.reshape(values.shape),)
     letter = "e" if node.attrs["scientific"] else "g" if node.attrs["shortest"] else "f"
     finite = f"%{flag}{width}{precision}{letter}".encode()
     # zeros do not go before nan and inf
