@@ -10,7 +10,7 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.types.dtypes import DType
-from tfjit.kernels.cpu.reference.records.number_parsing import float_parser
+from tfjit.kernels.cpu.reference.records.number_parsing import float_parser, float_values
 from tfjit.kernels.cpu.strings.csv import read_records
 
 _INTEGER: Final = re.compile(rb"[+-]?[0-9]+")
@@ -128,7 +128,7 @@ def _plain_column(fields: Sequence[bytes], dtype: DType) -> np.ndarray:
     if dtype.name == "string":
         return _column(fields, dtype)
     if not dtype.is_integer:
-        return _column(list(map(float_parser(dtype), fields)), dtype)
+        return float_values(fields, dtype)
     numbers = list(map(int, fields))
     limit = 1 << 8 * dtype.size - 1
     if not -limit <= min(numbers) <= max(numbers) < limit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,18 @@ def float_parser(dtype: DType) -> Callable[[bytes], float]:
 
     dtype: floating. The function raises ValueError."""
     return _single if dtype.size == 4 else _double
+
+
+def float_values(texts: Sequence[bytes], dtype: DType) -> np.ndarray:
+    """Return the numbers of texts. Raises ValueError for one that is none."""
+    if b"_" in b"".join(texts):  # Python's alone
+        raise ValueError
+    numbers = np.fromiter(map(float, texts), np.float64, len(texts))
+    if dtype.size == 4:
+        for k in np.flatnonzero(numbers.view(np.int64) & _HALFWAY == 0).tolist():
+            numbers[k] = _single(texts[k])
+    with np.errstate(over="ignore"):
+        return numbers.astype(dtype.as_numpy_dtype)
 
 
 def _double(text: bytes) -> float:

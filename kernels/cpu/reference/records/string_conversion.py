@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.kernels.cpu.reference.records.number_parsing import float_parser
+from tfjit.kernels.cpu.reference.records.number_parsing import float_parser, float_values
 from tfjit.kernels.cpu.reference.records.string import as_strings, invalid_strings
 from tfjit.kernels.cpu.strings.made_strings import (
     MOST_DECIMALS,
@@ -31,8 +32,14 @@ def _string_to_number(node: NodeSpec, inputs: Arrays) -> Arrays:
     items = strings.reshape(-1)
     kind = np.dtype(dtype.as_numpy_dtype)
     read = read_numbers(items, kind)
-    numbers, left = (np.empty(items.size, kind), range(items.size)) if read is None else read
     parse = float_parser(dtype) if kind.kind == "f" else _integer_parser(kind)
+    if read is None:
+        read = np.empty(items.size, kind), np.arange(items.size)
+        with contextlib.suppress(ValueError):  # the loop finds the string and reports it
+            texts = items.tolist()
+            found = float_values(texts, dtype) if kind.kind == "f" else list(map(parse, texts))
+            return (np.array(found, kind).reshape(strings.shape),)
+    numbers, left = read
     with np.errstate(over="ignore"):
         for k in left:
             try:
@@ -46,13 +53,13 @@ def _string_to_number(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _integer_parser(kind: np.dtype) -> Callable[[bytes], int]:
-    limits = np.iinfo(kind)
+    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
 
     def parse(item: bytes) -> int:
         if b"_" in item:  # Python's alone
             raise ValueError
         number = int(item)
-        if not limits.min <= number <= limits.max:
+        if not low <= number <= high:
             raise ValueError
         return number
 
