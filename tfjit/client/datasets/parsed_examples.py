@@ -95,7 +95,7 @@ def make_batched_features_dataset(
     features: Mapping[str, Structure],
     reader: Callable[..., Dataset] | None = None,
     label_key: str | None = None,
-    reader_args: Sequence[object] | None = None,
+    reader_args: Sequence[Structure] | None = None,
     num_epochs: int | None = None,
     shuffle: bool = True,
     shuffle_buffer_size: TensorLike = _SHUFFLED,
