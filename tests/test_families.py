@@ -117,6 +117,7 @@ TEMPLATES: Final = {
         {"dataset", "dataset_option"},
         "random order, and generators of seeds",
     ),
+    "runtime.op_kernels.datasets.parse_ops": ({"dataset"}, "features of messages, rows of CSV"),
     "runtime.op_kernels.datasets.source_ops": (
         {"dataset", "dataset_option"},
         "tensors, ranges, random numbers",

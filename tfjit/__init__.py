@@ -80,13 +80,18 @@ _HOMES = {
     "tfjit.client.composites.histograms": "fingerprint histogram_fixed_width_bins",
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
+    "tfjit.client.data.features": (
+        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature"
+    ),
+    "tfjit.client.data.example_parsing": (
+        "parse_example parse_single_example parse_single_sequence_example"
+    ),
     "tfjit.client.data.parsing": (
-        "FixedLenFeature FixedLenSequenceFeature SparseFeature VarLenFeature decode_csv "
-        "decode_json_example decode_raw parse_example "
-        "parse_single_example "
+        "decode_csv decode_json_example decode_raw "
         "string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong "
         "string_to_number"
     ),
+    "tfjit.client.data.sparse_specs": "SparseTensorSpec",
     "tfjit.client.data.sparse_tensors": (
         "SparseTensor SparseTensorValue convert_to_tensor_or_sparse_tensor sparse_placeholder"
     ),

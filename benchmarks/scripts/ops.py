@@ -50,6 +50,60 @@ def _positive(*shape: int) -> Maker:
     return uniform(shape, 0.1, 3.0)
 
 
+def numerals(count: int) -> Maker:
+    """A maker of arrays of integers as text."""
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        found = np.empty(count, object)
+        found[:] = [b"%d" % number for number in rng.integers(-(10**9), 10**9, count)]
+        return found
+
+    return make
+
+
+def lines(count: int) -> Maker:
+    """A maker of arrays of records of CSV."""
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        numbers = rng.integers(0, 100_000, count)
+        found = np.empty(count, object)
+        found[:] = [b"%d,%.5f,w%d" % (n, n / 7, n) for n in numbers.tolist()]
+        return found
+
+    return make
+
+
+def examples(count: int) -> Maker:
+    """A maker of arrays of Example messages with dense and sparse features."""
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        from tfjit.protos import Example
+
+        found = np.empty(count, object)
+        for k in range(count):
+            message = Example()
+            feature = message.features.feature
+            feature["x"].float_list.value.extend(rng.standard_normal(32))
+            feature["label"].int64_list.value.append(k % 10)
+            feature["ids"].int64_list.value.extend(rng.integers(0, 100_000, k % 7))
+            feature["tags"].bytes_list.value.extend([b"tag%d" % n for n in range(k % 3)])
+            found[k] = message.SerializeToString()
+        return found
+
+    return make
+
+
+def _parsed(tf: Any, serialized: Any) -> Any:
+    features = {
+        "x": tf.FixedLenFeature([32], tf.float32),
+        "label": tf.FixedLenFeature([], tf.int64),
+        "ids": tf.VarLenFeature(tf.int64),
+        "tags": tf.VarLenFeature(tf.string),
+    }
+    found = tf.parse_example(serialized, features)
+    return tf.reduce_sum(found["x"], 1) + tf.cast(found["label"], tf.float32)
+
+
 _STRINGS: Mapping[str, Callable[..., Any]] = {
     "length": lambda tf, x: tf.strings.length(x),
     "hash buckets": lambda tf, x: tf.strings.to_hash_bucket_fast(x, 1000),
@@ -159,6 +213,15 @@ _CASES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Maker]]] = {
         {"x": uniform([10_000, 16])},
     ),
     "string to number": (lambda tf, x: tf.string_to_number(x), {"x": decimals(10_000)}),
+    "parsed examples": (_parsed, {"serialized": examples(1000)}),
+    "CSV": (
+        lambda tf, x: tf.decode_csv(x, [[0], [0.0], [""]])[1],
+        {"x": lines(10_000)},
+    ),
+    "integers of strings": (
+        lambda tf, x: tf.string_to_number(x, tf.int64),
+        {"x": numerals(10_000)},
+    ),
     "number to string": (lambda tf, x: tf.as_string(x), {"x": uniform([10_000])}),
     **{f"strings, {name}": (call, {"x": words(10_000)}) for name, call in _STRINGS.items()},
 }

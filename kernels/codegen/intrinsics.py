@@ -32,7 +32,7 @@ Boolean elements are one byte. Index arguments are int64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -621,6 +621,30 @@ def mulhi_u32(tyctx: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def mulhi_u64(tyctx: object, a: object, b: object) -> object:
+    """Return the high half of a product of two uint64."""
+
+    def emit(ctx: object, builder: ir.IRBuilder, sig: object, v: Sequence[ir.Value]) -> ir.Value:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(v[0], wide), builder.zext(v[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _I64)
+
+    return types.uint64(types.uint64, types.uint64), emit
+
+
+@intrinsic
+def leading_zeros(tyctx: object, a: object) -> object:
+    """Return the number of zero bits above the highest one.
+
+    a: uint64, not zero."""
+
+    def emit(ctx: object, builder: ir.IRBuilder, sig: object, v: Sequence[ir.Value]) -> ir.Value:
+        return builder.ctlz(v[0], ir.Constant(_I1, 1))
+
+    return types.int64(types.uint64), emit
+
+
+@intrinsic
 def popcount(tyctx: Any, a: Any) -> Any:
     """Return the number of one bits, in a's own integer type."""
     if not isinstance(a, types.Integer):
@@ -770,11 +794,22 @@ def call(tyctx: Any, address: Any, *arguments: Any) -> Any:
     return types.void(types.intp, argument_types), emit
 
 
+@intrinsic
+def call_value(tyctx: object, address: object, first: object, second: object) -> object:
+    """Call the C function intp(intp, intp) at an address; return its result."""
+
+    def emit(ctx: object, builder: ir.IRBuilder, sig: object, a: Sequence[ir.Value]) -> ir.Value:
+        kind = ir.FunctionType(_I64, [_I64, _I64])
+        return builder.call(builder.inttoptr(a[0], kind.as_pointer()), [a[1], a[2]])
+
+    return types.intp(types.intp, types.intp, types.intp), emit
+
+
 __all__ = [
-    "atomic_add", "atomic_load", "atomic_store", "atomic_xchg", "bits_f32", "bits_f64", "call", "ceil", "copy_bytes",
+    "atomic_add", "atomic_load", "atomic_store", "atomic_xchg", "bits_f32", "bits_f64", "call", "call_value", "ceil", "copy_bytes",
     "copysign", "f32_bits", "f32_word", "f64_bits", "f64_word", "fabs", "fail", "fill_bytes",
     "floor", "fma", "iadd", "iand", "idiv", "imul", "ior", "irem", "ishl", "ishr", "isub", "ixor", "ld", "ld_any", "ld_any_at", "ld_at",
-    "ld_out", "load_word", "maximum", "minimum", "move_bytes", "mulhi_u32", "offset_by", "popcount", "ptr_b8", "ptr_c128", "ptr_c64",
+    "ld_out", "leading_zeros", "load_word", "maximum", "minimum", "move_bytes", "mulhi_u32", "mulhi_u64", "offset_by", "popcount", "ptr_b8", "ptr_c128", "ptr_c64",
     "ptr_f32", "ptr_f64", "ptr_i16", "ptr_i32", "ptr_i64", "ptr_i8", "ptr_u16", "ptr_u32", "ptr_u64", "ptr_u8", "rint", "select", "sqrt",
     "st", "st_any", "st_any_at", "st_at", "st_out", "st_out_at", "stack_like", "store_word", "trunc", "word",
 ]  # fmt: skip

@@ -92,11 +92,15 @@ end:
 
 
 class CompiledCrc32c:
-    """Compute checksums by compiled code, which releases the GIL."""
+    """Compute checksums by compiled code, which releases the GIL for long data."""
 
     def __init__(self, address: int) -> None:
         self._advance = ctypes.CFUNCTYPE(
             ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
+        )(address)
+        # to release the interpreter takes longer than the checksum of a short record
+        self._advance_short = ctypes.PYFUNCTYPE(
+            ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t
         )(address)
 
     def __call__(self, data: memoryview, crc: int) -> int:
@@ -104,6 +108,10 @@ class CompiledCrc32c:
         array = np.frombuffer(data, np.uint8)
         start: int = array.__array_interface__["data"][0]
         return int(self._advance(crc ^ 0xFFFFFFFF, start, array.size)) ^ 0xFFFFFFFF
+
+    def of_short(self, data: bytes, crc: int) -> int:
+        """Return the checksum of some kilobytes; crc: of the bytes before."""
+        return int(self._advance_short(crc ^ 0xFFFFFFFF, data, len(data))) ^ 0xFFFFFFFF
 
     def parts(self, data: np.ndarray, places: Iterable[tuple[int, int]]) -> list[int]:
         """Return the checksum of each (offset, size) of `data`, contiguous bytes."""

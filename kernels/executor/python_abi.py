@@ -6,6 +6,7 @@ Compiled code needs the layout. It is found by looking into objects of this proc
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,30 @@ def array_offsets() -> tuple[int, int] | None:
             return None
         found.append(8 * places[0])
     return found[0], found[1]
+
+
+@functools.cache
+def bytes_offsets() -> tuple[int, int, int] | None:
+    """Return the offsets of type, size and data in a bytes object.
+
+    They are in bytes; None means that no place holds for all trials.
+    """
+    trials = [bytes(range(7, 7 + size)) for size in (19, 24, 31, 40)]
+    whole = bytes.__basicsize__ - 1  # the data are behind the other members
+    words = [(ctypes.c_size_t * (whole // 8)).from_address(id(trial)) for trial in trials]
+    found = []
+    for expected in ([id(bytes)] * len(trials), [len(trial) for trial in trials]):
+        places = [
+            n
+            for n in range(whole // 8)
+            if all(w[n] == e for w, e in zip(words, expected, strict=True))
+        ]
+        if len(places) != 1:
+            return None
+        found.append(8 * places[0])
+    if any(ctypes.string_at(id(trial) + whole, len(trial)) != trial for trial in trials):
+        return None
+    return found[0], found[1], whole
 
 
 class _MethodDef(ctypes.Structure):

@@ -18,6 +18,7 @@ from tfjit.kernels.precompile.movement_kernels import movement_sources, placed_n
 from tfjit.kernels.precompile.product_kernels import product_nodes, tile_sources
 from tfjit.kernels.precompile.reduction_kernels import reduction_nodes
 from tfjit.kernels.precompile.sparse_kernels import sparse_sources
+from tfjit.kernels.precompile.string_kernels import string_sources
 from tfjit.kernels.precompile.training_kernels import (
     random_nodes,
     sparse_update_sources,
@@ -57,6 +58,7 @@ def generic_kernels() -> tuple[KernelSource, ...]:
     found.update(dict.fromkeys(sparse_update_sources()))
     found.update(dict.fromkeys(sparse_sources()))
     found.update(dict.fromkeys(tile_sources()))
+    found.update(dict.fromkeys(string_sources()))
     return by_use(found)
 
 

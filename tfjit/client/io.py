@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from tfjit.client import gfile
-from tfjit.client.data.file_ops import matching_files, read_file, write_file
-from tfjit.client.data.parsing import (
+from tfjit.client.data.example_parsing import (
+    parse_example,
+    parse_sequence_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
+from tfjit.client.data.features import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     SparseFeature,
     VarLenFeature,
-    decode_csv,
-    decode_json_example,
-    decode_raw,
-    parse_example,
-    parse_single_example,
 )
+from tfjit.client.data.file_ops import matching_files, read_file, write_file
+from tfjit.client.data.parsing import decode_csv, decode_json_example, decode_raw
 from tfjit.client.data.queues import (
     PaddingFIFOQueue,
     PriorityQueue,
@@ -85,7 +87,9 @@ __all__ = [
     "match_filenames_once",
     "matching_files",
     "parse_example",
+    "parse_sequence_example",
     "parse_single_example",
+    "parse_single_sequence_example",
     "parse_tensor",
     "read_file",
     "serialize_tensor",

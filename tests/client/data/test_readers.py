@@ -135,10 +135,16 @@ def test_parsing() -> None:
             for bucket in session.run([*buckets, tfjit.string_to_hash_bucket(["a"], 9)])
         )
         for bad, text in (
-            ({"x": tfjit.FixedLenFeature([None], tfjit.float32)}, "all of its sizes must be known"),
-            ({"x": tfjit.FixedLenSequenceFeature([], tfjit.float32)}, "allow_missing must be True"),
-            ({"x": 3}, "Invalid feature x"),
-            ({}, "Missing features"),
+            (
+                {"x": tfjit.FixedLenFeature([None], tfjit.float32)},
+                "First dimension of shape for feature x unknown",
+            ),
+            (
+                {"x": tfjit.FixedLenSequenceFeature([], tfjit.float32)},
+                "requires allow_missing to be True",
+            ),
+            ({"x": 3}, "Unsupported int 3 for key 'x'"),
+            ({}, "`features` cannot be None or falsy"),
         ):
             with pytest.raises(ValueError, match=text):
                 tfjit.parse_example([data], bad)

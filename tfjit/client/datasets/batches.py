@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfjit.client.data.sparse_specs import SparseTensorSpec
 from tfjit.client.datasets.dataset_base import DatasetBase, counted, order
 from tfjit.client.datasets.elements import (
     DatasetSpec,
@@ -18,10 +19,11 @@ from tfjit.client.datasets.elements import (
     pack,
     parameters,
     reshaped,
+    to_tensors,
 )
 from tfjit.client.datasets.traced_function import TracedFunction
 from tfjit.framework.graphs.operation import Tensor
-from tfjit.framework.graphs.static_value import get_static_value
+from tfjit.framework.graphs.static_value import constant_value_as_shape, get_static_value
 from tfjit.framework.graphs.tensor_spec import TensorSpec
 from tfjit.framework.types import dtypes as dt
 from tfjit.framework.types.shape import Shape, TensorShape
@@ -84,6 +86,13 @@ class Batches(DatasetBase):
         """
         specs = self.element_spec
         leaves = flatten(specs)
+        for leaf in leaves:
+            if isinstance(leaf, SparseTensorSpec):
+                raise TypeError(
+                    "`padded_batch` is only supported for datasets that produce tensor elements "
+                    "but type spec of elements in the input dataset is not a subclass of "
+                    f"TensorSpec: `{leaf}`."
+                )
         if padded_shapes is None:
             for leaf in leaves:
                 if leaf.shape.dims_tuple is None:
@@ -129,7 +138,22 @@ class Batches(DatasetBase):
         rest = reshaped(
             self.element_spec, lambda dims: None if dims is None else dims[1:], "unbatch"
         )
-        return self._then("UnbatchDataset", name, rest)
+        source: DatasetBase = self
+        if any(isinstance(leaf, SparseTensorSpec) for leaf in flatten(self.element_spec)):
+            sliced = TracedFunction(
+                lambda *parts: tuple(to_tensors(parts, slices=True)),
+                parameters(self.element_spec),
+                "unbatch",
+            )
+            source = self._then(
+                "MapDataset",
+                None,
+                sliced.spec,
+                other_arguments=sliced.captured,
+                f=sliced.ref,
+                Targuments=sliced.captured_types,
+            )
+        return source._then("UnbatchDataset", name, rest)
 
     def window(
         self,
@@ -263,11 +287,26 @@ class Batches(DatasetBase):
     def sparse_batch(
         self, batch_size: TensorLike, row_shape: TensorLike, name: str | None = None
     ) -> Dataset:
-        """Raise UnimplementedError: elements of tfjit's datasets are dense."""
-        from tfjit.framework import errors
+        """Return batches of elements of different sizes as sparse tensors [size, *row_shape].
 
-        raise errors.UnimplementedError(
-            None, None, "tf.data.Dataset.sparse_batch: elements of tfjit's datasets are dense."
+        row_shape: the greatest size of each axis. Raises TypeError for other elements than one
+        tensor.
+        """
+        spec = self.element_spec
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(
+                "`dense_to_sparse_batch` requires an input dataset whose elements have a single "
+                "component, but the given dataset has the following component types: "
+                f"{self.output_types}."
+            )
+        shape = _as_vector(_sizes(row_shape))
+        known = constant_value_as_shape(shape)
+        return self._then(
+            "DenseToSparseBatchDataset",
+            name,
+            SparseTensorSpec(None if known is None else (None, *known), spec.dtype),
+            batch_size=batch_size,
+            row_shape=shape,
         )
 
 

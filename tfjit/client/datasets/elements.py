@@ -6,9 +6,16 @@ they become tensors, other than in `tf.nest`.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tfjit.client.data.sparse_specs import (
+    SparseTensorSpec,
+    as_variants,
+    from_variants,
+)
+from tfjit.client.data.sparse_tensors import SparseTensor, SparseTensorValue
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.tensor_spec import TensorSpec
 from tfjit.framework.types import dtypes as dt
@@ -33,14 +40,19 @@ class _Leaf:
 
 def _shielded(structure: Structure) -> Structure:
     """Return a structure in which `tf.nest` sees lists as leaves."""
-    if isinstance(structure, list):
+    if isinstance(structure, list) or _is_sparse_value(structure):
         return _Leaf(structure)
     if isinstance(structure, Mapping):
-        return {key: _shielded(value) for key, value in structure.items()}
+        kind = OrderedDict if isinstance(structure, OrderedDict) else dict
+        return kind((key, _shielded(value)) for key, value in structure.items())
     if isinstance(structure, tuple):
         parts = [_shielded(part) for part in structure]
         return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
     return structure
+
+
+def _is_sparse_value(value: Structure) -> bool:
+    return getattr(value, "_fields", None) == SparseTensorValue._fields
 
 
 def _bare(leaf: Structure) -> Structure:
@@ -80,7 +92,7 @@ class Elements:
 
     @property
     def element_spec(self) -> Structure:
-        """The structure of an element, with a TensorSpec for each tensor."""
+        """The structure of an element, with a spec for each tensor."""
         return self._element_spec
 
     @property
@@ -96,7 +108,11 @@ class Elements:
     @property
     def output_classes(self) -> Structure:
         """The classes of an element's values."""
-        return map_structure(lambda spec: Tensor, self._element_spec)
+        return map_structure(_class_of, self._element_spec)
+
+
+def _class_of(spec: Structure) -> type:
+    return SparseTensor if isinstance(spec, SparseTensorSpec) else Tensor
 
 
 class DatasetSpec:
@@ -125,13 +141,14 @@ class DatasetSpec:
         return f"DatasetSpec({self.element_spec}, TensorShape([]))"
 
 
-Spec = TensorSpec | DatasetSpec
+Spec = TensorSpec | SparseTensorSpec | DatasetSpec
 
 
 def as_components(values: Structure, named: str = "component_") -> Structure:
-    """Return a structure with its leaves as tensors; datasets stay.
+    """Return a structure with its leaves as tensors.
 
-    named: begins the names of constants. Raises TypeError for values that are neither.
+    Sparse tensors and datasets stay. named: begins the names of constants. Raises TypeError for
+    values that are neither.
     """
     numbers = iter(range(len(flatten(values))))
 
@@ -141,10 +158,12 @@ def as_components(values: Structure, named: str = "component_") -> Structure:
             return value
         if value is None:
             raise TypeError("None is not a component of an element; leave it out of the structure.")
+        if isinstance(value, SparseTensor) or _is_sparse_value(value):
+            return SparseTensor.from_value(value)
         if hasattr(value, "dense_shape") and hasattr(value, "indices"):
             raise TypeError(
-                "SparseTensors and IndexedSlices are no components of tfjit's datasets yet: "
-                "use their indices, values and dense_shape, or tf.sparse_tensor_to_dense."
+                "IndexedSlices are no components of tfjit's datasets: use their indices, values "
+                "and dense_shape."
             )
         if isinstance(value, Dispatching):
             raise TypeError(
@@ -157,29 +176,43 @@ def as_components(values: Structure, named: str = "component_") -> Structure:
 
 
 def spec_of(values: Structure) -> Structure:
-    """Return the structure of specs of a structure of tensors and datasets."""
+    """Return the structure of specs of a structure of components."""
 
     def spec(value: Structure) -> Spec:
         if isinstance(value, Tensor):
             return TensorSpec(value.shape, value.dtype.base_dtype)
+        if isinstance(value, SparseTensor):
+            return SparseTensorSpec.from_value(value)
         return DatasetSpec(value.element_spec)
 
     return map_structure(spec, values)
 
 
-def to_tensors(values: Structure) -> list[Tensor]:
-    """Return the tensors of a structure's leaves; a dataset's is its variant."""
-    leaves: list[Structure] = flatten(values)
-    return [leaf if isinstance(leaf, Tensor) else leaf._variant_tensor for leaf in leaves]
+def to_tensors(values: Structure, slices: bool = False) -> list[Tensor]:
+    """Return the tensors of a structure's leaves.
+
+    A dataset's is its variant, a sparse tensor's three variants. slices: these for each slice along
+    the first axis.
+    """
+
+    def flat(leaf: Structure) -> Tensor:
+        if isinstance(leaf, SparseTensor):
+            return as_variants(leaf, slices)
+        found: Tensor = leaf if isinstance(leaf, Tensor) else leaf._variant_tensor
+        return found
+
+    return [flat(leaf) for leaf in flatten(values)]
 
 
 def from_tensors(specs: Structure, tensors: Iterable[Tensor]) -> Structure:
-    """Return the structure of specs with tensors and datasets as leaves."""
+    """Return the structure of specs with its values as leaves."""
     from tfjit.client.datasets.dataset import Dataset
 
     def value(spec: Spec, tensor: Tensor) -> Structure:
         if isinstance(spec, DatasetSpec):
             return Dataset(tensor, spec.element_spec)
+        if isinstance(spec, SparseTensorSpec):
+            return from_variants(spec, tensor)
         tensor.set_shape(spec.shape)
         return tensor
 
@@ -198,12 +231,17 @@ def parameters(specs: Structure) -> list[Structure]:
 
 def dtypes_of(specs: Structure) -> list[DType]:
     """Return the dtypes of the leaves, as nodes have them."""
-    return [spec.dtype for spec in flatten(specs)]
+    return [
+        dt.variant if isinstance(spec, SparseTensorSpec) else spec.dtype for spec in flatten(specs)
+    ]
 
 
 def shapes_of(specs: Structure) -> list[TensorShape]:
     """Return the shapes of the leaves, as nodes have them."""
-    return [spec.shape for spec in flatten(specs)]
+    return [
+        TensorShape(None) if isinstance(spec, SparseTensorSpec) else spec.shape
+        for spec in flatten(specs)
+    ]
 
 
 def reshaped(specs: Structure, change: Callable[[Shape], Shape], by: str) -> Structure:
@@ -212,10 +250,10 @@ def reshaped(specs: Structure, change: Callable[[Shape], Shape], by: str) -> Str
     Raises TypeError for datasets within elements.
     """
 
-    def spec(leaf: Spec) -> TensorSpec:
+    def spec(leaf: Spec) -> Spec:
         if isinstance(leaf, DatasetSpec):
             raise TypeError(f"Dataset.{by} does not take elements that hold datasets: {leaf}")
-        return TensorSpec(TensorShape(change(leaf.shape.dims_tuple)), leaf.dtype)
+        return type(leaf)(TensorShape(change(leaf.shape.dims_tuple)), leaf.dtype)
 
     return map_structure(spec, specs)
 
@@ -224,19 +262,23 @@ def from_legacy(types: Structure, shapes: Structure = None, classes: Structure =
     """Return the specs for the dtypes and shapes of elements.
 
     types: a structure of dtypes. shapes: of the same structure, or None where nothing is known.
-    classes: of the same structure; Raises TypeError for others than tf.Tensor.
+    classes: of the same structure, tf.Tensor by default. Raises TypeError for others than that and
+    tf.SparseTensor.
     """
-    for kind in () if classes is None else flatten(classes):
-        if kind is not Tensor:
-            raise TypeError(f"Elements of tfjit's datasets are tensors, not {kind}.")
     types = map_structure(as_dtype, types)
-    if shapes is None:
-        return map_structure(lambda dtype: TensorSpec(None, dtype), types)
+    leaves = flatten(types)
+    kinds = [Tensor] * len(leaves) if classes is None else flatten(classes)
+    for kind in kinds:
+        if kind not in (Tensor, SparseTensor):
+            raise TypeError(f"Elements of tfjit's datasets are tensors, not {kind}.")
+    known = [None] * len(leaves) if shapes is None else flat_shapes(types, shapes)
     return pack(
         types,
         [
-            TensorSpec(as_shape(shape), dtype)
-            for dtype, shape in zip(flatten(types), flat_shapes(types, shapes), strict=True)
+            (SparseTensorSpec if kind is SparseTensor else TensorSpec)(
+                None if shape is None else as_shape(shape), dtype
+            )
+            for dtype, shape, kind in zip(leaves, known, kinds, strict=True)
         ],
     )
 
@@ -261,11 +303,12 @@ def most_specific(first: Structure, second: Structure) -> Structure:
     def common(one: Spec, other: Spec) -> Spec:
         if one == other:
             return one
-        if isinstance(one, DatasetSpec) or isinstance(other, DatasetSpec):
+        if isinstance(one, DatasetSpec) or type(one) is not type(other):
             raise TypeError(f"Incompatible elements: {one} and {other}")
         if one.dtype is not other.dtype:
             raise TypeError(f"Incompatible dtypes of elements: {one} and {other}")
-        return TensorSpec(_common_shape(one.shape.dims_tuple, other.shape.dims_tuple), one.dtype)
+        shape = _common_shape(one.shape.dims_tuple, other.shape.dims_tuple)
+        return type(one)(shape, one.dtype)
 
     try:
         return map_structure(common, first, second)

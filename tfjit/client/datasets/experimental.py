@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfjit.client.data.sparse_specs import SparseTensorSpec
+from tfjit.client.datasets.csv_files import CsvDataset, make_csv_dataset
 from tfjit.client.datasets.dataset import Dataset
 from tfjit.client.datasets.dataset_base import AUTOTUNE, DatasetBase, counted, seeds
 from tfjit.client.datasets.elements import DatasetSpec, parameters, reshaped
@@ -15,14 +17,25 @@ from tfjit.client.datasets.options import (
     OptimizationOptions,
     ThreadingOptions,
 )
+from tfjit.client.datasets.parsed_examples import (
+    make_batched_features_dataset,
+    parse_example_dataset,
+)
 from tfjit.client.datasets.traced_function import TracedFunction
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.static_value import get_static_value
+from tfjit.framework.graphs.tensor_spec import TensorSpec
 from tfjit.framework.types import dtypes as dt
 from tfjit.ops.core.convert import convert_to_tensor
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DeviceLike, DTypeLike, Structure, TensorLike
+    from tfjit.framework.graphs.typing import (
+        DeviceLike,
+        DTypeLike,
+        ShapeLike,
+        Structure,
+        TensorLike,
+    )
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
@@ -267,7 +280,23 @@ def from_variant(variant: Tensor, structure: Structure) -> Dataset:
     return Dataset(variant, structure)
 
 
+def dense_to_sparse_batch(batch_size: TensorLike, row_shape: TensorLike) -> Transformation:
+    """Return a transformation: `Dataset.sparse_batch`."""
+    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
+
+
 DatasetStructure = DatasetSpec
+
+
+def TensorStructure(dtype: DTypeLike, shape: ShapeLike) -> TensorSpec:
+    """Return a TensorSpec; the former name."""
+    return TensorSpec(shape, dtype)
+
+
+def SparseTensorStructure(dtype: DTypeLike, shape: ShapeLike) -> SparseTensorSpec:
+    """Return a SparseTensorSpec; the former name."""
+    return SparseTensorSpec(shape, dtype)
+
 
 __all__ = [
     "AUTOTUNE",
@@ -275,15 +304,19 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "AutotuneOptions",
     "Counter",
+    "CsvDataset",
     "DatasetStructure",
     "DistributeOptions",
     "OptimizationOptions",
     "Optional",
     "RandomDataset",
+    "SparseTensorStructure",
+    "TensorStructure",
     "ThreadingOptions",
     "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
+    "dense_to_sparse_batch",
     "enumerate_dataset",
     "from_list",
     "from_variant",
@@ -292,8 +325,11 @@ __all__ = [
     "get_structure",
     "group_by_window",
     "ignore_errors",
+    "make_batched_features_dataset",
+    "make_csv_dataset",
     "map_and_batch",
     "parallel_interleave",
+    "parse_example_dataset",
     "prefetch_to_device",
     "sample_from_datasets",
     "scan",

@@ -271,7 +271,7 @@ def _check_copy(op: Operation) -> None:
             f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value. Use "
             "`make_initializable_iterator()` and feed the placeholder to its initializer."
         )
-    stateful = op.op_def.is_stateful and not op.type.endswith("Dataset")
+    stateful = op.op_def.is_stateful and not op.type.rstrip("V0123456789").endswith("Dataset")
     if stateful and op.type not in ("MatchingFiles", "Assert"):
         raise ValueError(
             f"Cannot capture a stateful node (name:{op.name}, type:{op.type}) by value. A dataset "

@@ -63,7 +63,8 @@ class Sources(DatasetBase):
         rest = reshaped(
             specs, lambda dims: None if dims is None else dims[1:], "from_tensor_slices"
         )
-        return dataset_of("TensorSliceDataset", name, rest, components=to_tensors(values))
+        components = to_tensors(values, slices=True)
+        return dataset_of("TensorSliceDataset", name, rest, components=components)
 
     @staticmethod
     def range(

@@ -53,20 +53,17 @@ class TracedFunction:
             automatic_control=True,
         )
         numbers = itertools.count()
-        arguments = [
-            from_tensors(
-                specs,
-                [
-                    self.body.add_input(spec.dtype, spec.shape.dims_tuple, f"args_{next(numbers)}")
-                    for spec in flatten(specs)
-                ],
-            )
+        inputs = [
+            [
+                self.body.add_input(dtype, shape.dims_tuple, f"args_{next(numbers)}")
+                for dtype, shape in zip(dtypes_of(specs), shapes_of(specs), strict=True)
+            ]
             for specs in parameters
         ]
         self.spec: Structure = None
 
         def results() -> list[Tensor]:
-            given = function(*arguments)
+            given = function(*map(from_tensors, parameters, inputs))
             if isinstance(given, list):  # only a whole list of results is one of components
                 given = tuple(given)
             try:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfjit import ops
-from tfjit.client.data.parsing import VarLenFeature, string_to_hash_bucket_fast
+from tfjit.client.data.features import VarLenFeature
+from tfjit.client.data.parsing import string_to_hash_bucket_fast
 from tfjit.client.data.sparse_tensors import SparseTensor, convert_to_tensor_or_sparse_tensor
 from tfjit.client.feature_columns.columns import (
     CategoricalColumn,

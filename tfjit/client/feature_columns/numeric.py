@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfjit import ops
-from tfjit.client.data.parsing import FixedLenFeature
+from tfjit.client.data.features import FixedLenFeature
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.client.feature_columns.columns import (
     CategoricalColumn,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfjit import ops
-from tfjit.client.data.parsing import VarLenFeature
+from tfjit.client.data.features import VarLenFeature
 from tfjit.client.data.sparse_steps import reshaped
 from tfjit.client.data.sparse_tensors import SparseTensor
 from tfjit.client.feature_columns.categorical import (

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfjit import ops
+from tfjit.client.data.features import VarLenFeature
 from tfjit.client.data.lookup_tables import (
     BucketedTable,
     StaticHashTable,
     index_table_from_file,
     index_table_from_tensor,
 )
-from tfjit.client.data.parsing import VarLenFeature
 from tfjit.client.feature_columns.columns import (
     CategoricalColumn,
     check_key,

@@ -17,6 +17,7 @@ import numpy as np
 _POLYNOMIAL: Final = 0x82F63B78  # bit-reversed
 _MASK_DELTA: Final = 0xA282EAD8
 _LEAST_BYTES: Final = 32  # below it, a table in Python is as fast as a call of compiled code
+_MOST_SHORT_BYTES: Final = 8192
 _LANES: Final = 4096
 _LANE_BYTES: Final = 64  # joining a shorter lane costs more than the lane saves
 
@@ -26,6 +27,9 @@ class _Compute(Protocol):
 
     def __call__(self, data: memoryview, crc: int) -> int:
         """Return the checksum of bytes; crc: of the bytes before."""
+
+    def of_short(self, data: bytes, crc: int) -> int:
+        """Return the checksum of a few bytes; crc: of the bytes before."""
 
     def parts(self, data: np.ndarray, places: Iterable[tuple[int, int]]) -> list[int]:
         """Return the checksum of each (offset, size) of `data`."""
@@ -52,6 +56,10 @@ def crc32c(data: Any, crc: int = 0) -> int:
 
     crc: the checksum of the bytes before `data`.
     """
+    if type(data) is bytes and len(data) <= _MOST_SHORT_BYTES:
+        compute = _find()
+        if compute is not None:
+            return compute.of_short(data, crc)
     view = memoryview(data).cast("B")
     compute = _find() if len(view) >= _LEAST_BYTES else None
     return compute(view, crc) if compute is not None else numpy_crc32c(view, crc)

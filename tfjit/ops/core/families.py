@@ -43,6 +43,7 @@ FAMILIES: Final = (
     "arithmetic.solvers",
     "state.lookup",
     "records.parsing",
+    "records.sequence_parsing",
     "records.serialized",
     "records.messages",
     "records.audio",

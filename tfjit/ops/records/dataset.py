@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from tfjit.framework.op_defs.op_traits import BLOCKING
+from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.ops.core.declare import register_op
+from tfjit.ops.core.shape_rules import Shapes
 from tfjit.ops.core.type_lists import INDEX
+from tfjit.ops.records.csv_defaults import check_defaults
 
 # Elements that a dataset or an iterator gives.
 OUTPUT: Final = ("output_types: list(type) >= 1", "output_shapes: list(shape) >= 1")
@@ -31,6 +34,12 @@ def functions(*names: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     captures = (f"{name}_other_arguments: T{name}_other_arguments" for name in names)
     types = (f"T{name}_other_arguments: list(type) >= 0" for name in names)
     return ("input_dataset: variant", *captures), (*(f"{name}: func" for name in names), *types)
+
+
+def _csv_rows(c: ShapeContext) -> Shapes:
+    first = len(CSV) - 1
+    check_defaults(list(c.inputs)[first : first + len(c.attr("output_types"))])
+    return [()]
 
 
 REDUCER: Final = functions("key_func", "init_func", "reduce_func", "finalize_func")
@@ -89,6 +98,7 @@ register_op(
         "output_types: list({float, double, int32, int64, string}) >= 1",
         "output_shapes: list(shape) >= 1",
     ),
+    shape=_csv_rows,
     stateful=True,
 )
 register_op(
@@ -99,6 +109,7 @@ register_op(
         "output_types: list({float, double, int32, int64, string}) >= 1",
         "output_shapes: list(shape) >= 1",
     ),
+    shape=_csv_rows,
     stateful=True,
 )
 register_op(

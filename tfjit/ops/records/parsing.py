@@ -5,16 +5,13 @@ from __future__ import annotations
 from tfjit.framework.op_defs.shape_context import ShapeContext
 from tfjit.framework.types.shape import Shape
 from tfjit.ops.core.declare import register_op
-from tfjit.ops.core.shape_rules import Shapes, fail
+from tfjit.ops.core.shape_rules import Shapes
 from tfjit.ops.core.type_lists import INDEX
+from tfjit.ops.records.csv_defaults import check_defaults
 
 
 def _decode_csv(c: ShapeContext) -> Shapes:
-    for default in c.inputs[1:]:
-        if default is not None and (
-            len(default) > 1 or (len(default) == 1 and default[0] is not None and default[0] > 1)
-        ):
-            raise fail("Shape of a default must be a length-0 or length-1 vector, or a scalar.")
+    check_defaults(list(c.inputs)[1:])
     return [c.inputs[0]] * c.num_outputs
 
 
@@ -131,84 +128,6 @@ register_op(
     shape=_parse_example,
 )
 register_op(
-    "ParseSequenceExample",
-    inputs=("serialized: string", "debug_name: string", "context_dense_defaults: Tcontext_dense"),
-    outputs=(
-        "context_sparse_indices: Ncontext_sparse * int64",
-        "context_sparse_values: context_sparse_types",
-        "context_sparse_shapes: Ncontext_sparse * int64",
-        "context_dense_values: Tcontext_dense",
-        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
-        "feature_list_sparse_values: feature_list_sparse_types",
-        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
-        "feature_list_dense_values: feature_list_dense_types",
-        "feature_list_dense_lengths: Nfeature_list_dense * int64",
-    ),
-    attrs=(
-        "feature_list_dense_missing_assumed_empty: list(string) >= 0",
-        "context_sparse_keys: list(string) >= 0",
-        "context_dense_keys: list(string) >= 0",
-        "feature_list_sparse_keys: list(string) >= 0",
-        "feature_list_dense_keys: list(string) >= 0",
-        "Ncontext_sparse: int >= 0 = 0",
-        "Ncontext_dense: int >= 0 = 0",
-        "Nfeature_list_sparse: int >= 0 = 0",
-        "Nfeature_list_dense: int >= 0 = 0",
-        "context_sparse_types: list({float, int64, string}) >= 0 = []",
-        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
-        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
-        "context_dense_shapes: list(shape) >= 0 = []",
-        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
-        "feature_list_dense_shapes: list(shape) >= 0 = []",
-    ),
-)
-register_op(
-    "ParseSequenceExampleV2",
-    inputs=(
-        "serialized: string",
-        "debug_name: string",
-        "context_sparse_keys: string",
-        "context_dense_keys: string",
-        "context_ragged_keys: string",
-        "feature_list_sparse_keys: string",
-        "feature_list_dense_keys: string",
-        "feature_list_ragged_keys: string",
-        "feature_list_dense_missing_assumed_empty: bool",
-        "context_dense_defaults: Tcontext_dense",
-    ),
-    outputs=(
-        "context_sparse_indices: Ncontext_sparse * int64",
-        "context_sparse_values: context_sparse_types",
-        "context_sparse_shapes: Ncontext_sparse * int64",
-        "context_dense_values: Tcontext_dense",
-        "context_ragged_values: context_ragged_value_types",
-        "context_ragged_row_splits: context_ragged_split_types",
-        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
-        "feature_list_sparse_values: feature_list_sparse_types",
-        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
-        "feature_list_dense_values: feature_list_dense_types",
-        "feature_list_dense_lengths: Nfeature_list_dense * int64",
-        "feature_list_ragged_values: feature_list_ragged_value_types",
-        "feature_list_ragged_outer_splits: feature_list_ragged_split_types",
-        "feature_list_ragged_inner_splits: feature_list_ragged_split_types",
-    ),
-    attrs=(
-        "Ncontext_sparse: int >= 0 = 0",
-        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
-        "context_sparse_types: list({float, int64, string}) >= 0 = []",
-        "context_ragged_value_types: list({float, int64, string}) >= 0 = []",
-        f"context_ragged_split_types: list({INDEX}) >= 0 = []",
-        "context_dense_shapes: list(shape) >= 0 = []",
-        "Nfeature_list_sparse: int >= 0 = 0",
-        "Nfeature_list_dense: int >= 0 = 0",
-        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
-        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
-        "feature_list_ragged_value_types: list({float, int64, string}) >= 0 = []",
-        f"feature_list_ragged_split_types: list({INDEX}) >= 0 = []",
-        "feature_list_dense_shapes: list(shape) >= 0 = []",
-    ),
-)
-register_op(
     "ParseSingleExample",
     inputs=("serialized: string", "dense_defaults: Tdense"),
     outputs=(
@@ -226,39 +145,4 @@ register_op(
         "dense_shapes: list(shape) >= 0",
     ),
     shape=_parse_single_example,
-)
-register_op(
-    "ParseSingleSequenceExample",
-    inputs=(
-        "serialized: string",
-        "feature_list_dense_missing_assumed_empty: string",
-        "context_sparse_keys: Ncontext_sparse * string",
-        "context_dense_keys: Ncontext_dense * string",
-        "feature_list_sparse_keys: Nfeature_list_sparse * string",
-        "feature_list_dense_keys: Nfeature_list_dense * string",
-        "context_dense_defaults: Tcontext_dense",
-        "debug_name: string",
-    ),
-    outputs=(
-        "context_sparse_indices: Ncontext_sparse * int64",
-        "context_sparse_values: context_sparse_types",
-        "context_sparse_shapes: Ncontext_sparse * int64",
-        "context_dense_values: Tcontext_dense",
-        "feature_list_sparse_indices: Nfeature_list_sparse * int64",
-        "feature_list_sparse_values: feature_list_sparse_types",
-        "feature_list_sparse_shapes: Nfeature_list_sparse * int64",
-        "feature_list_dense_values: feature_list_dense_types",
-    ),
-    attrs=(
-        "Ncontext_sparse: int >= 0 = 0",
-        "Ncontext_dense: int >= 0 = 0",
-        "Nfeature_list_sparse: int >= 0 = 0",
-        "Nfeature_list_dense: int >= 0 = 0",
-        "context_sparse_types: list({float, int64, string}) >= 0 = []",
-        "Tcontext_dense: list({float, int64, string}) >= 0 = []",
-        "feature_list_dense_types: list({float, int64, string}) >= 0 = []",
-        "context_dense_shapes: list(shape) >= 0 = []",
-        "feature_list_sparse_types: list({float, int64, string}) >= 0 = []",
-        "feature_list_dense_shapes: list(shape) >= 0 = []",
-    ),
 )

@@ -16,6 +16,7 @@ _DATASETS: Final = (
     "datasets.iterator_ops",
     "datasets.map_ops",
     "datasets.parallel_ops",
+    "datasets.parse_ops",
     "datasets.result_ops",
     "datasets.selection_ops",
     "datasets.sequence_ops",

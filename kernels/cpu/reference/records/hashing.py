@@ -13,8 +13,9 @@ import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
 from tfjit.framework.murmur_hash import murmur64
-from tfjit.kernels.cpu.reference.records.packed_hashing import fingerprints, siphashes
+from tfjit.kernels.cpu.reference.records import packed_hashing
 from tfjit.kernels.cpu.reference.records.packed_strings import PackedStrings
+from tfjit.kernels.cpu.strings.hashes import fingerprints, siphashes
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[Any]
@@ -166,25 +167,28 @@ def _buckets(
     node: NodeSpec,
     strings: np.ndarray,
     hashed: Callable[[bytes], int],
+    all_hashed: Callable[[np.ndarray], np.ndarray | None] = lambda items: None,
     many_hashed: Callable[[PackedStrings], np.ndarray] | None = None,
 ) -> Arrays:
     """Return each string's hash modulo the number of buckets.
 
-    many_hashed: the same hash of packed strings.
+    all_hashed: the same hash of a vector of strings, by a compiled function; None without one.
+    many_hashed: the same hash of packed strings, by NumPy.
     """
     count = int(node.attrs["num_buckets"])
-    array = np.asarray(strings, object)
-    items = array.reshape(-1).tolist()
-    if many_hashed is not None and len(items) >= _MANY:
-        hashes = many_hashed(PackedStrings.of(items))
-    else:
-        hashes = np.array([hashed(item) for item in items], np.uint64)
+    array = np.asarray(strings, object, order="C")
+    items = array.reshape(-1)
+    hashes = all_hashed(items)
+    if hashes is None and many_hashed is not None and items.size >= _MANY:
+        hashes = many_hashed(PackedStrings.of(items.tolist()))
+    elif hashes is None:
+        hashes = np.array([hashed(item) for item in items.tolist()], np.uint64)
     return ((hashes % np.uint64(count)).astype(np.int64).reshape(array.shape),)
 
 
 @reference("StringToHashBucketFast")
 def _fast(node: NodeSpec, inputs: Arrays) -> Arrays:
-    return _buckets(node, inputs[0], fingerprint64, fingerprints)
+    return _buckets(node, inputs[0], fingerprint64, fingerprints, packed_hashing.fingerprints)
 
 
 @reference("StringToHashBucket")
@@ -202,5 +206,6 @@ def _strong(node: NodeSpec, inputs: Arrays) -> Arrays:
         node,
         inputs[0],
         lambda item: siphash(item, words),
-        lambda strings: siphashes(strings, words),
+        lambda items: siphashes(items, words),
+        lambda strings: packed_hashing.siphashes(strings, words),
     )

@@ -11,7 +11,15 @@ from typing import Any, Final
 import numpy as np
 
 from tfjit.framework.errors import InvalidArgumentError
-from tfjit.kernels.cpu.reference.records.string import as_strings, each_element, invalid_strings
+from tfjit.kernels.cpu.reference.records.number_parsing import float_parser, float_values
+from tfjit.kernels.cpu.reference.records.string import as_strings, invalid_strings
+from tfjit.kernels.cpu.strings.made_strings import (
+    MOST_DECIMALS,
+    base64_texts,
+    base64_values,
+    number_texts,
+)
+from tfjit.kernels.cpu.strings.numbers import read_numbers
 from tfjit.kernels.registry import NodeSpec, reference
 
 Arrays = Sequence[np.ndarray]
@@ -20,31 +28,42 @@ Arrays = Sequence[np.ndarray]
 @reference("StringToNumber")
 def _string_to_number(node: NodeSpec, inputs: Arrays) -> Arrays:
     dtype = node.attrs["out_type"]
-    limits = np.iinfo(dtype.as_numpy_dtype) if dtype.is_integer else None
+    strings = np.asarray(inputs[0], object, order="C")
+    items = strings.reshape(-1)
+    kind = np.dtype(dtype.as_numpy_dtype)
+    read = read_numbers(items, kind)
+    parse = float_parser(dtype) if kind.kind == "f" else _integer_parser(kind)
+    if read is None:
+        read = np.empty(items.size, kind), np.arange(items.size)
+        with contextlib.suppress(ValueError):  # the loop finds the string and reports it
+            texts = items.tolist()
+            found = float_values(texts, dtype) if kind.kind == "f" else list(map(parse, texts))
+            return (np.array(found, kind).reshape(strings.shape),)
+    numbers, left = read
+    with np.errstate(over="ignore"):
+        for k in left:
+            try:
+                numbers[k] = parse(items[k])
+            except ValueError:
+                text = items[k].decode(errors="replace")
+                raise InvalidArgumentError(
+                    None, None, f"StringToNumberOp could not correctly convert string: {text}"
+                ) from None
+    return (numbers.reshape(strings.shape),)
 
-    def parse(item: bytes) -> int | float:
-        try:
-            if b"_" in item:  # Python's alone
-                raise ValueError
-            number = float(item) if limits is None else int(item)
-            if limits is not None and not limits.min <= number <= limits.max:
-                raise ValueError
-        except ValueError:
-            text = item.decode(errors="replace")
-            raise InvalidArgumentError(
-                None, None, f"StringToNumberOp could not correctly convert string: {text}"
-            ) from None
+
+def _integer_parser(kind: np.dtype) -> Callable[[bytes], int]:
+    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+
+    def parse(item: bytes) -> int:
+        if b"_" in item:  # Python's alone
+            raise ValueError
+        number = int(item)
+        if not low <= number <= high:
+            raise ValueError
         return number
 
-    with np.errstate(over="ignore"):
-        if limits is None and not _has_underscore(inputs[0]):
-            with contextlib.suppress(ValueError):  # `parse` finds the string and reports it
-                return (each_element(float, inputs[0], dtype=dtype.as_numpy_dtype),)
-        return (each_element(parse, inputs[0], dtype=dtype.as_numpy_dtype),)
-
-
-def _has_underscore(strings: np.ndarray) -> bool:
-    return b"_" in b"".join(np.asarray(strings, object).reshape(-1).tolist())
+    return parse
 
 
 _ESCAPES: Final = {
@@ -86,6 +105,17 @@ def _as_string(node: NodeSpec, inputs: Arrays) -> Arrays:
     flag, width, precision = _printf(node)
     kind: str = np.asarray(inputs[0]).dtype.kind
     values = np.asarray(inputs[0])
+    decimals = int(node.attrs["precision"]) if precision else 6
+    if not (flag or width or node.attrs["scientific"] or node.attrs["shortest"]) and (
+        kind == "i" or (kind == "f" and 1 <= decimals <= MOST_DECIMALS)
+    ):
+        written = number_texts(values.reshape(-1), decimals)
+        if written is not None:
+            found, left = written
+            for k in left:
+                item = values.reshape(-1)[k]
+                found[k] = b"%d" % item if kind == "i" else b"%.*f" % (decimals, float(item))
+            return (found.reshape(values.shape),)
     letter = "e" if node.attrs["scientific"] else "g" if node.attrs["shortest"] else "f"
     finite = f"%{flag}{width}{precision}{letter}".encode()
     # zeros do not go before nan and inf
@@ -195,7 +225,10 @@ def _string_format(node: NodeSpec, inputs: Arrays) -> Arrays:
 @reference("EncodeBase64")
 def _encode_base64(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Encode in Base64 that is safe in file names and URLs."""
-    values = np.asarray(inputs[0], object)
+    values = np.asarray(inputs[0], object, order="C")
+    texts = base64_texts(values.reshape(-1), bool(node.attrs["pad"]))
+    if texts is not None:
+        return (texts.reshape(values.shape),)
     encoded = [base64.urlsafe_b64encode(item) for item in values.reshape(-1)]
     if not node.attrs["pad"]:
         encoded = [item.rstrip(b"=") for item in encoded]
@@ -220,5 +253,8 @@ def _decode_base64(node: NodeSpec, inputs: Arrays) -> Arrays:
 
     Raises InvalidArgumentError for text that is not Base64.
     """
-    values = np.asarray(inputs[0], object)
+    values = np.asarray(inputs[0], object, order="C")
+    decoded = base64_values(values.reshape(-1))
+    if decoded is not None:
+        return (decoded.reshape(values.shape),)
     return (as_strings([_decoded(item) for item in values.reshape(-1)], values.shape),)

@@ -12,7 +12,7 @@ from tfjit.runtime.executor.node_runner import variant_array
 from tfjit.runtime.kernel_api.op_kernel import OpContext, variant_kernel
 
 
-def _three(indices: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def three_variants(indices: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return three variants, each a copy of a tensor."""
     row = np.empty(3, object)
     for i, part in enumerate((indices, values, sizes)):
@@ -23,7 +23,7 @@ def _three(indices: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> np.nda
 @variant_kernel("SerializeSparse")
 def serialize_sparse(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     """Return variants of indices, values and dense shape."""
-    return (_three(*inputs),)
+    return (three_variants(*inputs),)
 
 
 @variant_kernel("SerializeManySparse")
@@ -46,7 +46,7 @@ def serialize_many_sparse(ctx: OpContext, inputs: Sequence[np.ndarray]) -> Seque
     result = np.empty((int(sizes[0]), 3), object)
     for row in range(len(result)):
         part = slice(starts[row], starts[row + 1])
-        result[row] = _three(indices[part, 1:], values[part], sizes[1:])
+        result[row] = three_variants(indices[part, 1:], values[part], sizes[1:])
     return (result,)
 
 

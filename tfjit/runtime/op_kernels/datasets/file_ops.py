@@ -16,13 +16,13 @@ from tfjit.runtime.datasets.dataset import (
     Elements,
     dataset_kernel,
 )
-from tfjit.runtime.datasets.element import Element
+from tfjit.runtime.datasets.element import Element, Value
 from tfjit.runtime.resources.readers import opened
 
 if TYPE_CHECKING:
     from tfjit.framework.env import FileSystem
 
-Read = Callable[[IO[bytes], str], Iterator[bytes]]
+Read = Callable[[IO[bytes], str], Iterator[Value]]
 """Return the records of an open file; its name is for messages."""
 
 
@@ -131,7 +131,7 @@ class Records(Elements):
                 self._at += 1
                 continue
             try:
-                return [np.array(next(records), object)]
+                record = next(records)
             except StopIteration:
                 self.close()
             except (EOFError, zlib.error, OSError) as error:
@@ -140,6 +140,11 @@ class Records(Elements):
             except errors.OpError:
                 self.close()
                 raise
+            else:
+                return self._element(record)
+
+    def _element(self, record: Value) -> Element:
+        return [np.array(record, object)]
 
     def _open(self, name: str) -> None:
         try:
