@@ -13,7 +13,7 @@ from tfjit.kernels.source import KernelSource, Source
 
 _PIXEL_NS: Final = {"RGBToHSV": 6.0, "HSVToRGB": 4.0, "AdjustHue": 10.0, "AdjustSaturation": 10.0}
 _CONTRAST_NS: Final = 0.4
-_FOLDED: Final = 16
+_FOLDED: Final = 64
 """Pixels whose channels have sums of their own."""
 
 # All arithmetic is float32, in the reference's order. NaN is no largest and no least channel.
