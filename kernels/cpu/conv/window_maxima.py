@@ -88,11 +88,10 @@ def argmax_pool_source(dtype: DType, index: str, with_batch: bool) -> KernelSour
                 s.line("started = 0")
                 with s.block("for ky in range(rows):"):
                     s.line("y = top + ky * row_rate")
-                    with s.block("if y >= 0 and y < height:"):
-                        with s.block("for kx in range(columns):"):
-                            s.line("at = side + kx * column_rate")
-                            with s.block("if at >= 0 and at < width:"):
-                                _write_tap(s, index)
+                    with s.block("if y >= 0 and y < height:"), s.block("for kx in range(columns):"):
+                        s.line("at = side + kx * column_rate")
+                        with s.block("if at >= 0 and at < width:"):
+                            _write_tap(s, index)
     return KernelSource(s.text(), title="maxima with places", module=__name__)
 
 
@@ -214,13 +213,12 @@ def dilation_source(dtype: DType) -> KernelSource:
                 s.line(f"st(out, o, {dtype.name}({_LEAST[dtype]}))")
             with s.block("for ky in range(rows):"):
                 s.line("y = top + ky * row_rate")
-                with s.block("if y >= 0 and y < height:"):
-                    with s.block("for o in range(out_width):"):
-                        s.line("side = o * column_stride - left")
-                        with s.block("for kx in range(columns):"):
-                            s.line("at = side + kx * column_rate")
-                            with s.block("if at >= 0 and at < width:"):
-                                _write_sums(s)
+                with s.block("if y >= 0 and y < height:"), s.block("for o in range(out_width):"):
+                    s.line("side = o * column_stride - left")
+                    with s.block("for kx in range(columns):"):
+                        s.line("at = side + kx * column_rate")
+                        with s.block("if at >= 0 and at < width:"):
+                            _write_sums(s)
     return KernelSource(s.text(), title="dilation", module=__name__)
 
 

@@ -417,6 +417,13 @@ def filled_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, n
     """
     sizes = np.bincount(rows, minlength=count) if count else np.zeros(0, np.int64)
     empty = sizes == 0
+    if count and (rows[1:] >= rows[:-1]).all():
+        new_before = np.cumsum(empty)
+        place = np.arange(len(rows))
+        if new_before[-1]:
+            place += new_before[rows]
+        starts = np.cumsum(sizes) - sizes + new_before - empty
+        return place, empty, starts[empty]
     starts = np.cumsum([0, *np.maximum(sizes, 1)])[:-1] if count else np.zeros(0, np.int64)
     by_row = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
@@ -458,6 +465,8 @@ def _sparse_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     for k in np.flatnonzero((rows < 0) | (rows >= count))[:1]:
         raise refused(f"indices({k}, 0) is invalid: {rows[k]} >= {count}")
     place, empty, new = filled_rows(rows, count)
+    if not len(new) and (place[1:] > place[:-1]).all():
+        return indices.copy(), values.copy(), empty, place
     out = np.zeros((len(rows) + len(new), shape.size), np.int64)
     filled = np.empty(len(out), values.dtype)
     out[place], filled[place] = indices, values
