@@ -53,6 +53,7 @@ TEMPLATES: Final = {
         "any scalar function in a loop, each a row of the table",
     ),
     "kernels.cpu.gemm.matmul": ({"matrix_product"}, "one GEMM for products of any number of axes"),
+    "kernels.cpu.images.crop_gradients": ({"crop"}, "sums over crops"),
     "kernels.cpu.linear_algebra.cholesky": ({"factorizations"}, "factors of half a matrix"),
     "kernels.cpu.reduction.argmax": ({"reduction"}, "a reduction that carries a position"),
     "kernels.cpu.random.rejection": ({"stateful_random"}, "each output draws until it accepts"),

@@ -24,6 +24,7 @@ from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupp
 from tfjit.kernels.source import KernelSource, Source
 
 _LANES: Final = 8
+_TILE: Final = 16
 _LEAST_LINES: Final = 4
 _LARGEST: Final = 1 << 14
 _ELEMENT_NS: Final = 0.5  # of each stage
@@ -94,10 +95,10 @@ def stage_source(kind: str) -> KernelSource:
     """Write a stage for each radix: transforms of length `done` become longer by the radix.
 
     Words: source and target (real plane, then imaginary plane), bytes of a plane, done, groups
-    (size / (done * radix)), twiddle factors [done, radix - 1] (real, imaginary), and the sign of
-    the exponent (the bits of a float64).
+    (size / (done * radix)), twiddle factors [radix - 1, 2 (real, imaginary), done, lanes], and the
+    sign of the exponent (the bits of a float64).
     """
-    s = Source()
+    s, size = Source(), int(kind[1:]) // 8
     s.line(f"# stages of Fourier transforms {kind}")
     s.line("from numba import float32, float64")
     s.line("from tfjit.kernels.codegen.intrinsics import *")
@@ -111,30 +112,39 @@ def stage_source(kind: str) -> KernelSource:
                 offset = "" if name == "real" else " + plane"
                 s.line(f"in_{p} = ptr_{kind}(source{offset})")
                 s.line(f"out_{t} = ptr_{kind}(target{offset})")
-            with s.block("for j in range(done):"):
-                for q in range(1, radix):
-                    at = f"2 * (j * {radix - 1} + {q - 1})"
-                    s.line(f"c{q} = ld(twiddles, {at})")
-                    s.line(f"s{q} = ld(twiddles, {at} + 1)")
-                with s.block("for g in range(groups):"):
-                    s.line(f"to = {_LANES} * (j + done * {radix} * g)")
-                    s.line(f"at = {_LANES} * (j + done * g)")
-                    s.line(f"step = {_LANES} * done * groups")
-                    with s.block(f"for k in range({_LANES}):"):
-                        for q in range(radix):
-                            for p in "ri":
-                                name = f"{p}{q}" if q == 0 else f"{p}"
-                                s.line(f"{name} = ld(in_{p}, at + {q} * step + k)")
-                            if q:
-                                s.line(f"r{q} = r * c{q} - i * s{q}")
-                                s.line(f"i{q} = r * s{q} + i * c{q}")
-                        _butterfly(s, radix, kind)
-                        for u in range(radix):
-                            place = f"to + {_LANES * u} * done + k"
-                            s.line(f"st_out(out_u, {place}, u{u}, 0)")
-                            s.line(f"st_out(out_v, {place}, v{u}, 1)")
+            s.line(f"width = {_LANES} * done")
+            s.line("step = width * groups")
+            with s.block("for g in range(groups):"):
+                for p, t in (("r", "u"), ("i", "v")):
+                    s.line(f"from_{p} = offset_by(in_{p}, {size} * width * g)")
+                    s.line(f"to_{t} = offset_by(out_{t}, {size * radix} * width * g)")
+                with s.block("if done == 1:"):
+                    _write_columns(s, kind, radix, twiddled=False)
+                with s.block("else:"):
+                    _write_columns(s, kind, radix, twiddled=True)
     entries = tuple(f"radix{radix}" for radix in (2, 3, 4, 5))
-    return KernelSource(s.text(), entries, title=f"Fourier stages {kind}", module=__name__)
+    # eight elements fill a vector: a loop that takes several at a time would leave them to scalars
+    return KernelSource(
+        s.text(), entries, interleave=1, title=f"Fourier stages {kind}", module=__name__
+    )
+
+
+def _write_columns(s: Source, kind: str, radix: int, twiddled: bool) -> None:
+    """Write the butterflies of one group: elements of all its transforms and lanes in a loop."""
+    with s.block("for k in range(width):"):
+        for q in range(radix):
+            for p in "ri":
+                s.line(f"{p}{q} = ld(from_{p}, {q} * step + k)")
+            if q and twiddled:
+                s.line(f"c = ld(twiddles, {2 * q - 2} * width + k)")
+                s.line(f"s = ld(twiddles, {2 * q - 1} * width + k)")
+                s.line(f"x = r{q} * c - i{q} * s")
+                s.line(f"i{q} = r{q} * s + i{q} * c")
+                s.line(f"r{q} = x")
+        _butterfly(s, radix, kind)
+        for u in range(radix):
+            s.line(f"st_out(to_u, {u} * width + k, u{u}, 0)")
+            s.line(f"st_out(to_v, {u} * width + k, v{u}, 1)")
 
 
 _LINE_WORDS: Final = (
@@ -194,14 +204,20 @@ def lines_source(kind: str, form: str) -> KernelSource:
 def _write_planes(s: Source, kind: str, step: str) -> None:
     s.line(f"re = ptr_{kind}(front)")
     s.line(f"im = ptr_{kind}(front + plane)")
-    s.line("begin = line // inner * step * inner + line % inner".replace("step", step))
+    s.line(f"begin = line // inner * {step} * inner + line % inner")
 
 
 def _write_lanes(s: Source, step: str) -> None:
-    """Write the loop over lanes that lie apart, each with its base."""
+    """Write the loops over lanes that lie apart and their elements, a tile after another.
+
+    A tile stays in the first-level cache while all lanes pass over it.
+    """
+    s.begin(f"for tile in range(({step} + {_TILE - 1}) // {_TILE}):")
+    s.line(f"tile_end = min((tile + 1) * {_TILE}, {step})")
     s.begin("for lane in range(here):")
     s.line("one = line + lane")
     s.line(f"base = one // inner * {step} * inner + one % inner")
+    s.begin(f"for k in range(tile * {_TILE}, tile_end):")
 
 
 def _write_read(s: Source, kind: str, form: str) -> None:
@@ -227,12 +243,12 @@ def _write_read(s: Source, kind: str, form: str) -> None:
                 s.line("st_any(re_k, lane, ld_any(line_p, lane))")
     with s.block("else:"):
         _write_lanes(s, "source_step")
-        with s.block("for k in range(source_step):"):
-            s.line(f"at = {parts} * (base + k * inner)")
-            s.line(f"st_any(re, {_LANES} * k + lane, ld_any(from_p, at))")
-            if parts == 2:
-                s.line(f"st_any(im, {_LANES} * k + lane, ld_any(from_p, at + 1))")
-        s.end()
+        s.line(f"at = {parts} * (base + k * inner)")
+        s.line(f"st_any(re, {_LANES} * k + lane, ld_any(from_p, at))")
+        if parts == 2:
+            s.line(f"st_any(im, {_LANES} * k + lane, ld_any(from_p, at + 1))")
+        for _ in range(3):
+            s.end()
     if form == "half":
         with (
             s.block("for k in range(source_step, size):"),
@@ -257,12 +273,12 @@ def _write_results(s: Source, kind: str, form: str) -> None:
                 s.line("st_any(line_p, 2 * lane + 1, ld_any(im_k, lane) * factor)")
     with s.block("else:"):
         _write_lanes(s, "target_step")
-        with s.block("for k in range(target_step):"):
-            s.line(f"at = {parts} * (base + k * inner)")
-            s.line(f"st_any(to_p, at, ld_any(re, {_LANES} * k + lane) * factor)")
-            if parts == 2:
-                s.line(f"st_any(to_p, at + 1, ld_any(im, {_LANES} * k + lane) * factor)")
-        s.end()
+        s.line(f"at = {parts} * (base + k * inner)")
+        s.line(f"st_any(to_p, at, ld_any(re, {_LANES} * k + lane) * factor)")
+        if parts == 2:
+            s.line(f"st_any(to_p, at + 1, ld_any(im, {_LANES} * k + lane) * factor)")
+        for _ in range(3):
+            s.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +310,12 @@ def _add_pass(
     at = 0
     for radix in found:
         rows.append((radix, done, one.size // (done * radix), at))
-        powers = np.outer(np.arange(done), np.arange(1, radix))
-        turns = np.exp(sign * 2j * np.pi * powers / (done * radix)).astype(dtype.as_numpy_dtype)
-        factors.append(turns.reshape(-1))
-        at += turns.nbytes
+        if done > 1:
+            powers = np.outer(np.arange(1, radix), np.arange(done))
+            turns = np.exp(sign * 2j * np.pi * powers / (done * radix))
+            parts = np.repeat(np.stack([turns.real, turns.imag], 1), _LANES, axis=-1)
+            factors.append(parts.reshape(-1).astype(np.float32 if size == 4 else np.float64))
+            at += factors[-1].nbytes
         done *= radix
     lines = one.outer * one.inner
     work = predicted(lines) * one.size
@@ -310,7 +328,7 @@ def _add_pass(
     words = (
         *(lines, one.inner, one.size, one.source_step, one.target_step, len(found)),
         call.table(rows if rows else [(0, 0, 0, 0)]),
-        call.constant(np.concatenate(factors) if factors else np.zeros(1, np.complex128)),
+        call.constant(np.concatenate(factors) if factors else np.zeros(1)),
         *(source, target, call.temp(chunks * stride), stride, *codes),
         *(_float_word(sign), _float_word(1 / one.size if inverse else 1.0)),
     )
