@@ -17,6 +17,7 @@ import numpy as np
 
 from tfjit.framework.types import dtypes as d
 from tfjit.framework.types.dtypes import DType
+from tfjit.kernels.codegen.transpose_text import IMPORT, write_transpose
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.ir.symbolic_size import at_least, predicted
@@ -167,6 +168,7 @@ def lines_source(kind: str, form: str) -> KernelSource:
     s.line(f"# Fourier transforms of lines {kind}, {form}")
     s.line("from numba import float32, float64")
     s.line("from tfjit.kernels.codegen.intrinsics import *")
+    s.line(IMPORT)
     size = int(kind[1:]) // 8
     with s.block("def kernel(args, chunk, nchunks):"):
         for i, name in enumerate(_LINE_WORDS):
@@ -241,6 +243,18 @@ def _write_read(s: Source, kind: str, form: str) -> None:
                 s.line("st_any(im_k, lane, ld_any(line_p, 2 * lane + 1))")
             else:
                 s.line("st_any(re_k, lane, ld_any(line_p, lane))")
+    with s.block("elif inner == 1:"):
+        element = parts * size
+        to = "back" if parts == 2 else "front"
+        write_transpose(
+            s, element, to, f"{_LANES * element}", f"source + {element} * begin",
+            f"{element} * source_step", "source_step", "here",
+        )  # fmt: skip
+        if parts == 2:
+            s.line(f"staged = ptr_{kind}(back)")
+            with s.block(f"for k in range({_LANES} * source_step):"):
+                s.line("st_any(re, k, ld_any(staged, 2 * k))")
+                s.line("st_any(im, k, ld_any(staged, 2 * k + 1))")
     with s.block("else:"):
         _write_lanes(s, "source_step")
         s.line(f"at = {parts} * (base + k * inner)")
@@ -271,6 +285,17 @@ def _write_results(s: Source, kind: str, form: str) -> None:
             s.line(f"st_any(line_p, {parts} * lane, ld_any(re_k, lane) * factor)")
             if parts == 2:
                 s.line("st_any(line_p, 2 * lane + 1, ld_any(im_k, lane) * factor)")
+    with s.block("elif inner == 1:"):
+        s.line(f"staged = ptr_{kind}(back)")
+        with s.block(f"for k in range({_LANES} * target_step):"):
+            s.line(f"st_any(staged, {parts} * k, ld_any(re, k) * factor)")
+            if parts == 2:
+                s.line("st_any(staged, 2 * k + 1, ld_any(im, k) * factor)")
+        element = parts * size
+        write_transpose(
+            s, element, f"target + {element} * begin", f"{element} * target_step", "back",
+            f"{_LANES * element}", "here", "target_step",
+        )  # fmt: skip
     with s.block("else:"):
         _write_lanes(s, "target_step")
         s.line(f"at = {parts} * (base + k * inner)")
