@@ -123,7 +123,7 @@ def _write_columns(s: Source, kind: str, radix: int, twiddled: bool) -> None:
 
 LINE_WORDS: Final = (
     "lines", "inner", "size", "source_step", "target_step", "stages", "table", "twiddles", "source",
-    "target", "scratch", "stride", "radix2", "radix3", "radix4", "radix5",
+    "target", "scratch", "stride", "width", "radix2", "radix3", "radix4", "radix5",
 )  # fmt: skip
 
 
@@ -136,7 +136,8 @@ def lines_source(kind: str, form: str) -> KernelSource:
     float64 values). source_step, target_step: elements of n in both arrays. table: (radix, done,
     groups, byte of the twiddle factors) of each stage. Lines are numbered with inner as the fast
     axis. A unit has a line for each lane, of real values two: the second is transformed as an
-    imaginary part.
+    imaginary part. width: the number of lanes, in a word so that LLVM vectorises loops over lanes,
+    which it would otherwise unroll.
     """
     s = Source()
     s.line(f"# Fourier transforms of lines {kind}, {form}")
@@ -181,7 +182,8 @@ def lines_source(kind: str, form: str) -> KernelSource:
             s.line(f"im = ptr_{kind}(front + plane)")
             s.line(f"staged = ptr_{kind}(back)")
             _WRITERS[form](s, kind)
-    return KernelSource(s.text(), title=f"Fourier transforms {kind} {form}", module=__name__)
+    title = f"Fourier transforms {kind} {form}"
+    return KernelSource(s.text(), interleave=1, title=title, module=__name__)
 
 
 def _bytes(kind: str) -> int:
@@ -227,8 +229,8 @@ def _read_complex(s: Source, kind: str) -> None:
     with s.block(f"if here < {LANES}:"):
         s.line("fill_bytes(front, 0, 4 * plane)")
     _write_adjacent(s, kind, "size", "source")
-    s.line("st_any(re_k, lane, ld_any(line_p, 2 * lane))")
-    s.line("st_any(im_k, lane, ld_any(line_p, 2 * lane + 1))")
+    s.line("st_out(re_k, lane, ld(line_p, 2 * lane), 0)")
+    s.line("st_out(im_k, lane, ld(line_p, 2 * lane + 1), 1)")
     _end(s, 3)
     with s.block("elif inner == 1:"):
         _stage_lines(s, "source", element, "size", "line", "here")
@@ -246,8 +248,8 @@ def _read_complex(s: Source, kind: str) -> None:
 def _write_complex(s: Source, kind: str) -> None:
     element = 2 * _bytes(kind)
     _write_adjacent(s, kind, "size", "target")
-    s.line("st_any(line_p, 2 * lane, ld_any(re_k, lane) * factor)")
-    s.line("st_any(line_p, 2 * lane + 1, ld_any(im_k, lane) * factor)")
+    s.line("st_out(line_p, 2 * lane, ld(re_k, lane) * factor, 2)")
+    s.line("st_out(line_p, 2 * lane + 1, ld(im_k, lane) * factor, 2)")
     _end(s, 3)
     with s.block("elif inner == 1:"):
         with s.block(f"for k in range({LANES} * size):"):
@@ -298,14 +300,14 @@ def _write_spectra(s: Source, kind: str) -> None:
     for (line, lines), (real, imaginary) in zip(_HALVES, parts, strict=True):
         with s.block("for k in range(target_step):"):
             s.line(f"mirror = {LANES} * (size - k if k > 0 else 0)")
-            with s.block(f"for lane in range({LANES}):"):
-                s.line(f"zr = ld_any(re, {LANES} * k + lane)")
-                s.line(f"zi = ld_any(im, {LANES} * k + lane)")
-                s.line("wr = ld_any(re, mirror + lane)")
-                s.line("wi = ld_any(im, mirror + lane)")
+            with s.block("for lane in range(width):"):
+                s.line(f"zr = ld(re, {LANES} * k + lane)")
+                s.line(f"zi = ld(im, {LANES} * k + lane)")
+                s.line("wr = ld(re, mirror + lane)")
+                s.line("wi = ld(im, mirror + lane)")
                 s.line(f"at = 2 * ({LANES} * k + lane)")
-                s.line(f"st_any(staged, at, ({real}) * half)")
-                s.line(f"st_any(staged, at + 1, ({imaginary}) * half)")
+                s.line(f"st_out(staged, at, ({real}) * half, 2)")
+                s.line(f"st_out(staged, at + 1, ({imaginary}) * half, 2)")
         _unstage_lines(s, 2 * _bytes(kind), "target_step", line, lines)
 
 
@@ -322,19 +324,20 @@ def _read_spectra(s: Source, kind: str) -> None:
         _stage_lines(s, "source", 2 * _bytes(kind), "source_step", line, lines)
         with s.block("for k in range(source_step):"):
             s.line("real = k == 0 or 2 * k == size")
-            with s.block(f"for lane in range({LANES}):"):
-                s.line(f"to = {LANES} * k + lane")
-                s.line("x = ld_any(staged, 2 * to)")
-                s.line(f"y = select(real, {zero}, ld_any(staged, 2 * to + 1))")
-                s.line(f"mirror = {LANES} * (size - k) + lane")
-                _add(s, "to", *(("-y", "x") if number else ("x", "y")))
-                with s.block("if not real:"):
-                    _add(s, "mirror", *(("y", "x") if number else ("x", "-y")))
+            _add(s, zero, "k", ("-y", "x") if number else ("x", "y"))
+            with s.block("if not real:"):
+                _add(s, zero, "size - k", ("y", "x") if number else ("x", "-y"))
 
 
-def _add(s: Source, at: str, x: str, y: str) -> None:
-    s.line(f"st_any(re, {at}, ld_any(re, {at}) + {x})")
-    s.line(f"st_any(im, {at}, ld_any(im, {at}) + {y})")
+def _add(s: Source, zero: str, row: str, values: tuple[str, str]) -> None:
+    """Write the sum of a row of the planes and (real, imaginary) values of row k."""
+    s.line(f"to = {LANES} * ({row})")
+    with s.block("for lane in range(width):"):
+        s.line(f"x = ld(staged, 2 * ({LANES} * k + lane))")
+        s.line(f"y = select(real, {zero}, ld(staged, 2 * ({LANES} * k + lane) + 1))")
+        for plane, (name, value) in enumerate(zip(("re", "im"), values, strict=True)):
+            total = f"ld_out({name}, to + lane, {plane}) + {value}"
+            s.line(f"st_out({name}, to + lane, {total}, {plane})")
 
 
 def _write_real(s: Source, kind: str) -> None:

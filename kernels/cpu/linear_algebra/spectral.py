@@ -90,9 +90,9 @@ def _add_pass(
     codes = tuple(Pointer("code", source=stages, entry=f"radix{r}") for r in (2, 3, 4, 5))
     words = (
         *(lines, one.inner, one.size, one.source_step, one.target_step, len(found)),
-        call.table(rows if rows else [(0, 0, 0, 0)]),
+        call.table(rows),
         call.constant(np.concatenate(factors) if factors else np.zeros(1)),
-        *(source, target, call.temp(chunks * stride), stride, *codes),
+        *(source, target, call.temp(chunks * stride), stride, LANES, *codes),
         *(_float_word(sign), _float_word(1 / one.size if inverse else 1.0)),
     )
     call.launch(Launch(lines_source(kind, one.form), words, chunks=chunks, cost_ns=cost))
@@ -120,8 +120,10 @@ def _passes(
 def _checked_lines(passes: Sequence[_Pass]) -> None:
     """Raise Unsupported for sizes that are no numbers, and where most lanes would be empty."""
     for one in passes:
-        if not isinstance(one.size, int) or not isinstance(one.inner, int) or one.size < 1:
+        if not isinstance(one.size, int) or not isinstance(one.inner, int):
             raise Unsupported("sizes of transforms are not known while planning")
+        if one.size < 2:
+            raise Unsupported(f"transforms of {one.size} elements")
         if not at_least(one.outer * one.inner) >= _LEAST_LINES:
             raise Unsupported("few lines: the reference is faster")
 
