@@ -177,7 +177,6 @@ def _grad_with_argmax(spec: NodeSpec) -> NativeCall:
     size, maxima = x.shape[1] * x.shape[2] * x.shape[3], 1
     for dim in grad.shape[1:]:
         maxima = maxima * dim
-    error = f"Invalid input index: {{detail}} for an input of {predicted(x.size)} values"
     cost = cost_model.FIXED_NS + 2.0 * predicted(grad.size) + cost_model.traffic_ns(x.nbytes)
     launch = Launch(
         argmax_gradient_source(
@@ -185,7 +184,7 @@ def _grad_with_argmax(spec: NodeSpec) -> NativeCall:
         ),
         (x.shape[0], size, maxima, Pointer("in", 1), Pointer("in", 2), Pointer("out", 0)),
         cost_ns=cost,
-        errors={1: ("InvalidArgumentError", error)},
+        errors={1: ("InvalidArgumentError", "Invalid input index: {detail}")},
     )
     return NativeCall((launch,), bytes_moved=predicted(x.nbytes + 3 * grad.nbytes))
 

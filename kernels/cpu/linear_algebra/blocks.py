@@ -128,7 +128,7 @@ def subtract_source(number: Arithmetic, conjugated: bool = False) -> KernelSourc
             with s.block(f"if whole_rows * {_ROWS} + {r} < rows:"):
                 s.line(f"row = whole_rows * {_ROWS}")
                 _write_terms(s, number, range(r, r + 1), conjugated)
-    return KernelSource(s.text(), title=f"update by a product {number.kind}", module=__name__)
+    return KernelSource(s.text(), title=f"subtracted product {number.kind}", module=__name__)
 
 
 def _write_terms(s: Source, number: Arithmetic, rows: range, conjugated: bool) -> None:
