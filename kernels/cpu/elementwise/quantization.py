@@ -161,11 +161,12 @@ def _quantize_and_dequantize(spec: NodeSpec) -> NativeCall:
     given = bool(spec.attrs["range_given"])
     _require(x.dtype is d.float32 and int(spec.attrs.get("axis", -1)) == -1)
     _require(at_least(x.size) > 0 and (not given or low.shape == high.shape == ()))
-    bits = spec.attrs.get("num_bits")
     if spec.op == "QuantizeAndDequantizeV3":
         _require(3 in spec.constants and spec.inputs[3].shape == ())
         bits = int(spec.constants[3])
         _require(len(x.shape) > 0)
+    else:
+        bits = int(spec.attrs["num_bits"])
     signed = bool(spec.attrs["signed_input"])
     _require(0 < bits < (62 if signed else 63))
     narrow = bool(spec.attrs.get("narrow_range"))

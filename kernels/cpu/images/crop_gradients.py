@@ -17,6 +17,7 @@ from tfjit.kernels.registry import (
     Pointer,
     TensorSpec,
     Unsupported,
+    Word,
     native,
 )
 from tfjit.kernels.source import KernelSource
@@ -180,12 +181,14 @@ def _box_gradient(spec: NodeSpec) -> NativeCall:
     if not at_least(image.size) > 0 or image.shape[3] != grads.shape[3]:
         raise Unsupported("shapes do not fit: the reference tells")
     cost = cost_model.FIXED_NS + _ELEMENT_NS * predicted(grads.size)
+    pointers = (Pointer("in", 0), Pointer("in", 2), Pointer("in", 3), Pointer("out", 0))
+    words: tuple[Word, ...] = (
+        *(*pointers, Pointer("in", 1), grads.shape[0]),
+        *(*image.shape, *grads.shape[1:3]),
+    )
     launch = Launch(
         crop_gradient_source(True),
-        (
-            *(Pointer("in", 0), Pointer("in", 2), Pointer("in", 3), Pointer("out", 0)),
-            *(Pointer("in", 1), grads.shape[0], *image.shape, *grads.shape[1:3]),
-        ),
+        words,
         chunks=cost_model.chunks_for(cost, grads.shape[0]),
         cost_ns=cost,
         errors=_OUTSIDE,

@@ -25,7 +25,7 @@ from tfjit.kernels.cpu.linear_algebra.fourier_text import (
 from tfjit.kernels.cpu.template import cost_model
 from tfjit.kernels.cpu.template.call_builder import CallBuilder
 from tfjit.kernels.ir.symbolic_size import at_least, predicted
-from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, native
+from tfjit.kernels.registry import Launch, NativeCall, NodeSpec, Pointer, Unsupported, Word, native
 
 _LEAST_LINES: Final = 4
 _LARGEST: Final = 1 << 14
@@ -88,7 +88,7 @@ def _add_pass(
     stride = BLOCK_BYTES + 4 * one.size * LANES * size
     stages = stage_source(kind)
     codes = tuple(Pointer("code", source=stages, entry=f"radix{r}") for r in (2, 3, 4, 5))
-    words = (
+    words: tuple[Word, ...] = (
         *(lines, one.inner, one.size, one.source_step, one.target_step, len(found)),
         call.table(rows),
         call.constant(np.concatenate(factors) if factors else np.zeros(1)),
