@@ -1,4 +1,4 @@
-"""Build maxima of windows by value and place: pooling with argmax, and dilations."""
+"""Build pooling with argmax, its gradient, and dilations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _geometry(x: TensorSpec, rows: Window, columns: Window) -> tuple[Word, ...]:
 
 
 def _write_row(s: Source) -> None:
-    """Write the places of a row of the output: its image, and the top of its windows."""
+    """Write the image of an output row and its first input row."""
     s.line("unit = first + u")
     s.line("image = unit // out_height")
     s.line("top = (unit - image * out_height) * row_stride - above")
@@ -64,10 +64,12 @@ def _launch(
 
 @functools.cache
 def argmax_pool_source(dtype: DType, index: str, with_batch: bool) -> KernelSource:
-    """Write the largest value of each window and its place in the image or batch.
+    """Write the largest value of each window and its place.
+
+    Places are those in the flattened image or batch.
 
     Words: those of _GEOMETRY, input, output, places of kind `index`. Ties go to the first value; so
-    does a window whose first value is NaN.
+    does a window that begins with NaN.
     """
     s = Source()
     write_imports(s, f"maxima of {dtype.name} with {index} places{' in the batch' * with_batch}")

@@ -47,7 +47,10 @@ def _write_head(s: Source, title: str, names: tuple[str, ...]) -> None:
 
 
 def _write_away(s: Source, name: str, value: str) -> None:
-    """Write `name`, the whole number nearest to a value; halves go away from zero."""
+    """Write `name`, the whole number nearest to a value.
+
+    Halves go away from zero.
+    """
     s.line(f"{name} = {value}")
     s.line(f"whole = trunc({name})")
     s.line(f"away = fabs({name} - whole) >= float32(0.5)")
@@ -71,7 +74,9 @@ def _call(source: KernelSource, words: tuple[Word, ...], x: TensorSpec, **more: 
 
 @functools.cache
 def range_source() -> KernelSource:
-    """Write the least and greatest value of a tensor; NaN where it holds one.
+    """Write the least and greatest value of a tensor.
+
+    Both are NaN where it holds one.
 
     Words: elements, input, output (two float32).
     """
@@ -137,9 +142,9 @@ def levels_source(given: bool, half_up: bool) -> KernelSource:
 
 
 class RangeMessage(str):
-    """The message for a range whose ends are in the wrong order.
+    """The message for a range with ends in the wrong order.
 
-    The detail is the address of the argument block, whose words 5 and 6 are those of the ends.
+    The detail is the address of the argument block. Its words 5 and 6 are those of the ends.
     """
 
     __slots__ = ()
@@ -188,7 +193,9 @@ def _quantize_and_dequantize(spec: NodeSpec) -> NativeCall:
 
 @functools.cache
 def inside_source() -> KernelSource:
-    """Write gradients of values inside a range, and zeros for those of the range.
+    """Write gradients of values inside a range.
+
+    The gradients of the range's ends are zero.
 
     Words: elements, gradients, input, output, low, high (addresses), outputs of the ends.
     """

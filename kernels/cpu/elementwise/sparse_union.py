@@ -1,4 +1,7 @@
-"""Build sums and extremes of two sparse tensors, whose sorted coordinates are merged."""
+"""Build sums and extremes of two sparse tensors.
+
+Their sorted coordinates are merged.
+"""
 
 from __future__ import annotations
 

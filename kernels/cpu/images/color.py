@@ -14,7 +14,7 @@ from tfjit.kernels.source import KernelSource, Source
 _PIXEL_NS: Final = {"RGBToHSV": 6.0, "HSVToRGB": 4.0, "AdjustHue": 10.0, "AdjustSaturation": 10.0}
 _CONTRAST_NS: Final = 0.4
 _FOLDED: Final = 64
-"""Pixels whose channels have sums of their own."""
+"""Pixels that have separate sums."""
 
 # All arithmetic is float32, in the reference's order. NaN is no largest and no least channel.
 _HUE: Final = """\
@@ -146,7 +146,7 @@ def _pixels(spec: NodeSpec) -> NativeCall:
 
 @functools.cache
 def contrast_source() -> KernelSource:
-    """Write the distance of each element from its channel's mean, times a factor.
+    """Write the scaled distance of each element from its channel's mean.
 
     Words: images, pixels of one, channels, input, output, factor, scratch, and the bytes of one
     scratch buffer: float64 sums and then float32 means of each channel of _FOLDED pixels, so that

@@ -119,7 +119,9 @@ def kernel(args, chunk, nchunks):
 
 @functools.cache
 def crop_gradient_source(of_boxes: bool) -> KernelSource:
-    """Write the gradient of the boxes, or of the images, which one chunk adds up.
+    """Write the gradient of the boxes or of the images.
+
+    One chunk adds up that of the images.
 
     Words: gradients of the crops, boxes, numbers of images, output, images (for boxes), boxes,
     images, height, width, channels, rows and columns of a crop.

@@ -1,6 +1,6 @@
 """Write the parts of blocked factorisations: updates by products and triangular solves.
 
-Matrices are row-major. A factorisation spends its time in `subtract_source`, a kernel of its own:
+Matrices are row-major. A factorisation spends its time in `subtract_source`, a separate kernel:
 only there is it known that the three matrices do not overlap.
 """
 
@@ -186,7 +186,9 @@ def write_solve(
     columns: str | None = None,
     conjugated: bool = False,
 ) -> None:
-    """Write the solution of triangle x = right, in place of the right sides.
+    """Write the solution of triangle x = right in place.
+
+    x is the right sides at first.
 
     The text has the variables `triangle`, `x` and `x_row` (addresses, and bytes from a row of x to
     the next), `triangle_row` and `triangle_step` (bytes from a row of the triangle to the next, and
@@ -265,7 +267,9 @@ def write_substitution(
 def write_copy(
     s: Source, number: Arithmetic, transposed: bool, target_row: str, source_row: str
 ) -> None:
-    """Write a copy of a square matrix of `size` rows from `source` to `target`.
+    """Write a copy of a square matrix.
+
+    It has `size` rows and goes from `source` to `target`.
 
     transposed: the conjugate transpose. Rows are that many bytes apart.
     """

@@ -38,7 +38,7 @@ _SINGULAR: Final = {1: ("InvalidArgumentError", "Input is not invertible.")}
 
 
 def write_matrices(s: Source, names: tuple[str, ...]) -> None:
-    """Read words into variables, and define this chunk's range of matrices and its scratch.
+    """Write the variables of this chunk: words, matrices, scratch.
 
     The words are those of `names`, then the address of the scratch buffers, the bytes of one, and
     the address of the update.
@@ -80,7 +80,10 @@ def linear_call(
 
 
 def solver_ns(number: Arithmetic, terms: float, elements: float) -> float:
-    """Return the predicted time of a matrix by products and elements that are touched."""
+    """Return the predicted time of a matrix.
+
+    terms: products. elements: elements that are touched.
+    """
     weight = number.dtype.size / 4 * (2 if number.dtype.is_complex else 1)
     return _MATRIX_NS + _TERM_NS * weight * terms + _ELEMENT_NS * elements
 
@@ -106,8 +109,8 @@ def write_lu(s: Source, number: Arithmetic) -> None:
     address of BLOCK columns). Sets `bad` to 1 for a
     matrix that is not invertible.
 
-    Right-looking: a panel of columns is factored in a transposed copy, whose columns are
-    contiguous; the rows beside it are solved, and the rest loses their product.
+    Right-looking: a panel of columns is factored in a transposed copy with
+    contiguous columns; the rows beside it are solved, and the rest loses their product.
     """
     size = number.dtype.size
     with s.block("for i in range(size):"):
@@ -161,7 +164,9 @@ def _write_panel_copy(s: Source, number: Arithmetic, back: bool) -> None:
 
 
 def _write_pivot(s: Source, number: Arithmetic) -> None:
-    """Write the search for the greatest element of column j, and the exchange of rows.
+    """Write the search for the pivot of column j.
+
+    Its row and row j are exchanged.
 
     As in Eigen NaN is the pivot where it comes first, else passed over. Magnitudes are compared as
     integers, of which LLVM vectorises the maximum. The first pivot must be positive, the others
@@ -205,7 +210,10 @@ def _write_pivot(s: Source, number: Arithmetic) -> None:
 
 
 def _write_column(s: Source, number: Arithmetic) -> None:
-    """Write the quotients of column j of the panel, and their products with the next columns."""
+    """Write the elimination of column j of the panel.
+
+    The quotients' products are subtracted from the next columns.
+    """
     size = number.dtype.size
     s.line("pivot = ld_any(column_p, j)")
     s.line(f"quotient_p = {number.pointer(f'panel + (j * tall + j + 1) * {size}')}")
@@ -223,7 +231,9 @@ def _write_column(s: Source, number: Arithmetic) -> None:
 
 @functools.cache
 def lu_source(number: Arithmetic, index: str) -> KernelSource:
-    """Write the factors of matrices in one matrix, and their row orders of kind `index`.
+    """Write the factors of matrices, and their row orders.
+
+    Both factors are in one matrix. index: the kind of the orders.
 
     Words: matrices, size, input, factors, orders; then those of `write_matrices`.
     """
@@ -277,7 +287,9 @@ def _lu(spec: NodeSpec) -> NativeCall:
 
 @functools.cache
 def inverse_source(number: Arithmetic, adjoint: bool) -> KernelSource:
-    """Write inverses: of the factors with the identity, columns put in the order of the rows.
+    """Write inverses of matrices.
+
+    The factors are applied to the identity; the columns are put in the order of the rows.
 
     Words: matrices, size, input, output; then those of `write_matrices`.
     """

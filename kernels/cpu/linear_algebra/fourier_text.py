@@ -1,4 +1,7 @@
-"""Write the kernels of Fourier transforms: the stages, and the lines that pass through them."""
+"""Write the kernels of Fourier transforms.
+
+They are the stages, and the copies of lines from and to arrays.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,16 @@ _TILE: Final = 16
 
 
 def _butterfly(s: Source, radix: int, kind: str) -> None:
-    """Write the transform of (r0, i0).. to (u0, v0)..; `sign` is that of the exponent."""
+    """Write the transform of (r0, i0).. to (u0, v0)...
+
+    `sign` is that of the exponent.
+    """
 
     def number(value: float) -> str:
         return f"float{kind[1:]}({value!r})"
 
     def line(target: str, value: str) -> None:
-        """Write one line for real and one for imaginary parts; {p} and {q} are the parts."""
+        """Write one line for real and one for imaginary parts."""
         for p, t in (("r", "u"), ("i", "v")):
             s.line(f"{target.format(p=p, t=t)} = {value.format(p=p)}")
 
@@ -38,17 +44,17 @@ def _butterfly(s: Source, radix: int, kind: str) -> None:
         line("{t}1", "{p}0 - {p}1")
     elif radix == 3:
         line("sum{p}", "{p}1 + {p}2")
-        rotate("turn", f"{number(sqrt(0.75))} * ({{p}}1 - {{p}}2)")
+        rotate("rotated", f"{number(sqrt(0.75))} * ({{p}}1 - {{p}}2)")
         line("{t}0", "{p}0 + sum{p}")
         line("base{p}", f"{{p}}0 - {number(0.5)} * sum{{p}}")
-        line("{t}1", "base{p} + turn{p}")
-        line("{t}2", "base{p} - turn{p}")
+        line("{t}1", "base{p} + rotated{p}")
+        line("{t}2", "base{p} - rotated{p}")
     elif radix == 4:
         line("even{p}", "{p}0 + {p}2")
         line("odd{p}", "{p}1 + {p}3")
         line("rest{p}", "{p}0 - {p}2")
-        rotate("turn", "{p}1 - {p}3")
-        for k, value in enumerate(("even{p} + odd{p}", "rest{p} + turn{p}")):
+        rotate("rotated", "{p}1 - {p}3")
+        for k, value in enumerate(("even{p} + odd{p}", "rest{p} + rotated{p}")):
             line(f"{{t}}{k}", value)
             line(f"{{t}}{k + 2}", value.replace("+", "-"))
     else:
@@ -59,14 +65,16 @@ def _butterfly(s: Source, radix: int, kind: str) -> None:
         line("{t}0", "{p}0 + sum1{p} + sum2{p}")
         for k, (c, e, f, g) in enumerate(((c1, c2, s1, s2), (c2, c1, s2, -s1)), 1):
             line("base{p}", f"{{p}}0 + {number(c)} * sum1{{p}} + {number(e)} * sum2{{p}}")
-            rotate("turn", f"{number(f)} * gap1{{p}} + {number(g)} * gap2{{p}}")
-            line(f"{{t}}{k}", "base{p} + turn{p}")
-            line(f"{{t}}{5 - k}", "base{p} - turn{p}")
+            rotate("rotated", f"{number(f)} * gap1{{p}} + {number(g)} * gap2{{p}}")
+            line(f"{{t}}{k}", "base{p} + rotated{p}")
+            line(f"{{t}}{5 - k}", "base{p} - rotated{p}")
 
 
 @functools.cache
 def stage_source(kind: str) -> KernelSource:
-    """Write a stage for each radix: transforms of length `done` become longer by the radix.
+    """Write a stage for each radix.
+
+    Transforms of length `done` become longer by the radix.
 
     Words: source and target (real plane, then imaginary plane), bytes of a plane, done, groups
     (size / (done * radix)), twiddle factors [radix - 1, 2 (real, imaginary), done, lanes], and the
@@ -104,7 +112,10 @@ def stage_source(kind: str) -> KernelSource:
 
 
 def _write_columns(s: Source, kind: str, radix: int, twiddled: bool) -> None:
-    """Write the butterflies of one group: elements of all its transforms and lanes in a loop."""
+    """Write the butterflies of one group.
+
+    One loop is over the elements of its transforms and over lanes.
+    """
     with s.block("for k in range(width):"):
         for q in range(radix):
             for p in "ri":
@@ -153,11 +164,11 @@ def lines_source(kind: str, form: str) -> KernelSource:
         s.line("block = scratch + chunk * stride")
         s.line(f"plane = size * {LANES * size}")
         s.line(f"buffer = block + {BLOCK_BYTES}")
-        together = LANES if form == "complex" else 2 * LANES
-        s.line(f"units = (lines + {together - 1}) // {together}")
+        per_unit = LANES if form == "complex" else 2 * LANES
+        s.line(f"units = (lines + {per_unit - 1}) // {per_unit}")
         s.line("first = units * chunk // nchunks")
         with s.block("for u in range(units * (chunk + 1) // nchunks - first):"):
-            s.line(f"line = (first + u) * {together}")
+            s.line(f"line = (first + u) * {per_unit}")
             s.line(f"here = min({LANES}, lines - line)")
             s.line(f"more = max(0, min({LANES}, lines - line - {LANES}))")
             s.line("front = buffer")
@@ -194,7 +205,9 @@ def _bytes(kind: str) -> int:
 
 
 def _write_lanes(s: Source, step: str) -> None:
-    """Write the loops over lanes that lie apart and their elements, a tile after another.
+    """Write the loops over lanes that lie apart.
+
+    Their elements come in tiles.
 
     A tile stays in the first-level cache while all lanes pass over it.
     """
@@ -207,7 +220,10 @@ def _write_lanes(s: Source, step: str) -> None:
 
 
 def _write_adjacent(s: Source, kind: str, step: str, array: str) -> None:
-    """Write the loop over elements whose lanes lie beside each other, up to the loop over these."""
+    """Write the loops over elements and their adjacent lanes.
+
+    The caller ends them.
+    """
     size = _bytes(kind)
     s.line(f"begin = line // inner * {step} * inner + line % inner")
     s.begin("if line % inner + here <= inner and inner > 1:")
@@ -294,7 +310,10 @@ def _read_real(s: Source, kind: str) -> None:
 
 
 def _write_spectra(s: Source, kind: str) -> None:
-    """Write the spectra of both real lines of a lane, the even and odd part of their sum's."""
+    """Write the spectra of both real lines of a lane.
+
+    They are the even and the odd part of their sum's.
+    """
     parts = (("zr + wr", "zi - wi"), ("zi + wi", "wr - zr"))
     s.line(f"half = factor * float{kind[1:]}(0.5)")
     for (line, lines), (real, imaginary) in zip(_HALVES, parts, strict=True):
@@ -312,7 +331,9 @@ def _write_spectra(s: Source, kind: str) -> None:
 
 
 def _read_spectra(s: Source, kind: str) -> None:
-    """Write the sum of the first line's spectrum and i times the second's, with mirrored halves.
+    """Write the sum of both lines' spectra, the second times i.
+
+    The missing halves are mirrored.
 
     The imaginary parts that a real line's spectrum has not are left out.
     """
@@ -330,7 +351,10 @@ def _read_spectra(s: Source, kind: str) -> None:
 
 
 def _add(s: Source, zero: str, row: str, values: tuple[str, str]) -> None:
-    """Write the sum of a row of the planes and (real, imaginary) values of row k."""
+    """Write the sum of a row and values of row k.
+
+    values: their (real, imaginary) parts.
+    """
     s.line(f"to = {LANES} * ({row})")
     with s.block("for lane in range(width):"):
         s.line(f"x = ld(staged, 2 * ({LANES} * k + lane))")

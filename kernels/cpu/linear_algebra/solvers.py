@@ -208,7 +208,7 @@ def tridiagonal_source(number: Arithmetic, pivoting: bool) -> KernelSource:
 
 
 def _write_elimination(s: Source, number: Arithmetic, pivoting: bool) -> None:
-    """Write a step: row i is finished, and a multiple of it taken from row i + 1."""
+    """Write a step: a multiple of row i leaves the next."""
     zero = number.number(0)
     s.line("under = ld(below_p, i + 1)")
     s.line("center = ld(middle_p, i + 1)")

@@ -1,4 +1,4 @@
-"""Build Fourier transforms of sizes that are products of 2, 3 and 5.
+"""Build Fourier transforms of sizes with factors 2, 3 and 5.
 
 Eight lines of an array are transformed at once, one in each lane of the vectors: their real and
 imaginary parts are copied to planes [n, 8], which the stages of Stockham's algorithm pass between
@@ -35,7 +35,10 @@ _REAL_OF: Final = {d.float32: d.complex64, d.float64: d.complex128}
 
 
 def radices(size: int) -> list[int] | None:
-    """Return the radices of the stages, or None for a size with another prime factor."""
+    """Return the radices of the stages, or None.
+
+    None is for a size with another prime factor.
+    """
     found = []
     for radix in (4, 2, 3, 5):
         while size % radix == 0:
@@ -46,7 +49,10 @@ def radices(size: int) -> list[int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """Transforms along one axis of [outer, n, inner]; steps: sizes of n in source and target."""
+    """Describe transforms along one axis of [outer, n, inner].
+
+    source_step, target_step: sizes of n in both arrays.
+    """
 
     form: str
     outer: int
@@ -63,7 +69,10 @@ def _float_word(value: float) -> int:
 def _add_pass(
     call: CallBuilder, dtype: DType, one: _Pass, inverse: bool, source: Pointer, target: Pointer
 ) -> None:
-    """Add the launch of a pass. Raises Unsupported for a size without stages."""
+    """Add the launch of a pass.
+
+    Raises Unsupported for a size without stages.
+    """
     found = radices(one.size)
     if found is None or one.size > _LARGEST:
         raise Unsupported(f"Fourier transforms of {one.size} elements")
@@ -75,8 +84,8 @@ def _add_pass(
         rows.append((radix, done, one.size // (done * radix), at))
         if done > 1:
             powers = np.outer(np.arange(1, radix), np.arange(done))
-            turns = np.exp(sign * 2j * np.pi * powers / (done * radix))
-            parts = np.repeat(np.stack([turns.real, turns.imag], 1), LANES, axis=-1)
+            roots = np.exp(sign * 2j * np.pi * powers / (done * radix))
+            parts = np.repeat(np.stack([roots.real, roots.imag], 1), LANES, axis=-1)
             factors.append(parts.reshape(-1).astype(np.float32 if size == 4 else np.float64))
             at += factors[-1].nbytes
         done *= radix
@@ -118,7 +127,10 @@ def _passes(
 
 
 def _checked_lines(passes: Sequence[_Pass]) -> None:
-    """Raise Unsupported for sizes that are no numbers, and where most lanes would be empty."""
+    """Raise Unsupported for sizes that the reference serves.
+
+    They are no numbers, or most lanes would be empty.
+    """
     for one in passes:
         if not isinstance(one.size, int) or not isinstance(one.inner, int):
             raise Unsupported("sizes of transforms are not known while planning")

@@ -42,7 +42,9 @@ def pivoted_lu(matrix: np.ndarray, refusal: str = NOT_INVERTIBLE) -> tuple[np.nd
 
 
 def solved(wide: np.ndarray, right: np.ndarray, refusal: str) -> np.ndarray:
-    """Return x in matrix x = right, for matrices [..., m, m] and right sides [..., m, k].
+    """Return x in matrix x = right.
+
+    Matrices are [..., m, m], right sides [..., m, k].
 
     Raises InvalidArgumentError with `refusal` for a matrix that is not invertible. LAPACK refuses
     NaN and infinities, so matrices with these are solved by their LU factors.

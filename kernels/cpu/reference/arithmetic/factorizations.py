@@ -70,7 +70,9 @@ def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _cholesky_with_nan(matrix: np.ndarray) -> np.ndarray:
-    """Return the Cholesky factor of a matrix that may hold NaN, which LAPACK refuses.
+    """Return the Cholesky factor of a matrix with NaN.
+
+    LAPACK refuses such a matrix.
 
     The whole triangle is NaN where a pivot is not positive.
     """

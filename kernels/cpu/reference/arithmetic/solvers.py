@@ -82,7 +82,9 @@ def _solve_ls(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _normal_equations(a: np.ndarray, b: np.ndarray, regularizer: float) -> np.ndarray:
-    """Return the solutions of a batch [n, rows, columns]; NaN for one with NaN.
+    """Return the solutions of a batch [n, rows, columns].
+
+    A system with NaN has NaN.
 
     The Cholesky factorisation only tells whether a system can be solved: LAPACK's general solver
     takes less time than substitution in NumPy.

@@ -82,7 +82,10 @@ def _matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
 
 
 def _exact(left: Array, right: Array) -> Array:
-    """Return the product of integer matrices, by BLAS where floats hold each sum exactly."""
+    """Return the exact product of integer matrices.
+
+    BLAS computes it where floats hold each sum exactly.
+    """
     largest = [int(np.abs(m).max(initial=0)) for m in (left, right)]
     bound = left.shape[1] * largest[0] * largest[1]
     for kind, digits in ((np.float32, 24), (np.float64, 53)):

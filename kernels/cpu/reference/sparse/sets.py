@@ -104,7 +104,9 @@ def _sparse(parts: list[np.ndarray], validate: bool) -> tuple[Members, tuple[int
 def _coded(
     values: np.ndarray, sets: int
 ) -> tuple[np.ndarray, int, Callable[[np.ndarray], np.ndarray]]:
-    """Return codes of values in their order, the number of codes, and the way back.
+    """Return codes of values, their number, and the way back.
+
+    Codes have the order of the values.
 
     Integers of a small range are their own codes; others are numbered, which takes a sort.
     """
