@@ -100,7 +100,7 @@ _LINEAR: Mapping[str, Callable[..., Any]] = {
     "solve": lambda tf, x: tf.linalg.solve(x, x[..., :4]),
     "cholesky": lambda tf, x: tf.linalg.cholesky(x),
     "triangular solve": lambda tf, x: tf.linalg.triangular_solve(x, x[..., :4]),
-    "singular values and vectors": lambda tf, x: tf.abs(tf.linalg.svd(x)[1]),
+    "singular values and vectors": lambda tf, x: tf.linalg.svd(x)[0],
 }
 
 

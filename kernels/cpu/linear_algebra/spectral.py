@@ -97,11 +97,13 @@ def _add_pass(
     stride = BLOCK_BYTES + 4 * one.size * LANES * size
     stages = stage_source(kind)
     codes = tuple(Pointer("code", source=stages, entry=f"radix{r}") for r in (2, 3, 4, 5))
+    places: tuple[Word, ...] = (source, target, call.temp(chunks * stride), stride, LANES)
     words: tuple[Word, ...] = (
         *(lines, one.inner, one.size, one.source_step, one.target_step, len(found)),
         call.table(rows),
         call.constant(np.concatenate(factors) if factors else np.zeros(1)),
-        *(source, target, call.temp(chunks * stride), stride, LANES, *codes),
+        *places,
+        *codes,
         *(_float_word(sign), _float_word(1 / one.size if inverse else 1.0)),
     )
     call.launch(Launch(lines_source(kind, one.form), words, chunks=chunks, cost_ns=cost))
