@@ -27,15 +27,9 @@ ROOMS = {
     "framework": ("", "types", "scalar", "op_defs", "files", "graphs"),
     "kernels": (
         *("", "vmath", "vmath.tools", "ir", "codegen", "jit", "executor", "cpu.template"),
-        *("cpu.elementwise", "cpu.random", "cpu.gemm", "cpu.data_movement", "cpu.reduction"),
-        *(
-            "cpu.conv",
-            "cpu.loop_program",
-            "cpu.codecs",
-            "cpu.strings",
-            "cpu.reference",
-            "cpu.reference.records",
-        ),
+        *("cpu.elementwise", "cpu.random", "cpu.gemm", "cpu.linear_algebra", "cpu.data_movement"),
+        *("cpu.reduction", "cpu.conv", "cpu.loop_program", "cpu.codecs", "cpu.strings"),
+        *("cpu.reference", "cpu.reference.records"),
         *("cpu.reference.arrays", "cpu.reference.arithmetic", "cpu.reference.random_values"),
         *("cpu.reference.images", "cpu.reference.sparse", "cpu.reference.layers"),
         *("cpu.reference.state", "cpu.images", "cpu", "cuda.libraries", "cuda.device"),

@@ -24,6 +24,7 @@ TEMPLATES: Final = {
     "kernels.cpu.conv.conv": ({"convolution"}, "a direction of a convolution is a template"),
     "kernels.cpu.conv.conv_grad": ({"convolution"}, "a direction of a convolution is a template"),
     "kernels.cpu.conv.depthwise": ({"convolution"}, "each channel by itself has its own loop"),
+    "kernels.cpu.conv.window_maxima": ({"morphology", "pooling"}, "maxima by value and place"),
     "kernels.cpu.data_movement.gather": ({"indexing"}, "rows read by index"),
     "kernels.cpu.data_movement.movement": (
         {"array", "movement", "slicing", "space"},
@@ -43,11 +44,17 @@ TEMPLATES: Final = {
         "the rules of dense updates in a loop over rows",
     ),
     "kernels.cpu.elementwise.assign": ({"variable"}, "a loop that writes a variable in place"),
+    "kernels.cpu.elementwise.quantization": (
+        {"fake_quant", "quantization"},
+        "loops over one range",
+    ),
     "kernels.cpu.elementwise.loop": (
         {"activation", "elementwise", "normalization"},
         "any scalar function in a loop, each a row of the table",
     ),
     "kernels.cpu.gemm.matmul": ({"matrix_product"}, "one GEMM for products of any number of axes"),
+    "kernels.cpu.images.crop_gradients": ({"crop"}, "sums over crops"),
+    "kernels.cpu.linear_algebra.cholesky": ({"factorizations"}, "factors of half a matrix"),
     "kernels.cpu.reduction.argmax": ({"reduction"}, "a reduction that carries a position"),
     "kernels.cpu.random.rejection": ({"stateful_random"}, "each output draws until it accepts"),
     "kernels.cpu.random.shuffle": ({"stateful_random"}, "rows and classes by draws in order"),

@@ -21,6 +21,7 @@ TABLES: Final = {
     "kernels/cpu/data_movement/scatter.py": "COPY_OPS SEGMENT_OPS",
     "kernels/cpu/elementwise/sparse_math.py": "_SCALAR_OPS",
     "kernels/cpu/fused.py": "ANCHORS",
+    "kernels/cpu/images/color.py": "_BODIES _PIXEL_NS",
     "kernels/cpu/images/resize.py": "_TAPS",
     "kernels/cpu/loop_program/text.py": "_COMPARISONS",
     "kernels/cpu/random/draws.py": "DRAWN DRAWS _STATELESS",

@@ -14,14 +14,33 @@ from benchmarks.workload import Workload, feeds_of, integers, uniform
 
 Maker = Callable[[np.random.Generator], Any]
 IMAGES = uniform([8, 64, 64, 16])
-MATRICES = uniform([8, 64, 64])
 ROWS = uniform([10_000, 64])
 SQUARE = uniform([1000, 1000])
+SMALL_MATRICES = uniform([100, 8, 8])
+MATRIX = uniform([256, 256])
+COLORS = uniform([8, 128, 128, 3], 0.0, 1.0)
+ENTRIES = 20_000
+"""Entries of a sparse matrix of 10,000 rows and 1,000 columns."""
 
 
 def ascending(count: int, high: int) -> Maker:
     """A maker of sorted int32 arrays of 0..high-1."""
     return lambda rng: np.sort(rng.integers(0, high, count)).astype(np.int32)
+
+
+def coordinates(seed: int) -> Maker:
+    """A maker of sorted coordinates of ENTRIES entries, the same in each call."""
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        places = np.random.default_rng(seed).choice(10_000_000, ENTRIES, replace=False)
+        return np.stack(np.unravel_index(np.sort(places), (10_000, 1000)), 1).astype(np.int64)
+
+    return make
+
+
+def boxes(count: int) -> Maker:
+    """A maker of boxes y1, x1, y2, x2 within an image."""
+    return lambda rng: np.sort(rng.random((count, 2, 2)), 1).reshape(count, 4).astype(np.float32)
 
 
 def words(count: int) -> Maker:
@@ -122,7 +141,21 @@ def _gradient(tf: Any, y: Any, x: Any) -> Any:
 
 
 def _positive_definite(tf: Any, x: Any) -> Any:
-    return tf.matmul(x, x, transpose_b=True) + 10.0 * tf.eye(64, batch_shape=[8])
+    return tf.matmul(x, x, transpose_b=True) + 10.0 * tf.eye(x.shape[-1])
+
+
+def _sparse(tf: Any, indices: Any, values: Any) -> Any:
+    return tf.SparseTensor(indices, values, [10_000, 1000])
+
+
+_LINEAR: Mapping[str, Callable[..., Any]] = {
+    "lu": lambda tf, x: tf.linalg.lu(x)[0],
+    "inverse": lambda tf, x: tf.linalg.inv(x),
+    "solve": lambda tf, x: tf.linalg.solve(x, x[..., :4]),
+    "cholesky": lambda tf, x: tf.linalg.cholesky(x),
+    "triangular solve": lambda tf, x: tf.linalg.triangular_solve(x, x[..., :4]),
+    "singular values and vectors": lambda tf, x: tf.linalg.svd(x)[0],
+}
 
 
 _CASES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Maker]]] = {
@@ -183,19 +216,56 @@ _CASES: Mapping[str, tuple[Callable[..., Any], Mapping[str, Maker]]] = {
         lambda tf, x: tf.raw_ops.QuantizeAndDequantizeV2(input=x, input_min=-1.0, input_max=1.0),
         {"x": SQUARE},
     ),
-    "inverse": (
-        lambda tf, x: tf.linalg.inv(_positive_definite(tf, x)),
-        {"x": MATRICES},
+    **{
+        f"{name} of {kind}": (
+            lambda tf, x, call=call: call(tf, _positive_definite(tf, x)),
+            {"x": maker},
+        )
+        for name, call in _LINEAR.items()
+        for kind, maker in (("a matrix", MATRIX), ("small matrices", SMALL_MATRICES))
+    },
+    "tridiagonal solve": (
+        lambda tf, x, y: tf.linalg.tridiagonal_solve(x + [[0.0], [4.0], [0.0]], y),
+        {"x": uniform([100, 3, 50]), "y": uniform([100, 50, 4])},
     ),
-    "triangular solve": (
-        lambda tf, x, y: tf.linalg.triangular_solve(_positive_definite(tf, x), y),
-        {"x": MATRICES, "y": uniform([8, 64, 8])},
-    ),
-    "cholesky": (lambda tf, x: tf.linalg.cholesky(_positive_definite(tf, x)), {"x": MATRICES}),
     "2-D FFT": (
         lambda tf, x: tf.abs(tf.raw_ops.FFT2D(input=tf.cast(x, tf.complex64))),
         {"x": uniform([4, 256, 256])},
     ),
+    "real FFT": (
+        lambda tf, x: tf.abs(tf.spectral.rfft(x)),
+        {"x": uniform([256, 1024])},
+    ),
+    "contrast": (lambda tf, x: tf.image.adjust_contrast(x, 1.5), {"x": COLORS}),
+    "hue": (lambda tf, x: tf.image.adjust_hue(x, 0.1), {"x": COLORS}),
+    "dilation": (
+        lambda tf, x, w: tf.nn.dilation2d(x, w, [1] * 4, [1] * 4, "SAME"),
+        {"x": COLORS, "w": uniform([3, 3, 3])},
+    ),
+    "gradient of crops": (
+        lambda tf, x, b, i: _gradient(tf, tf.image.crop_and_resize(x, b, i, [14, 14]), x),
+        {"x": COLORS, "b": boxes(50), "i": integers([50], 8)},
+    ),
+    "quantize": (
+        lambda tf, x: tf.quantization.dequantize(
+            tf.quantization.quantize(x, -1.0, 1.0, tf.quint8)[0], -1.0, 1.0
+        ),
+        {"x": SQUARE},
+    ),
+    "sparse sum": (
+        lambda tf, i, x, j, y: tf.sparse_add(_sparse(tf, i, x), _sparse(tf, j, y)).values,
+        {
+            "i": coordinates(1),
+            "x": uniform([ENTRIES]),
+            "j": coordinates(2),
+            "y": uniform([ENTRIES]),
+        },
+    ),
+    "sparse rows filled": (
+        lambda tf, i, x: tf.sparse_fill_empty_rows(_sparse(tf, i, x), 0.0)[0].values,
+        {"i": coordinates(1), "x": uniform([ENTRIES])},
+    ),
+    "split": (lambda tf, x: tf.add_n(tf.split(x, 4, axis=1)), {"x": SQUARE}),
     "gamma values": (
         lambda tf, x: tf.reduce_mean(tf.random_gamma([100], x, seed=1)),
         {"x": _positive(1000)},

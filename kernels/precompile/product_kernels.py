@@ -1,4 +1,4 @@
-"""List nodes that cover matrix products, convolutions, pooling and their gradients."""
+"""List nodes that cover matrix products and systems, convolutions, pooling, their gradients."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def product_nodes() -> Iterator[NodeSpec]:
     for dtype in (d.float32, d.float64):
         yield from _products(dtype)
     yield from _plain_products()
+    yield from _systems()
     for image in _IMAGES:
         yield from _convolutions(d.float32, *image)
     yield from _depthwise()
@@ -59,6 +60,15 @@ def tile_sources() -> Iterator[KernelSource]:
     for height in range(1, tile.height + 1):
         for vectors, masked in itertools.product((1, VECTORS), (False, True)):
             yield outer_source(tile, height, vectors, masked)
+
+
+def _systems() -> Iterator[NodeSpec]:
+    x, right, dtype = tensor(d.float32, 2, 30, 30), tensor(d.float32, 2, 30, 4), {"T": d.float32}
+    yield node("Cholesky", [x], [x], **dtype)
+    yield node("MatrixInverse", [x], [x], adjoint=False, **dtype)
+    yield node("MatrixSolve", [x, right], [right], adjoint=False, **dtype)
+    attrs = {"lower": True, "adjoint": False}
+    yield node("MatrixTriangularSolve", [x, right], [right], **attrs, **dtype)
 
 
 def _known(*shape: int) -> np.ndarray:

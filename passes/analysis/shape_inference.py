@@ -308,7 +308,7 @@ class _Inference:
         if read is not None:
             return tuple(self.merged(node, old, new) for old, new in zip(known, read, strict=True))
         op = node.op_def.name  # for a custom kernel, the op type that the kernel computes
-        if registry.shape_fn(op) is None:
+        if registry.planned_shape_fn(op) is None:
             return known
         context = ShapeContext(
             op,
@@ -322,7 +322,7 @@ class _Inference:
             lambda: [src if output == 0 else f"{src}:{output}" for src, output in inputs],
         )
         try:
-            found = shapes_by_op(context, node.op_def)
+            found = shapes_by_op(context, node.op_def, planned=True)
         except InternalError:
             raise
         except InvalidArgumentError as error:

@@ -9,12 +9,19 @@ import numpy as np
 
 import tfjit.kernels.cpu  # noqa: F401
 from tests import oracle
+from tests.kernels.launching import KernelError, run_native, tensor
 from tfjit.framework.errors import OpError
 from tfjit.framework.op_defs import attrs as attr_values
 from tfjit.framework.op_defs.node_types import complete_attrs, output_dtypes
 from tfjit.framework.op_defs.op_registry import registry
 from tfjit.framework.types import dtypes
-from tfjit.kernels.registry import NodeSpec, TensorSpec, find_initial_state, find_reference
+from tfjit.kernels.registry import (
+    NodeSpec,
+    TensorSpec,
+    find_initial_state,
+    find_native,
+    find_reference,
+)
 
 
 @dataclass
@@ -35,6 +42,10 @@ class Case:
     modes_differ: bool = False
     # the message may differ: TensorFlow's comes from its shape function, or from a library
     own_words: bool = False
+    # for compiled kernels: inputs that are known while planning, and the shape of the outputs where
+    # TensorFlow fails
+    known: tuple[int, ...] = ()
+    failed_shape: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
         shown = ", ".join(
@@ -209,3 +220,39 @@ def differences(cases: list[Case]) -> list[str]:
 
 def _same_text(theirs: str, here: str) -> bool:
     return theirs.split("\t [[")[0].strip() == here.strip() or theirs.startswith(here)
+
+
+def native_differences(cases: list[Case]) -> list[str]:
+    """Return a line for each case of whose compiled answer TensorFlow's differs.
+
+    Where TensorFlow's node fails, so must the kernel.
+    """
+    tensorflow = Oracle(cases)
+    wrong = []
+    for i, case in enumerate(cases):
+        expected, reason = tensorflow.run(i, case)
+        attrs, types = case.node()
+        specs = tuple(tensor(np.asarray(v)) for v in case.inputs)
+        shapes = [()] * len(types) if expected is None else [e.shape for e in expected]
+        if expected is None:
+            assert case.failed_shape is not None, f"{case}: {reason}"
+            shapes = [case.failed_shape] * len(types)
+        outputs = tuple(TensorSpec(d.base_dtype, s) for d, s in zip(types, shapes, strict=True))
+        known = {k: np.asarray(case.inputs[k]) for k in case.known}
+        builder = find_native(case.op)
+        assert builder is not None
+        call = builder(NodeSpec("node", case.op, attrs, specs, outputs, known))
+        try:
+            found = run_native(call, [np.asarray(v) for v in case.inputs], outputs)
+        except KernelError as error:
+            if expected is not None or not _same_text(oracle.cause(reason), str(error.args[1])):
+                wrong.append(f"{case}: TensorFlow {expected or reason}, here {error.args[1]}")
+            continue
+        if expected is None:
+            wrong.append(f"{case}: TensorFlow {reason}, here {found}")
+        elif not all(same(f, e, case.tolerance) for f, e in zip(found, expected)):
+            wrong.append(
+                f"{case}: TensorFlow {[e.tolist() for e in expected]!r:.300}, here "
+                f"{[f.tolist() for f in found]!r:.300}"
+            )
+    return wrong

@@ -42,18 +42,27 @@ class OpRegistry:
     def __init__(self) -> None:
         self._ops: dict[str, OpDef] = {}
         self._shape_fns: dict[str, ShapeFn] = {}
+        self._planned_shape_fns: dict[str, ShapeFn] = {}
         self._families: dict[str, str] = {}
         self._equal_shapes: set[str] = set()
         # op families not imported yet; None before the list was read
         self._unread: tuple[str, ...] | None = None
         self._load_lock = threading.RLock()
 
-    def register(self, op_def: OpDef, shape: ShapeFn | None = None, family: str = "") -> None:
+    def register(
+        self,
+        op_def: OpDef,
+        shape: ShapeFn | None = None,
+        family: str = "",
+        planned_shape: ShapeFn | None = None,
+    ) -> None:
         """Add an op.
 
         Raises ValueError when its type is registered with another definition.
 
         family: the module of `tfjit.ops` that declares it, "" for an op of the user's.
+        planned_shape: the shape function of plans, for an op whose shapes TensorFlow's graphs leave
+        unknown. It raises no error: a shape that it does not find is the kernel's to refuse.
         """
         known = self._ops.get(op_def.name)
         if known is not None and known != op_def:
@@ -65,6 +74,8 @@ class OpRegistry:
             self._shape_fns[op_def.name] = shape
             if keeps_equal_shapes(shape):
                 self._equal_shapes.add(op_def.name)
+        if planned_shape is not None:
+            self._planned_shape_fns[op_def.name] = planned_shape
 
     def unregister(self, op_type: str) -> None:
         """Forget an op type, if it is registered.
@@ -73,6 +84,7 @@ class OpRegistry:
         """
         self._ops.pop(op_type, None)
         self._shape_fns.pop(op_type, None)
+        self._planned_shape_fns.pop(op_type, None)
         self._families.pop(op_type, None)
         self._equal_shapes.discard(op_type)
 
@@ -135,6 +147,10 @@ class OpRegistry:
     def shape_fn(self, op_type: str) -> ShapeFn | None:
         """Return the op's shape function, or None."""
         return self._shape_fns.get(op_type)
+
+    def planned_shape_fn(self, op_type: str) -> ShapeFn | None:
+        """Return the op's shape function in plans, or None."""
+        return self._planned_shape_fns.get(op_type) or self._shape_fns.get(op_type)
 
     def family_name(self, op_type: str) -> str:
         """Return the module of `tfjit.ops` that declares the op.
@@ -204,13 +220,16 @@ def register_op(
     return op_def
 
 
-def infer_shapes(context: ShapeContext, op_def: OpDef) -> list[Shape]:
+def infer_shapes(context: ShapeContext, op_def: OpDef, planned: bool = False) -> list[Shape]:
     """Return output shapes by the shape function; unknown without one.
+
+    planned: by the shape function of plans.
 
     Raises InvalidGraphError (also a ValueError) with the node, its attrs and input shapes in the
     message.
     """
-    shape_fn = registry.shape_fn(op_def.name)
+    find = registry.planned_shape_fn if planned else registry.shape_fn
+    shape_fn = find(op_def.name)
     if shape_fn is None:
         return [None] * context.num_outputs
     try:

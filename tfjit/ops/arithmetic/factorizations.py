@@ -49,12 +49,40 @@ def _lu(c: ShapeContext) -> Shapes:
     return [(*shape[:-2], size, size), (*shape[:-2], size)]
 
 
+def _svd(c: ShapeContext) -> Shapes:
+    given = c.with_rank_at_least(0, 2)
+    if given is None:
+        return [None] * 3
+    *front, rows, columns = given
+    least = None if rows is None or columns is None else min(rows, columns)
+    if not c.attr("compute_uv"):
+        return [(*front, least), (0,), (0,)]
+    full = c.attr("full_matrices")
+    u, v = (*front, rows, rows if full else least), (*front, columns, columns if full else least)
+    return [(*front, least), u, v]
+
+
+def _eigenvalues(c: ShapeContext) -> Shapes:
+    (square,) = _square(c)
+    if square is None:
+        return [None, None]
+    return [square[:-1], square if c.attr("compute_v") else (0,)]
+
+
+def _eigenvalues_above_vectors(c: ShapeContext) -> Shapes:
+    (square,) = _square(c)
+    if square is None or square[-1] is None:
+        return [None]
+    return [(*square[:-2], square[-1] + 1, square[-1])]
+
+
 register_op(
     "BatchCholesky",
     inputs=("input: T",),
     outputs=("output: T",),
     attrs=("T: {double, float}",),
     deprecated=(13, "Use Cholesky instead."),
+    planned_shape=_square,
 )
 register_op(
     "BatchCholeskyGrad",
@@ -62,6 +90,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: {float, double}",),
     deprecated=(13, "Use CholeskyGrad instead."),
+    planned_shape=_square,
 )
 register_op(
     "BatchMatrixDeterminant",
@@ -76,6 +105,7 @@ register_op(
     outputs=("output: T",),
     attrs=("adjoint: bool = false", "T: {double, float}"),
     deprecated=(13, "Use MatrixInverse instead."),
+    planned_shape=_square,
 )
 register_op(
     "BatchSelfAdjointEig",
@@ -83,6 +113,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: {double, float}",),
     deprecated=(11, "Use SelfAdjointEigV2 instead."),
+    planned_shape=_eigenvalues_above_vectors,
 )
 register_op(
     "BatchSelfAdjointEigV2",
@@ -90,6 +121,7 @@ register_op(
     outputs=("e: T", "v: T"),
     attrs=("compute_v: bool = true", "T: {double, float}"),
     deprecated=(13, "Use SelfAdjointEigV2 instead."),
+    planned_shape=_eigenvalues,
 )
 register_op(
     "BatchSvd",
@@ -101,6 +133,7 @@ register_op(
         "T: {double, float, complex64, complex128}",
     ),
     deprecated=(13, "Use Svd instead."),
+    planned_shape=_svd,
 )
 for _op_type in (
     "Cholesky",
@@ -118,6 +151,7 @@ register_op(
     inputs=("l: T", "grad: T"),
     outputs=("output: T",),
     attrs=("T: {half, float, double}",),
+    planned_shape=_square,
 )
 register_op(
     "Eig",
@@ -128,6 +162,7 @@ register_op(
         "T: {float, double, complex64, complex128}",
         "Tout: {complex64, complex128}",
     ),
+    planned_shape=_eigenvalues,
 )
 register_op(
     "LogMatrixDeterminant",
@@ -188,12 +223,14 @@ register_op(
     outputs=("output: T",),
     attrs=("T: {double, float, half}",),
     deprecated=(11, "Use SelfAdjointEigV2 instead."),
+    planned_shape=_eigenvalues_above_vectors,
 )
 register_op(
     "SelfAdjointEigV2",
     inputs=("input: T",),
     outputs=("e: T", "v: T"),
     attrs=("compute_v: bool = true", "T: {double, float, half, complex64, complex128}"),
+    planned_shape=_eigenvalues,
 )
 register_op(
     "Svd",
@@ -204,4 +241,5 @@ register_op(
         "full_matrices: bool = false",
         "T: {double, float, half, complex64, complex128}",
     ),
+    planned_shape=_svd,
 )

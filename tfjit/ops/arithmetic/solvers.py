@@ -39,6 +39,17 @@ def _solved_with_broadcast(c: ShapeContext) -> Shapes:
     return [None if common is None else (*common, size, rhs[-1])]
 
 
+def _right_sides(c: ShapeContext) -> Shapes:
+    return [c.with_rank_at_least(len(c.inputs) - 1, 2)]
+
+
+def _least_squares(c: ShapeContext) -> Shapes:
+    matrix, right = c.with_rank_at_least(0, 2), c.with_rank_at_least(1, 2)
+    if matrix is None or right is None:
+        return [None]
+    return [(*matrix[:-2], matrix[-1], right[-1])]
+
+
 register_op(
     "BandedTriangularSolve",
     inputs=("matrix: T", "rhs: T"),
@@ -55,6 +66,7 @@ register_op(
     outputs=("output: T",),
     attrs=("adjoint: bool = false", "T: {double, float}"),
     deprecated=(13, "Use MatrixSolve instead."),
+    planned_shape=_right_sides,
 )
 register_op(
     "BatchMatrixSolveLs",
@@ -62,6 +74,7 @@ register_op(
     outputs=("output: T",),
     attrs=("T: {double, float}", "fast: bool = true"),
     deprecated=(13, "Use MatrixSolveLs instead."),
+    planned_shape=_least_squares,
 )
 register_op(
     "BatchMatrixTriangularSolve",
@@ -69,6 +82,7 @@ register_op(
     outputs=("output: T",),
     attrs=("lower: bool = true", "adjoint: bool = false", "T: {double, float}"),
     deprecated=(13, "Use MatrixTriangularSolve instead."),
+    planned_shape=_solved_with_broadcast,
 )
 register_op(
     "MatrixSolve",
@@ -82,6 +96,7 @@ register_op(
     inputs=("matrix: T", "rhs: T", "l2_regularizer: double"),
     outputs=("output: T",),
     attrs=("T: {double, float, half, complex64, complex128}", "fast: bool = true"),
+    planned_shape=_least_squares,
 )
 register_op(
     "MatrixTriangularSolve",
@@ -99,6 +114,7 @@ register_op(
     inputs=("superdiag: T", "maindiag: T", "subdiag: T", "rhs: T"),
     outputs=("output: T",),
     attrs=("T: {double, float, complex64, complex128}",),
+    planned_shape=_right_sides,
 )
 register_op(
     "TridiagonalSolve",
@@ -109,4 +125,5 @@ register_op(
         "perturb_singular: bool = false",
         "T: {double, float, complex64, complex128}",
     ),
+    planned_shape=_right_sides,
 )

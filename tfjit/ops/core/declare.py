@@ -120,11 +120,13 @@ def register_op(
     distributed_communication: bool = False,
     deprecated: tuple[int, str] | None = None,
     traits: int = 0,
+    planned_shape: ShapeFn | None = None,
 ) -> None:
     """Register an op type of the caller's family.
 
     The specs are TensorFlow's own (see framework/op_defs/op_spec.py). The family is the module that
-    declares the op. traits: facts about the op (see framework/op_defs/op_traits.py).
+    declares the op. traits: facts about the op (see framework/op_defs/op_traits.py). planned_shape:
+    the shape function of plans, where graphs leave the shapes unknown.
     """
     op_def = DeclaredOp(
         name,
@@ -137,9 +139,8 @@ def register_op(
         deprecated,
         traits,
     )
-    registry.register(
-        op_def, shape, sys._getframe(1).f_globals["__name__"].removeprefix("tfjit.ops.")
-    )
+    family = sys._getframe(1).f_globals["__name__"].removeprefix("tfjit.ops.")
+    registry.register(op_def, shape, family, planned_shape)
 
 
 register_elementwise: Final = partial(

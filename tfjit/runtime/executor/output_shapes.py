@@ -32,7 +32,8 @@ class OutputShapes:
     def __init__(self, node: Node) -> None:
         self._node = node
         op_def = node.op_def
-        self._op_def = op_def if op_def and registry.shape_fn(op_def.name) is not None else None
+        known = op_def is not None and registry.planned_shape_fn(op_def.name) is not None
+        self._op_def = op_def if known else None
         if any(dtype is dtypes.resource for dtype in node.input_dtypes):
             self._op_def = None
         self._values: tuple[int, ...] = ()
@@ -68,7 +69,7 @@ class OutputShapes:
             constant,
         )
         try:
-            found = infer_shapes(context, self._op_def)
+            found = infer_shapes(context, self._op_def, planned=True)
         except InvalidGraphError:  # the kernel takes inputs that a graph may not have
             return None, {}
         if not read.keys() <= set(self._values):

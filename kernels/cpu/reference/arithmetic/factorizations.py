@@ -14,6 +14,12 @@ from typing import Any
 import numpy as np
 
 from tfjit.framework.errors import UnimplementedError
+from tfjit.kernels.cpu.reference.arithmetic.dense_systems import (
+    NOT_INVERTIBLE,
+    computed,
+    pivoted_lu,
+    solved,
+)
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
@@ -40,14 +46,6 @@ def square_matrices(value: np.ndarray) -> np.ndarray:
     return found
 
 
-def computed(value: np.ndarray) -> np.ndarray:
-    """Return the array in a type of LAPACK.
-
-    LAPACK has no routines for half.
-    """
-    return value.astype(np.float32) if value.dtype == np.float16 else value
-
-
 @reference("Cholesky", "BatchCholesky")
 @on_free_cores
 def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
@@ -57,13 +55,36 @@ def _cholesky(node: NodeSpec, inputs: Arrays) -> Arrays:
     factor gives NaN.
     """
     (x,) = inputs
+    batch = square_matrices(x)
+    try:
+        return (np.linalg.cholesky(computed(x)).astype(x.dtype, copy=False),)
+    except np.linalg.LinAlgError:
+        pass  # some matrix has none
     out = np.zeros(x.shape, x.dtype)
-    for matrix, lower in zip(square_matrices(x), square_matrices(out)):
+    for matrix, lower in zip(batch, square_matrices(out)):
         try:
             lower[...] = np.linalg.cholesky(computed(matrix))
         except np.linalg.LinAlgError:
-            lower[np.tril_indices(len(lower))] = np.nan
+            lower[...] = _cholesky_with_nan(computed(matrix))
     return (out,)
+
+
+def _cholesky_with_nan(matrix: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of a matrix with NaN.
+
+    LAPACK refuses such a matrix.
+
+    The whole triangle is NaN where a pivot is not positive.
+    """
+    lower = np.tril(matrix)
+    for j in range(len(lower)):
+        lower[j:, j] -= lower[j:, :j] @ lower[j, :j].conj()
+        pivot = lower[j, j].real
+        if pivot <= 0:
+            return np.tril(np.full_like(lower, np.nan))
+        lower[j, j] = np.sqrt(pivot)
+        lower[j + 1 :, j] /= lower[j, j]
+    return lower
 
 
 @reference("CholeskyGrad", "BatchCholeskyGrad")
@@ -117,14 +138,13 @@ def _inverse(node: NodeSpec, inputs: Arrays) -> Arrays:
     singular matrix.
     """
     (x,) = inputs
-    out = np.empty(x.shape, x.dtype)
-    for matrix, inverse in zip(square_matrices(x), square_matrices(out)):
-        try:
-            found = np.linalg.inv(computed(matrix))
-        except np.linalg.LinAlgError:
-            invalid("Input is not invertible.")
-        inverse[...] = found.conj().T if node.attrs.get("adjoint") else found
-    return (out,)
+    square_matrices(x)
+    wide = computed(x)
+    identity = np.broadcast_to(np.eye(x.shape[-1], dtype=wide.dtype), wide.shape)
+    found = solved(wide, identity, NOT_INVERTIBLE)
+    if node.attrs.get("adjoint"):
+        found = found.conj().swapaxes(-1, -2)
+    return (np.ascontiguousarray(found, x.dtype),)
 
 
 @reference("MatrixDeterminant", "BatchMatrixDeterminant")
@@ -152,26 +172,6 @@ def _log_determinant(node: NodeSpec, inputs: Arrays) -> Arrays:
     return np.where(np.isnan(logarithm), np.nan, sign).astype(x.dtype), np.asarray(
         logarithm
     ).astype(x.dtype)
-
-
-def pivoted_lu(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factorise a matrix by rows with the greatest pivot.
-
-    Returns both factors in one matrix [m, m], and the input row of each of its rows. Raises
-    InvalidArgumentError where a pivot is zero or no number.
-    """
-    lu = np.array(computed(matrix))
-    rows = np.arange(len(lu))
-    for i in range(len(lu)):
-        best = i + int(np.argmax(np.abs(lu[i:, i])))
-        if not np.abs(lu[best, i]) > 0:
-            invalid("Input is not invertible.")
-        if best != i:
-            lu[[i, best]] = lu[[best, i]]
-            rows[[i, best]] = rows[[best, i]]
-        lu[i + 1 :, i] /= lu[i, i]
-        lu[i + 1 :, i + 1 :] -= np.outer(lu[i + 1 :, i], lu[i, i + 1 :])
-    return lu, rows
 
 
 @reference("Lu")
@@ -234,16 +234,16 @@ def _svd(node: NodeSpec, inputs: Arrays) -> Arrays:
         np.empty((len(batch), rows, sizes[0]), x.dtype),
         np.empty((len(batch), columns, sizes[1]), x.dtype),
     )
-    for i, matrix in enumerate(wide):
-        if not np.isfinite(matrix).all():
-            s[i], u[i], v[i] = np.nan, np.nan, np.nan
-        elif not least:
-            u[i], v[i] = np.eye(*u.shape[1:]), np.eye(*v.shape[1:])
-        elif vectors:
-            u[i], s[i], right = np.linalg.svd(matrix, full_matrices=full)
-            v[i] = right.conj().T
-        else:
-            s[i] = np.linalg.svd(matrix, compute_uv=False)
+    finite = np.isfinite(wide).all((1, 2))
+    if not finite.all():
+        s[~finite], u[~finite], v[~finite] = np.nan, np.nan, np.nan
+    if not least:
+        u[finite], v[finite] = np.eye(*u.shape[1:]), np.eye(*v.shape[1:])
+    elif vectors:
+        u[finite], s[finite], right = np.linalg.svd(wide[finite], full_matrices=full)
+        v[finite] = right.conj().swapaxes(-1, -2)
+    else:
+        s[finite] = np.linalg.svd(wide[finite], compute_uv=False)
     if not vectors:
         return s.reshape(*outer, least), np.zeros(0, x.dtype), np.zeros(0, x.dtype)
     return (

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.reference.arithmetic.factorizations import computed, matrices
+from tfjit.kernels.cpu.reference.arithmetic.dense_systems import computed, solved, substitute
+from tfjit.kernels.cpu.reference.arithmetic.factorizations import matrices
 from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
 from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
@@ -47,12 +48,9 @@ def _solve(node: NodeSpec, inputs: Arrays) -> Arrays:
     if not right.size:
         return (np.zeros(right.shape, right.dtype),)
     wide = computed(lefts)
-    try:
-        out = np.linalg.solve(
-            wide.conj().swapaxes(-1, -2) if node.attrs["adjoint"] else wide, computed(rights)
-        )
-    except np.linalg.LinAlgError:
-        invalid(_SINGULAR)
+    if node.attrs["adjoint"]:
+        wide = wide.conj().swapaxes(-1, -2)
+    out = solved(wide, computed(rights), _SINGULAR)
     return (out.reshape(right.shape).astype(right.dtype, copy=False),)
 
 
@@ -75,47 +73,40 @@ def _solve_ls(node: NodeSpec, inputs: Arrays) -> Arrays:
         invalid(f"l2_regularizer must be scalar, got shape {shape_text(regularizer)}")
     rows, columns = matrix.shape[-2:]
     out = np.zeros((len(lefts), columns, right.shape[-1]), right.dtype)
-    if out.size and rows:
+    if out.size and rows and node.attrs["fast"]:
+        out[...] = _normal_equations(computed(lefts), computed(rights), float(regularizer))
+    elif out.size and rows:
         for x, a, b in zip(out, computed(lefts), computed(rights)):
-            x[...] = (
-                _normal_equations(a, b, float(regularizer))
-                if node.attrs["fast"]
-                else np.linalg.lstsq(a, b, rcond=None)[0]
-            )
+            x[...] = np.linalg.lstsq(a, b, rcond=None)[0]
     return (out.reshape(*matrix.shape[:-2], columns, right.shape[-1]),)
 
 
 def _normal_equations(a: np.ndarray, b: np.ndarray, regularizer: float) -> np.ndarray:
-    adjoint = a.conj().T
-    tall = a.shape[0] >= a.shape[1]
+    """Return the solutions of a batch [n, rows, columns].
+
+    A system with NaN has NaN.
+
+    The Cholesky factorisation only tells whether a system can be solved: LAPACK's general solver
+    takes less time than substitution in NumPy.
+    """
+    adjoint = a.conj().swapaxes(-1, -2)
+    tall = a.shape[-2] >= a.shape[-1]
     gram = adjoint @ a if tall else a @ adjoint
-    gram[np.diag_indices(len(gram))] += regularizer
-    if np.isnan(gram).any():
-        return np.full((a.shape[1], b.shape[1]), np.nan, b.dtype)
+    diagonal = range(gram.shape[-1])
+    gram[:, diagonal, diagonal] += regularizer
+    unknown = np.isnan(gram).any((1, 2))
+    gram[unknown] = np.eye(gram.shape[-1])
     try:
-        lower = np.linalg.cholesky(gram)
+        np.linalg.cholesky(gram)
+        found = np.linalg.solve(gram, adjoint @ b if tall else b)
     except np.linalg.LinAlgError:
         invalid(
             "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide "
             "a larger l2_regularizer > 0."
         )
-    found = _substitute(lower.conj().T, _substitute(lower, adjoint @ b if tall else b, True), False)
-    return found if tall else adjoint @ found
-
-
-def _substitute(triangle: np.ndarray, right: np.ndarray, lower: bool) -> np.ndarray:
-    """Solve triangle x = right, of which one triangle is read.
-
-    Shapes [..., m, m] and [..., m, k]. A zero on the diagonal gives infinities.
-    """
-    out = np.array(right)
-    size = triangle.shape[-1]
-    for i in range(size) if lower else reversed(range(size)):
-        done = slice(0, i) if lower else slice(i + 1, size)
-        if i != (0 if lower else size - 1):
-            out[..., i, :] -= (triangle[..., i, None, done] @ out[..., done, :])[..., 0, :]
-        out[..., i, :] /= triangle[..., i, i, None]
-    return out
+    found = found if tall else adjoint @ found
+    found[unknown] = np.nan
+    return found
 
 
 def _broadcast(matrix: np.ndarray, right: np.ndarray) -> tuple[int, ...]:
@@ -163,7 +154,7 @@ def _triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
     lower, adjoint = node.attrs["lower"], node.attrs["adjoint"]
     wide = computed(matrix)
     target = np.broadcast_to(computed(right), (*outer, *right.shape[-2:]))
-    out = _substitute(wide.conj().swapaxes(-1, -2) if adjoint else wide, target, lower != adjoint)
+    out = substitute(wide.conj().swapaxes(-1, -2) if adjoint else wide, target, lower != adjoint)
     return (out.astype(right.dtype, copy=False),)
 
 
@@ -196,7 +187,7 @@ def _banded_triangular_solve(node: NodeSpec, inputs: Arrays) -> Arrays:
         band = matrix[..., d if lower else bands - 1 - d, :]
         dense[..., rows, rows - d if lower else rows + d] = band[..., rows]
     target = np.broadcast_to(computed(right), (*outer, *right.shape[-2:]))
-    out = _substitute(dense.conj().swapaxes(-1, -2) if adjoint else dense, target, lower != adjoint)
+    out = substitute(dense.conj().swapaxes(-1, -2) if adjoint else dense, target, lower != adjoint)
     return (out.astype(right.dtype, copy=False),)
 
 

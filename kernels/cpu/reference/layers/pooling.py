@@ -463,7 +463,7 @@ def _flat_places(node: NodeSpec, x: np.ndarray, argmax: np.ndarray) -> np.ndarra
         flat = flat + np.arange(len(argmax)).reshape(-1, *[1] * (argmax.ndim - 1)) * size
     outside = (flat < 0) | (flat >= x.size)
     if outside.any():
-        invalid(f"Invalid input index: {flat[outside][0]} for an input of {x.size} values")
+        invalid(f"Invalid input index: {flat[outside][0]}")
     return flat
 
 

@@ -25,6 +25,7 @@ from tfjit.kernels.cpu.reference.quantized_values import (
     quantized,
     scalar,
 )
+from tfjit.kernels.executor.blas_threads import on_free_cores
 from tfjit.kernels.registry import NodeSpec, reference
 
 
@@ -59,6 +60,7 @@ def _product_range(a: Range, b: Range, dtype: npt.DTypeLike) -> tuple[Array, Arr
 
 
 @reference("QuantizedMatMul")
+@on_free_cores
 def _matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
     """Multiply matrices.
 
@@ -76,7 +78,20 @@ def _matmul(node: NodeSpec, inputs: Arrays) -> Arrays:
     if left.shape[1] != right.shape[0]:
         invalid(f"Matrix size-incompatible: In[0]: {shape_text(a)}, In[1]: {shape_text(b)}")
     dtype = node.attrs["Toutput"].as_numpy_dtype
-    return _wrapped(left @ right, dtype), *_product_range(range_a, range_b, dtype)
+    return _wrapped(_exact(left, right), dtype), *_product_range(range_a, range_b, dtype)
+
+
+def _exact(left: Array, right: Array) -> Array:
+    """Return the exact product of integer matrices.
+
+    BLAS computes it where floats hold each sum exactly.
+    """
+    largest = [int(np.abs(m).max(initial=0)) for m in (left, right)]
+    bound = left.shape[1] * largest[0] * largest[1]
+    for kind, digits in ((np.float32, 24), (np.float64, 53)):
+        if bound < 1 << digits:
+            return (left.astype(kind) @ right.astype(kind)).astype(np.int64)
+    return left @ right
 
 
 def _operands(inputs: Arrays, names: Sequence[str]) -> tuple[Range, Range]:

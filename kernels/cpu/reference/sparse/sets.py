@@ -28,19 +28,41 @@ Members = tuple[np.ndarray, np.ndarray]
 _Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    """Return the different ones of integers, sorted.
+
+    `np.unique` puts integers into a hash table, which takes several times as long as the sort.
+    """
+    found = np.sort(keys, kind="stable")
+    kept = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=kept[1:])
+    return found[kept]
+
+
+# Operations on sorted integers without repeats.
+
+
 def _difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.setdiff1d(a, b, assume_unique=True)
+    if not b.size:
+        return a
+    at = np.minimum(np.searchsorted(b, a), len(b) - 1)
+    return a[b[at] != a]
 
 
 def _intersection(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.intersect1d(a, b, assume_unique=True)
+    found = np.sort(np.concatenate([a, b]), kind="stable")
+    return found[1:][found[1:] == found[:-1]]
+
+
+def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _distinct(np.concatenate([a, b]))
 
 
 _OPERATIONS: Final[dict[str, _Combine]] = {
     "a-b": _difference,
     "b-a": lambda a, b: _difference(b, a),
     "intersection": _intersection,
-    "union": np.union1d,
+    "union": _union,
 }
 
 
@@ -79,17 +101,37 @@ def _sparse(parts: list[np.ndarray], validate: bool) -> tuple[Members, tuple[int
     return (numbers, values), sizes
 
 
+def _coded(
+    values: np.ndarray, sets: int
+) -> tuple[np.ndarray, int, Callable[[np.ndarray], np.ndarray]]:
+    """Return codes of values, their number, and the way back.
+
+    Codes have the order of the values.
+
+    Integers of a small range are their own codes; others are numbered, which takes a sort.
+    """
+    if values.size and values.dtype.kind in "iu":
+        low, high = int(values.min()), int(values.max())
+        extent = high - low + 1
+        if extent * max(sets, 1) < 1 << 62 and high < 1 << 62:
+            codes = values.astype(np.int64) - low
+            return codes, extent, lambda found: (found + low).astype(values.dtype)
+    members, codes = np.unique(values, return_inverse=True)
+    # NumPy 2.0 keeps the shape
+    return codes.reshape(-1), max(len(members), 1), lambda found: members[found]
+
+
 def _combined(a: Members, b: Members, shape: tuple[int, ...], combine: _Combine) -> Arrays:
     """Combine each pair of sets; return indices, values and dense shape."""
-    members, codes = np.unique(np.concatenate([a[1], b[1]]), return_inverse=True)
-    codes = codes.reshape(-1)  # NumPy 2.0 keeps the shape
-    kinds = max(len(members), 1)
+    count = int(np.prod(shape))
+    values = np.concatenate([a[1], b[1]])
+    codes, kinds, decode = _coded(values, count)
     border = len(a[1])
     found = combine(
-        np.unique(a[0] * kinds + codes[:border]), np.unique(b[0] * kinds + codes[border:])
+        _distinct(a[0] * kinds + codes[:border]), _distinct(b[0] * kinds + codes[border:])
     )
-    numbers, chosen = found // kinds, members[found % kinds]
-    count = int(np.prod(shape))
+    numbers = found // kinds
+    chosen = decode(found - numbers * kinds)
     lengths = np.bincount(numbers, minlength=count)
     starts = np.cumsum(lengths) - lengths
     places = np.arange(len(found)) - starts[numbers]
@@ -150,8 +192,7 @@ def _set_size(node: NodeSpec, inputs: Arrays) -> Arrays:
                     None, None, f"indices[0, {axis}] expected < {size}, got {found}."
                 )
     (numbers, members), sizes = _sparse([indices, values, shape], validate)
-    _, codes = np.unique(members, return_inverse=True)
-    kinds = int(codes.max()) + 1 if codes.size else 1
-    unique = np.unique(numbers * kinds + codes.reshape(-1))
-    counts = np.bincount(unique // kinds, minlength=int(np.prod(sizes)))
+    count = int(np.prod(sizes))
+    codes, kinds, _ = _coded(members, count)
+    counts = np.bincount(_distinct(numbers * kinds + codes) // kinds, minlength=count)
     return (counts.astype(np.int32).reshape(sizes),)

@@ -150,7 +150,10 @@ def _sparse_to_dense(node: NodeSpec, inputs: Arrays) -> Arrays:
 def _sparse_reorder(node: NodeSpec, inputs: Arrays) -> Arrays:
     indices, values, shape = (np.asarray(v) for v in inputs)
     check_sparse(indices, values, shape)
-    order = ordered(indices)
+    keys = row_keys(indices)
+    if keys is not None and (keys[1:] >= keys[:-1]).all():
+        return indices.copy(), values.copy()
+    order = ordered(indices) if keys is None else stable_order(keys)
     return indices[order], values[order]
 
 
@@ -317,14 +320,15 @@ def _sparse_split(node: NodeSpec, inputs: Arrays) -> Arrays:
         )
     check_bounds(indices, shape)
     quotient, rest = divmod(size, pieces)
+    column = np.ascontiguousarray(indices[:, axis])
     edges = np.cumsum([0] + [quotient + (k < rest) for k in range(pieces)])
     parts: list[list[np.ndarray]] = [[], [], []]
     for first, last in itertools.pairwise(edges):
-        inside = (indices[:, axis] >= first) & (indices[:, axis] < last)
-        own, own_shape = indices[inside], shape.copy()
+        inside = np.flatnonzero((column >= first) & (column < last))
+        own, own_shape = indices.take(inside, 0), shape.copy()
         own[:, axis] -= first
         own_shape[axis] = last - first
-        for group, array in zip(parts, (own, values[inside], own_shape), strict=True):
+        for group, array in zip(parts, (own, values.take(inside), own_shape), strict=True):
             group.append(array)
     return [array for group in parts for array in group]
 
@@ -350,9 +354,13 @@ def _sparse_slice(node: NodeSpec, inputs: Arrays) -> Arrays:
     for length in size.tolist():
         if length < 0:
             raise refused(f"Expected a non-negative size, got {length}")
-    inside = ((indices >= start) & (indices < start + size)).all(axis=1)
+    inside = np.ones(len(indices), np.bool_)
+    for column, first, length in zip(indices.T, start.tolist(), size.tolist(), strict=True):
+        # an unsigned number is large where the column is before the start
+        inside &= (column - first).view(np.uint64) < length
     left = np.clip(shape - start, 0, None)
-    return indices[inside] - start, values[inside], np.minimum(size, left)
+    taken = np.flatnonzero(inside)
+    return indices.take(taken, 0) - start, values.take(taken), np.minimum(size, left)
 
 
 @reference("SparseSliceGrad")
@@ -417,6 +425,13 @@ def filled_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, n
     """
     sizes = np.bincount(rows, minlength=count) if count else np.zeros(0, np.int64)
     empty = sizes == 0
+    if count and (rows[1:] >= rows[:-1]).all():
+        new_before = np.cumsum(empty)
+        place = np.arange(len(rows))
+        if new_before[-1]:
+            place += new_before[rows]
+        starts = np.cumsum(sizes) - sizes + new_before - empty
+        return place, empty, starts[empty]
     starts = np.cumsum([0, *np.maximum(sizes, 1)])[:-1] if count else np.zeros(0, np.int64)
     by_row = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
@@ -458,6 +473,8 @@ def _sparse_fill_empty_rows(node: NodeSpec, inputs: Arrays) -> Arrays:
     for k in np.flatnonzero((rows < 0) | (rows >= count))[:1]:
         raise refused(f"indices({k}, 0) is invalid: {rows[k]} >= {count}")
     place, empty, new = filled_rows(rows, count)
+    if not len(new) and (place[1:] > place[:-1]).all():
+        return indices.copy(), values.copy(), empty, place
     out = np.zeros((len(rows) + len(new), shape.size), np.int64)
     filled = np.empty(len(out), values.dtype)
     out[place], filled[place] = indices, values
