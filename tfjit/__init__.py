@@ -142,6 +142,7 @@ _HOMES = {
     "tfjit.framework.types.dimension": "Dimension dimension_value",
     "tfjit.framework.types.shape": "TensorShape dimension_at_index",
     "tfjit.framework.graphs.static_value": "get_static_value",
+    "tfjit.client.data.sparse_spec": "SparseTensorSpec",
     "tfjit.framework.graphs.tensor_spec": "TensorSpec",
     "tfjit.framework.types.constants": "make_tensor_proto",
     "tfjit.framework.types.tensors": "make_ndarray",

@@ -79,7 +79,5 @@ def test_faulty_arguments() -> None:
             Dataset.zip((Dataset.range(3), 4))
         with pytest.raises(TypeError, match="must be scalar"):
             Dataset.choose_from_datasets(numbers(tfjit), Dataset.from_tensors([1.0]))
-        with pytest.raises(TypeError, match="dense_shape"):
-            Dataset.from_tensors(tfjit.SparseTensor([[0]], [1], [1]))
         with pytest.raises(tfjit.errors.UnimplementedError, match="snapshot"):
             Dataset.range(3).snapshot("folder")

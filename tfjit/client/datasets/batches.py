@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfjit.client.data.sparse_spec import SparseTensorSpec
 from tfjit.client.datasets.dataset_base import DatasetBase, counted, order
 from tfjit.client.datasets.elements import (
     DatasetSpec,
@@ -18,6 +19,7 @@ from tfjit.client.datasets.elements import (
     pack,
     parameters,
     reshaped,
+    to_tensors,
 )
 from tfjit.client.datasets.traced_function import TracedFunction
 from tfjit.framework.graphs.operation import Tensor
@@ -79,11 +81,14 @@ class Batches(DatasetBase):
         components' own shapes by default. padding_values: scalars; zeros and empty strings by
         default.
 
-        Raises ValueError for components of unknown rank without a padded shape, and for a padded
-        size below a known one.
+        Raises TypeError for sparse components, ValueError for components of unknown rank without a
+        padded shape, and for a padded size below a known one.
         """
         specs = self.element_spec
         leaves = flatten(specs)
+        for leaf in leaves:
+            if not isinstance(leaf, TensorSpec):
+                raise TypeError(f"Dataset.padded_batch pads dense tensors only, not {leaf}")
         if padded_shapes is None:
             for leaf in leaves:
                 if leaf.shape.dims_tuple is None:
@@ -129,6 +134,12 @@ class Batches(DatasetBase):
         rest = reshaped(
             self.element_spec, lambda dims: None if dims is None else dims[1:], "unbatch"
         )
+        if any(isinstance(leaf, SparseTensorSpec) for leaf in flatten(rest)):
+            from tfjit.client.datasets.dataset import Dataset
+
+            whole = Dataset(self._variant_tensor, self.element_spec)
+            sliced = whole.map(lambda *parts: tuple(to_tensors(parts, rows=True)))
+            return sliced._then("UnbatchDataset", name, rest)
         return self._then("UnbatchDataset", name, rest)
 
     def window(

@@ -1,7 +1,7 @@
 """The structure of a dataset's elements.
 
 Tuples, named tuples and dictionaries (in the order of their keys) are nested. Lists are values:
-they become tensors, other than in `tf.nest`.
+they become tensors, other than in `tf.nest`. A SparseTensorValue becomes a sparse tensor.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tfjit.client.data.sparse_spec import SparseTensorSpec, decode, encode
+from tfjit.client.data.sparse_tensors import SparseTensor, SparseTensorValue
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.graphs.tensor_spec import TensorSpec
 from tfjit.framework.types import dtypes as dt
@@ -32,7 +34,7 @@ class _Leaf:
 
 def _shielded(structure: Structure) -> Structure:
     """Return a structure in which `tf.nest` sees lists as leaves."""
-    if isinstance(structure, list):
+    if isinstance(structure, (list, SparseTensorValue)):
         return _Leaf(structure)
     if isinstance(structure, Mapping):
         return {key: _shielded(value) for key, value in structure.items()}
@@ -79,7 +81,7 @@ class Elements:
 
     @property
     def element_spec(self) -> Structure:
-        """The structure of an element, with a TensorSpec for each tensor."""
+        """The structure of an element, with a spec for each tensor and dataset."""
         return self._element_spec
 
     @property
@@ -95,7 +97,10 @@ class Elements:
     @property
     def output_classes(self) -> Structure:
         """The classes of an element's values."""
-        return map_structure(lambda spec: Tensor, self._element_spec)
+        return map_structure(
+            lambda spec: SparseTensor if isinstance(spec, SparseTensorSpec) else Tensor,
+            self._element_spec,
+        )
 
 
 class DatasetSpec:
@@ -124,11 +129,11 @@ class DatasetSpec:
         return f"DatasetSpec({self.element_spec}, TensorShape([]))"
 
 
-Spec = TensorSpec | DatasetSpec
+Spec = TensorSpec | DatasetSpec | SparseTensorSpec
 
 
 def as_components(values: Structure, named: str = "component_") -> Structure:
-    """Return a structure with its leaves as tensors; datasets stay.
+    """Return a structure with its leaves as tensors; sparse tensors and datasets stay.
 
     named: begins the names of constants. Raises TypeError for values that are neither.
     """
@@ -136,14 +141,16 @@ def as_components(values: Structure, named: str = "component_") -> Structure:
 
     def component(value: Structure) -> Structure:
         number = next(numbers)
-        if hasattr(value, "_variant_tensor"):
+        if hasattr(value, "_variant_tensor") or isinstance(value, SparseTensor):
             return value
+        if isinstance(value, SparseTensorValue):
+            return SparseTensor.from_value(value)
         if value is None:
             raise TypeError("None is not a component of an element; leave it out of the structure.")
         if hasattr(value, "dense_shape") and hasattr(value, "indices"):
             raise TypeError(
-                "SparseTensors and IndexedSlices are no components of tfjit's datasets yet: "
-                "use their indices, values and dense_shape, or tf.sparse_tensor_to_dense."
+                "IndexedSlices are no components of datasets: use their indices, values and "
+                "dense_shape, or tf.convert_to_tensor."
             )
         return convert_to_tensor(value, name=f"{named}{number}")
 
@@ -151,27 +158,39 @@ def as_components(values: Structure, named: str = "component_") -> Structure:
 
 
 def spec_of(values: Structure) -> Structure:
-    """Return the structure of specs of a structure of tensors and datasets."""
+    """Return the structure of specs of a structure of components."""
 
     def spec(value: Structure) -> Spec:
         if isinstance(value, Tensor):
             return TensorSpec(value.shape, value.dtype.base_dtype)
+        if isinstance(value, SparseTensor):
+            return SparseTensorSpec.from_value(value)
         return DatasetSpec(value.element_spec)
 
     return map_structure(spec, values)
 
 
-def to_tensors(values: Structure) -> list[Tensor]:
-    """Return the tensors of a structure's leaves; a dataset's is its variant."""
-    leaves: list[Structure] = flatten(values)
-    return [leaf if isinstance(leaf, Tensor) else leaf._variant_tensor for leaf in leaves]
+def to_tensors(values: Structure, rows: bool = False) -> list[Tensor]:
+    """Return the tensors of a structure's leaves.
+
+    A dataset's is its variant, a sparse tensor's are three. rows: of each row.
+    """
+
+    def encoded(leaf: Structure) -> Tensor:
+        if isinstance(leaf, SparseTensor):
+            return encode(leaf, rows)
+        return leaf if isinstance(leaf, Tensor) else leaf._variant_tensor
+
+    return [encoded(leaf) for leaf in flatten(values)]
 
 
 def from_tensors(specs: Structure, tensors: Iterable[Tensor]) -> Structure:
-    """Return the structure of specs with tensors and datasets as leaves."""
+    """Return the structure of specs with its components as leaves."""
     from tfjit.client.datasets.dataset import Dataset
 
     def value(spec: Spec, tensor: Tensor) -> Structure:
+        if isinstance(spec, SparseTensorSpec):
+            return decode(spec, tensor)
         if isinstance(spec, DatasetSpec):
             return Dataset(tensor, spec.element_spec)
         tensor.set_shape(spec.shape)
@@ -192,12 +211,17 @@ def parameters(specs: Structure) -> list[Structure]:
 
 def dtypes_of(specs: Structure) -> list[DType]:
     """Return the dtypes of the leaves, as nodes have them."""
-    return [spec.dtype for spec in flatten(specs)]
+    return [
+        dt.variant if isinstance(spec, SparseTensorSpec) else spec.dtype for spec in flatten(specs)
+    ]
 
 
 def shapes_of(specs: Structure) -> list[TensorShape]:
     """Return the shapes of the leaves, as nodes have them."""
-    return [spec.shape for spec in flatten(specs)]
+    return [
+        TensorShape(None) if isinstance(spec, SparseTensorSpec) else spec.shape
+        for spec in flatten(specs)
+    ]
 
 
 def reshaped(specs: Structure, change: Callable[[Shape], Shape], by: str) -> Structure:
@@ -206,10 +230,10 @@ def reshaped(specs: Structure, change: Callable[[Shape], Shape], by: str) -> Str
     Raises TypeError for datasets within elements.
     """
 
-    def spec(leaf: Spec) -> TensorSpec:
+    def spec(leaf: Spec) -> Spec:
         if isinstance(leaf, DatasetSpec):
             raise TypeError(f"Dataset.{by} does not take elements that hold datasets: {leaf}")
-        return TensorSpec(TensorShape(change(leaf.shape.dims_tuple)), leaf.dtype)
+        return type(leaf)(TensorShape(change(leaf.shape.dims_tuple)), leaf.dtype)
 
     return map_structure(spec, specs)
 
@@ -218,19 +242,22 @@ def from_legacy(types: Structure, shapes: Structure = None, classes: Structure =
     """Return the specs for the dtypes and shapes of elements.
 
     types: a structure of dtypes. shapes: of the same structure, or None where nothing is known.
-    classes: of the same structure; Raises TypeError for others than tf.Tensor.
+    classes: of the same structure, tf.Tensor by default. Raises TypeError for others than tf.Tensor
+    and tf.SparseTensor.
     """
-    for kind in () if classes is None else flatten(classes):
-        if kind is not Tensor:
-            raise TypeError(f"Elements of tfjit's datasets are tensors, not {kind}.")
     types = map_structure(as_dtype, types)
-    if shapes is None:
-        return map_structure(lambda dtype: TensorSpec(None, dtype), types)
+    flat_types = flatten(types)
+    kinds = [Tensor] * len(flat_types) if classes is None else flatten(classes)
+    for kind in kinds:
+        if kind not in (Tensor, SparseTensor):
+            raise TypeError(f"Elements of datasets are dense or sparse tensors, not {kind}.")
+    flat = [None] * len(flat_types) if shapes is None else flat_shapes(types, shapes)
+    specs = [TensorSpec if kind is Tensor else SparseTensorSpec for kind in kinds]
     return pack(
         types,
         [
-            TensorSpec(as_shape(shape), dtype)
-            for dtype, shape in zip(flatten(types), flat_shapes(types, shapes), strict=True)
+            spec(as_shape(shape), dtype)
+            for spec, shape, dtype in zip(specs, flat, flat_types, strict=True)
         ],
     )
 
@@ -255,11 +282,11 @@ def most_specific(first: Structure, second: Structure) -> Structure:
     def common(one: Spec, other: Spec) -> Spec:
         if one == other:
             return one
-        if isinstance(one, DatasetSpec) or isinstance(other, DatasetSpec):
+        if isinstance(one, DatasetSpec) or type(one) is not type(other):
             raise TypeError(f"Incompatible elements: {one} and {other}")
         if one.dtype is not other.dtype:
             raise TypeError(f"Incompatible dtypes of elements: {one} and {other}")
-        return TensorSpec(_common_shape(one.shape.dims_tuple, other.shape.dims_tuple), one.dtype)
+        return type(one)(_common_shape(one.shape.dims_tuple, other.shape.dims_tuple), one.dtype)
 
     try:
         return map_structure(common, first, second)

@@ -63,7 +63,9 @@ class Sources(DatasetBase):
         rest = reshaped(
             specs, lambda dims: None if dims is None else dims[1:], "from_tensor_slices"
         )
-        return dataset_of("TensorSliceDataset", name, rest, components=to_tensors(values))
+        return dataset_of(
+            "TensorSliceDataset", name, rest, components=to_tensors(values, rows=True)
+        )
 
     @staticmethod
     def range(

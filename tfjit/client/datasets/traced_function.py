@@ -35,7 +35,7 @@ class TracedFunction:
     """A function of elements, traced once when it is made.
 
     function: of values with the structures `parameters`. transformation: the method that calls it,
-    for names and errors. Raises TypeError for results that are neither tensors nor datasets.
+    for names and errors. Raises TypeError for results that are no components.
     """
 
     def __init__(
@@ -53,16 +53,17 @@ class TracedFunction:
             automatic_control=True,
         )
         numbers = itertools.count()
-        arguments = [
-            from_tensors(
-                specs,
-                [
-                    self.body.add_input(spec.dtype, spec.shape.dims_tuple, f"args_{next(numbers)}")
-                    for spec in flatten(specs)
-                ],
-            )
-            for specs in parameters
-        ]
+        with self.body.as_default():
+            arguments = [
+                from_tensors(
+                    specs,
+                    [
+                        self.body.add_input(dtype, shape.dims_tuple, f"args_{next(numbers)}")
+                        for dtype, shape in zip(dtypes_of(specs), shapes_of(specs), strict=True)
+                    ],
+                )
+                for specs in parameters
+            ]
         self.spec: Structure = None
 
         def results() -> list[Tensor]:

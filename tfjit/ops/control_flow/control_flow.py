@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.op_traits import (
     CANNOT_FAIL,
@@ -290,28 +291,44 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
         )
 
 
-def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Tensor:
-    """Return `output_tensor`, produced after `dependencies` and beside it."""
+def with_dependencies(
+    dependencies: Any, output_tensor: Any, name: str | None = None
+) -> Tensor | IndexedSlices:
+    """Return `output_tensor`, produced after `dependencies` and beside it.
+
+    IndexedSlices stay ones; their values wait.
+    """
     beside = (
         output_tensor if isinstance(output_tensor, Tensor) else getattr(output_tensor, "op", None)
     )
     with name_scope(name, "control_dependency", [output_tensor]) as scope:
         place = get_default_graph().colocate_with(beside) if beside is not None else nullcontext()
         with place, control_dependencies(dependencies):
+            if isinstance(output_tensor, IndexedSlices):
+                values = tensor("Identity", scope, input=output_tensor.values)
+                return IndexedSlices(values, output_tensor.indices, output_tensor.dense_shape)
             return tensor("Identity", scope, input=convert_to_tensor(output_tensor))
 
 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
     """Return the tensors, each available only when all of them are.
 
-    The control inputs must have run, too.
+    An operation among them becomes one that runs after all, and None stays. The control inputs must
+    have run, too.
     """
     with name_scope(name, "tuple", [t for t in tensors if isinstance(t, Tensor)]):
         waits = [t for t in tensors if t is not None] + list(control_inputs or ())
         if not waits:
             raise ValueError(f"`tensors` must have at least one Tensor. Received: {tensors}.")
         gate = group(*waits)
-        return [with_dependencies([gate], t) if t is not None else None for t in tensors]
+
+        def gated(value: Any) -> Any:
+            if isinstance(value, Operation):
+                with control_dependencies([gate]):
+                    return group(value)
+            return None if value is None else with_dependencies([gate], value)
+
+        return [gated(value) for value in tensors]
 
 
 def Print(
