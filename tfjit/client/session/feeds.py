@@ -149,9 +149,10 @@ class FeedSlot:
             and all(d is None or d == s for d, s in zip(want, shape, strict=True))
         )
         if not fits:
+            # a tensor of TensorFlow's writes unknown sizes as its own mode does
+            known = self.key.shape if hasattr(self.key, "op") else TensorShape(want)
             raise ValueError(
-                f"Cannot feed value of shape {shape} for Tensor {self.name}, which has shape "
-                f"{TensorShape(want)}"
+                f"Cannot feed value of shape {shape} for Tensor {self.name}, which has shape {known}"
             )
         if len(self._known) < _MAX_KNOWN_SHAPES:
             self._known.add(shape)
