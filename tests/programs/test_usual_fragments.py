@@ -57,7 +57,18 @@ def gradients(tf: Any) -> dict[str, Any]:
     ):
         with pytest.raises(TypeError, match=text):
             tf.custom_gradient(faulty)(x)
-    return {"scaled": [y, *tf.gradients(y, [x, tf.global_variables("factor")[0]])]}
+
+    @tf.recompute_grad
+    def block(x: Any) -> Any:
+        with tf.variable_scope("block", reuse=tf.AUTO_REUSE):
+            weight = tf.get_variable("weight", initializer=[0.5, 0.25], use_resource=True)
+        return tf.tanh(x * weight) ** 2
+
+    z = block(block(x))
+    return {
+        "scaled": [y, *tf.gradients(y, [x, tf.global_variables("factor")[0]])],
+        "recomputed": [z, *tf.gradients(z, [x, tf.global_variables("block")[0]])],
+    }
 
 
 def gates(tf: Any) -> dict[str, Any]:
