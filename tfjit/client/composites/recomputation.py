@@ -33,7 +33,8 @@ def recompute_grad(f: Callable[..., Structure]) -> Callable[..., Structure]:
         def recomputed(*inputs: Any) -> Structure:
             def gradient(*dy: Any, variables: Any = ()) -> Structure:
                 with control_dependencies(dy), variable_scope(scope, auxiliary_name_scope=False):
-                    again = [ops.identity(value) for value in inputs]
+                    # the inputs may depend on the variables: that is not for this gradient
+                    again = [ops.stop_gradient(value) for value in inputs]
                     results = f(*again, **kwargs)
                 found = gradients(
                     results, [*again, *variables], list(dy), unconnected_gradients="zero"

@@ -150,7 +150,9 @@ class FeedSlot:
         )
         if not fits:
             # a tensor of TensorFlow's writes unknown sizes as its own mode does
-            known = self.key.shape if hasattr(self.key, "op") else TensorShape(want)
+            known: object = TensorShape(want)
+            if getattr(self.key, "name", None) == self.name:
+                known = getattr(self.key, "shape", known)
             raise ValueError(
                 f"Cannot feed value of shape {shape} for Tensor {self.name}, which has shape {known}"
             )

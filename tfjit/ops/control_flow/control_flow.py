@@ -291,30 +291,22 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
         )
 
 
-def with_dependencies(
-    dependencies: Any, output_tensor: Any, name: str | None = None
-) -> Tensor | IndexedSlices:
-    """Return `output_tensor`, produced after `dependencies` and beside it.
-
-    IndexedSlices stay ones; their values wait.
-    """
+def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Tensor:
+    """Return `output_tensor`, produced after `dependencies` and beside it."""
     beside = (
         output_tensor if isinstance(output_tensor, Tensor) else getattr(output_tensor, "op", None)
     )
     with name_scope(name, "control_dependency", [output_tensor]) as scope:
         place = get_default_graph().colocate_with(beside) if beside is not None else nullcontext()
         with place, control_dependencies(dependencies):
-            if isinstance(output_tensor, IndexedSlices):
-                values = tensor("Identity", scope, input=output_tensor.values)
-                return IndexedSlices(values, output_tensor.indices, output_tensor.dense_shape)
             return tensor("Identity", scope, input=convert_to_tensor(output_tensor))
 
 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
     """Return the tensors, each available only when all of them are.
 
-    An operation among them becomes one that runs after all, and None stays. The control inputs must
-    have run, too.
+    An operation among them becomes one that runs after all, IndexedSlices stay ones whose values
+    wait, and None stays. The control inputs must have run, too.
     """
     with name_scope(name, "tuple", [t for t in tensors if isinstance(t, Tensor)]):
         waits = [t for t in tensors if t is not None] + list(control_inputs or ())
@@ -326,6 +318,9 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
             if isinstance(value, Operation):
                 with control_dependencies([gate]):
                     return group(value)
+            if isinstance(value, IndexedSlices):
+                values = with_dependencies([gate], value.values)
+                return IndexedSlices(values, value.indices, value.dense_shape)
             return None if value is None else with_dependencies([gate], value)
 
         return [gated(value) for value in tensors]
