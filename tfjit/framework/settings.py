@@ -293,9 +293,9 @@ def say(subject: str, text: str, *values: object) -> None:
 
 
 def asked(logger: logging.Logger, level: int) -> bool:
-    """Return whether a logger, or one above it, has a level that shows records of `level`.
+    """Return whether a logger of tfjit's was set to show a level.
 
-    The root logger's level does not count: a program sets that for its own messages.
+    Loggers above it count, but the root logger: a program sets that for its own messages.
     """
     found: logging.Logger | None = logger
     while found is not None and found.parent is not None:

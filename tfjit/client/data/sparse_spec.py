@@ -80,7 +80,7 @@ def encode(value: SparseTensor, rows: bool = False) -> Tensor:
 
 
 def decode(spec: SparseTensorSpec, variants: Tensor) -> SparseTensor:
-    """Return the sparse tensor of variants of `encode`, or of a batch of them."""
+    """Return the sparse tensor of variants, or of a batch."""
     indices, values, sizes = call(
         "DeserializeSparse", None, serialized_sparse=variants, dtype=spec.dtype
     )

@@ -19,7 +19,7 @@ _WRITER: Final = "tfjit.client.data.summary"
 
 
 def _graph_def(graph: Graph | None, graph_def: Message | None) -> GraphDef:
-    """Return the GraphDef of a graph, of tfjit or TensorFlow, or of a message."""
+    """Return the GraphDef of a graph or message."""
     message: Any = graph_def if graph_def is not None else graph
     if hasattr(message, "as_graph_def"):
         message = message.as_graph_def(add_shapes=True)

@@ -81,7 +81,7 @@ class Elements:
 
     @property
     def element_spec(self) -> Structure:
-        """The structure of an element, with a spec for each tensor and dataset."""
+        """The structure of specs of an element."""
         return self._element_spec
 
     @property
@@ -133,7 +133,7 @@ Spec = TensorSpec | DatasetSpec | SparseTensorSpec
 
 
 def as_components(values: Structure, named: str = "component_") -> Structure:
-    """Return a structure with its leaves as tensors; sparse tensors and datasets stay.
+    """Return a structure of components: tensors, sparse tensors and datasets.
 
     named: begins the names of constants. Raises TypeError for values that are neither.
     """

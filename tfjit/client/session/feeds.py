@@ -154,7 +154,8 @@ class FeedSlot:
             if getattr(self.key, "name", None) == self.name:
                 known = getattr(self.key, "shape", known)
             raise ValueError(
-                f"Cannot feed value of shape {shape} for Tensor {self.name}, which has shape {known}"
+                f"Cannot feed value of shape {shape} for Tensor {self.name}, "
+                f"which has shape {known}"
             )
         if len(self._known) < _MAX_KNOWN_SHAPES:
             self._known.add(shape)

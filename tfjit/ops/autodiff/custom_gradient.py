@@ -29,7 +29,7 @@ def custom_gradient(f: Callable[..., Structure] | None = None) -> Callable[..., 
 
     If the outputs depend on variables, the gradient function is called with a list of them as
     `variables` and returns (gradients of the inputs, gradients of the variables). Raises TypeError
-    where it has no such argument, and where `f` makes a variable that is no resource variable.
+    where that function has no such argument, and where `f` makes a variable that is no resource.
     """
     if f is None:
         return custom_gradient
@@ -48,7 +48,7 @@ def custom_gradient(f: Callable[..., Structure] | None = None) -> Callable[..., 
                     "`use_resource=False`."
                 )
         used = _used_variables(graph, inputs, flat)
-        if used and not _takes_variables(gradient):
+        if used and not _accepts_variables(gradient):
             raise TypeError(
                 "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since "
                 f"function uses variables: {used}"
@@ -56,7 +56,7 @@ def custom_gradient(f: Callable[..., Structure] | None = None) -> Callable[..., 
         op_type = f"CustomGradient-{graph.unique_name('custom')}-{id(gradient)}"
 
         def rule(op: Operation, *grads: Any) -> list[Any]:
-            of_variables: list[Any] = []
+            of_variables: list[Structure] = []
             if used:
                 of_inputs, of_variables = gradient(*grads[: len(flat)], variables=used)
             else:
@@ -84,14 +84,14 @@ def custom_gradient(f: Callable[..., Structure] | None = None) -> Callable[..., 
     return apply
 
 
-def _variables(graph: Graph) -> list[Any]:
+def _variables(graph: Graph) -> list[Structure]:
     """Return the global and local variables."""
     keys = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES)
     return [variable for key in keys for variable in graph.get_collection(key)]
 
 
-def _used_variables(graph: Graph, inputs: list[Tensor], outputs: list[Tensor]) -> list[Any]:
-    """Return the variables that outputs depend on otherwise than by the inputs, by name."""
+def _used_variables(graph: Graph, inputs: list[Tensor], outputs: list[Tensor]) -> list[Structure]:
+    """Return the variables that outputs depend on beside the inputs."""
     stops = set(inputs)
     seen: set[Tensor] = set()
     waiting = list(outputs)
@@ -106,7 +106,7 @@ def _used_variables(graph: Graph, inputs: list[Tensor], outputs: list[Tensor]) -
     return sorted(used, key=lambda variable: variable.name)
 
 
-def _takes_variables(gradient: Callable[..., Structure]) -> bool:
+def _accepts_variables(gradient: Callable[..., Structure]) -> bool:
     parameters = inspect.signature(gradient).parameters
     return "variables" in parameters or any(
         parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()

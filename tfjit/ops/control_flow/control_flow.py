@@ -29,7 +29,7 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, nothing, scalar, unchanged
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
 def _switch(c: ShapeContext) -> Shapes:
@@ -305,8 +305,8 @@ def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
     """Return the tensors, each available only when all of them are.
 
-    An operation among them becomes one that runs after all, IndexedSlices stay ones whose values
-    wait, and None stays. The control inputs must have run, too.
+    An operation becomes an operation that runs after all, and None stays. The values of
+    IndexedSlices wait. The control inputs must have run, too.
     """
     with name_scope(name, "tuple", [t for t in tensors if isinstance(t, Tensor)]):
         waits = [t for t in tensors if t is not None] + list(control_inputs or ())
@@ -314,7 +314,7 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
             raise ValueError(f"`tensors` must have at least one Tensor. Received: {tensors}.")
         gate = group(*waits)
 
-        def gated(value: Any) -> Any:
+        def gated(value: Structure) -> Structure:
             if isinstance(value, Operation):
                 with control_dependencies([gate]):
                     return group(value)

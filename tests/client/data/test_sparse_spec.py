@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow
 
 import tfjit
-from tests.client.datasets.pipelines import tf1
+
+tf1 = tensorflow.compat.v1
 
 
 def dataset(tf: Any) -> Any:
