@@ -77,6 +77,7 @@ _HOMES = {
         "deserialize_many_sparse edit_distance serialize_many_sparse serialize_sparse "
         "sparse_reduce_max_sparse=reduce_max_sparse sparse_reduce_sum_sparse=reduce_sum_sparse"
     ),
+    "tfjit.client.composites.recomputation": "recompute_grad",
     "tfjit.client.composites.histograms": "fingerprint histogram_fixed_width_bins",
     "tfjit.client.data.queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
     "RandomShuffleQueue",
@@ -207,7 +208,7 @@ _SUBMODULES = (
 )
 # Names of TF1 programs that are not supported yet, by feature.
 _MISSING = {
-    "eager gradients": "GradientTape recompute_grad",
+    "eager gradients": "GradientTape",
     "eager execution": "enable_eager_execution enable_v2_behavior py_function wrap_function",
     "estimators": "estimator keras",
     "distributed sessions": "distribute",

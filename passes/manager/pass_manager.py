@@ -392,7 +392,7 @@ class PassManager:
             self.report.passes.append(entry)
         else:
             self.report.passes[place] = entry
-        if self.logs or log.isEnabledFor(logging.DEBUG):
+        if self.logs or settings.asked(log, logging.DEBUG):
             settings.tell(
                 "passes", "%s%s: %.1f us, %d -> %d ops", name, _at(where), elapsed_us, before, after
             )

@@ -204,3 +204,16 @@ def test_the_command_line_shows_tracebacks(
             cli.main(["explain", str(demo_dir / "digits_cnn.pb"), "--fetch", "nothing_there"]) != 0
         )
         assert ("Traceback" in capsys.readouterr().err) == shown
+
+
+def test_a_program_that_logs_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    """The level of the root logger is for the program's own messages."""
+    with caplog.at_level(logging.INFO):
+        settings.say("cache", "of no interest")
+    with caplog.at_level(logging.INFO, "tfjit"):
+        settings.say("cache", "asked for by all")
+    with caplog.at_level(logging.INFO, "tfjit"), caplog.at_level(logging.ERROR, "tfjit.cache"):
+        settings.say("cache", "not asked for")
+    with caplog.at_level(logging.DEBUG, "tfjit.cache"):
+        settings.say("cache", "asked for")
+    assert [record.message for record in caplog.records] == ["asked for by all", "asked for"]

@@ -286,10 +286,23 @@ def logs(subject: str) -> bool:
 def say(subject: str, text: str, *values: object) -> None:
     """Log to `tfjit.<subject>` if the user asked for the subject.
 
-    TFJIT_LOG asks, or a logger that shows information.
+    TFJIT_LOG asks, or the level of a logger of tfjit's.
     """
-    if logging.getLogger(f"tfjit.{subject}").isEnabledFor(logging.INFO) or logs(subject):
+    if asked(logging.getLogger(f"tfjit.{subject}"), logging.INFO) or logs(subject):
         tell(subject, text, *values)
+
+
+def asked(logger: logging.Logger, level: int) -> bool:
+    """Return whether a logger of tfjit's was set to show a level.
+
+    Loggers above it count, but the root logger: a program sets that for its own messages.
+    """
+    found: logging.Logger | None = logger
+    while found is not None and found.parent is not None:
+        if found.level:
+            return found.level <= level
+        found = found.parent
+    return False
 
 
 def tell(subject: str, text: str, *values: object) -> None:

@@ -23,6 +23,16 @@ def shape_text(value: np.ndarray) -> str:
     return format_shape(value.shape)
 
 
+def taken(values: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """Return slices along an axis by number.
+
+    NumPy's own take makes a bare string of one index of a vector of strings.
+    """
+    if indices.ndim:
+        return np.take(values, indices, axis)
+    return np.take(values, indices[None], axis).squeeze(axis)
+
+
 def contiguous(value: np.ndarray) -> np.ndarray:
     """Return the array in C order.
 

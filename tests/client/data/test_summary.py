@@ -43,11 +43,12 @@ def test_tensorflow_reads_graph_and_run_metadata(tmp_path: Path) -> None:
     writer.close()
     (path,) = (tmp_path / "log" / "run1").iterdir()
     assert path.name.startswith("events.out.tfevents.") and path.name.endswith(".v2")
-    version, drawn, run, summary = events(path)
+    version, drawn, meta, run, summary = events(path)
     assert version.file_version == "brain.Event:2"
     assert {n.name: n.op for n in tf1.GraphDef.FromString(drawn.graph_def).node} == {
         op.name: op.type for op in graph.get_operations()
     }
+    assert tf1.MetaGraphDef.FromString(meta.meta_graph_def).graph_def.node[0].name == "x"
     assert (run.step, run.tagged_run_metadata.tag) == (3, "step 3")
     theirs = tf1.RunMetadata.FromString(run.tagged_run_metadata.run_metadata)
     assert (

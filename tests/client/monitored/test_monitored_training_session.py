@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,29 @@ def test_a_worker_that_is_not_the_chief_waits_in_vain() -> None:
                 m.train.MonitoredTrainingSession(is_chief=False, max_wait_secs=0.5)
             seen.append(caught.value.message)
     assert seen[0] == seen[1]
+
+
+def test_a_training_tells_its_steps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A second session of the same folder, with TensorFlow's messages."""
+    with caplog.at_level(logging.INFO, "tensorflow"):
+        for _ in range(2):
+            caplog.clear()
+            with tfjit.Graph().as_default():
+                tfjit.train.get_or_create_global_step()
+                with tfjit.train.MonitoredTrainingSession(
+                    checkpoint_dir=str(tmp_path),
+                    save_summaries_steps=None,
+                    save_summaries_secs=None,
+                ):
+                    pass
+    path = tmp_path / "model.ckpt"
+    assert [record.getMessage() for record in caplog.records] == [
+        "Create CheckpointSaverHook.",
+        "Graph was finalized.",
+        f"Restoring parameters from {path}-0",
+        "Running local_init_op.",
+        "Done running local_init_op.",
+        "Calling checkpoint listeners before saving checkpoint 0...",
+        f"Saving checkpoints for 0 into {path}.",
+        "Calling checkpoint listeners after saving checkpoint 0...",
+    ]

@@ -231,4 +231,4 @@ def test_stripped_and_without_devices(tmp_path: Path) -> None:
     assert y.graph is graph
     with tfjit.Graph().as_default(), tfjit.Session() as session:
         assert tfjit.train.import_meta_graph(str(tmp_path / "m.pbtxt")) is None
-        assert session.run("y:0").tolist() == [[2]] and tfjit.get_collection("texts") == ["t"]
+        assert session.run("y:0").tolist() == [[2]] and tfjit.get_collection("texts") == [b"t"]

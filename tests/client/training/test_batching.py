@@ -58,7 +58,7 @@ def test_examples_that_are_kept() -> None:
         batches = [session.run([some, masked]) for _ in range(2)]
         coordinator.request_stop()
         coordinator.join(threads, stop_grace_period_secs=20, ignore_live_threads=True)
-    for odd_numbers, (positive,) in batches:
+    for odd_numbers, positive in batches:
         assert np.all(odd_numbers % 2 == 1) and np.all(positive > 0)
 
 

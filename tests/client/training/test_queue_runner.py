@@ -116,8 +116,8 @@ def test_padded_joined_and_filtered_batches() -> None:
     with tfjit.Graph().as_default():
         n = tfjit.train.range_input_producer(5, num_epochs=1, shuffle=False).dequeue()
         padded = tfjit.train.batch([tfjit.range(n)], 5, dynamic_pad=True)
-        assert padded[0].shape.as_list() == [5, None]
-        (found,) = run_all(padded[0])
+        assert padded.shape.as_list() == [5, None]
+        (found,) = run_all(padded)
     np.testing.assert_array_equal(
         found, np.tril(np.ones((5, 5), np.int32), -1)[:, :4] * np.arange(4)
     )
@@ -126,12 +126,12 @@ def test_padded_joined_and_filtered_batches() -> None:
             tfjit.train.range_input_producer(6, num_epochs=1, shuffle=False) for _ in range(2)
         ]
         joined = tfjit.train.batch_join([[queue.dequeue()] for queue in queues], 4)
-        found = np.concatenate(run_all(joined[0])).tolist()
+        found = np.concatenate(run_all(joined)).tolist()
         assert sorted(found) == sorted([*range(6), *range(6)])
     with tfjit.Graph().as_default():
         n = tfjit.train.range_input_producer(9, num_epochs=1, shuffle=False).dequeue()
         odd = tfjit.train.maybe_batch([n], tfjit.equal(n % 2, 1), 2)
-        assert np.concatenate(run_all(odd[0])).tolist() == [1, 3, 5, 7]
+        assert np.concatenate(run_all(odd)).tolist() == [1, 3, 5, 7]
 
 
 def test_a_failing_runner() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tfjit import ops
 from tfjit.client.data.sparse_steps import filled, reshaped, retained
 from tfjit.client.data.sparse_tensors import SparseTensor
+from tfjit.client.variables.partitioned_variable import PartitionedVariable
 from tfjit.client.variables.resource_variables import ResourceVariable
 from tfjit.framework.graphs.default_graph import colocate_with, name_scope
 from tfjit.framework.graphs.operation import Tensor
@@ -34,15 +35,15 @@ def embedding_lookup(
 ) -> Tensor:
     """Return rows of a table by number: ids [...] -> [..., *row].
 
-    params: the table [rows, *row], or a list of its partitions. partition_strategy: "mod" puts row
-    i into partition i mod n, "div" gives each partition rows that follow each other, the first ones
-    one more if they do not divide. max_norm: scale longer rows to this length. Raises ValueError
-    for another strategy and for an empty list.
+    params: the table [rows, *row], or its partitions, as a list or a PartitionedVariable.
+    partition_strategy: "mod" puts row i into partition i mod n, "div" gives each partition rows
+    that follow each other, the first ones one more if they do not divide. max_norm: scale longer
+    rows to this length. Raises ValueError for another strategy and for an empty list.
     """
     del validate_indices
     if params is None:
         raise ValueError("params must be specified")
-    tables = _tables(params)
+    tables = tables_of(params)
     if not tables:
         raise ValueError("Length of params is currently 0. Need at least one param.")
     with name_scope(name, "embedding_lookup", [*tables, ids]) as scope:
@@ -64,9 +65,9 @@ def embedding_lookup(
         )
 
 
-def _tables(params: TensorLike) -> list[TensorLike]:
+def tables_of(params: TensorLike) -> list[TensorLike]:
     """Return the partitions of a table."""
-    return list(params) if isinstance(params, (list, tuple)) else [params]
+    return list(params) if isinstance(params, (list, tuple, PartitionedVariable)) else [params]
 
 
 def _gathered(table: Tensor | ResourceVariable, ids: Tensor, name: str | None) -> Tensor:
@@ -163,7 +164,7 @@ def embedding_lookup_sparse(
     combiner = "mean" if combiner is None else combiner
     if combiner not in _COMBINERS:
         raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
-    tables = _tables(params)
+    tables = tables_of(params)
     if not isinstance(sp_ids, SparseTensor):
         raise TypeError(f"sp_ids must be SparseTensor, got {type(sp_ids)}")
     if sp_weights is not None:
@@ -260,7 +261,7 @@ def safe_embedding_lookup_sparse(
     """
     if embedding_weights is None:
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")
-    tables = _tables(embedding_weights)
+    tables = tables_of(embedding_weights)
     if not tables:
         raise ValueError(f"Missing embedding_weights {tables}.")
     kind = None if sparse_weights is None else sparse_weights.dtype

@@ -93,6 +93,7 @@ def from_variants(spec: SparseTensorSpec, variants: Tensor) -> SparseTensor:
     indices, values, shape = parts
     dims = spec.shape.dims_tuple
     indices.set_shape([None, None if dims is None else len(dims)])
+    values.set_shape([None])
     if dims is not None and None not in dims:
         shape = convert_to_tensor(list(dims), dtype=dt.int64, name="shape")
     elif dims is not None and any(dim is not None for dim in dims):
@@ -103,7 +104,9 @@ def from_variants(spec: SparseTensorSpec, variants: Tensor) -> SparseTensor:
         shape = ops.stack(pieces)
     else:
         shape.set_shape([None if dims is None else len(dims)])
-    return SparseTensor(indices, values, shape)
+    found = SparseTensor(indices, values, shape)
+    found._known_shape = spec.shape
+    return found
 
 
 __all__ = ["SparseTensorSpec", "as_variants", "from_variants"]

@@ -9,13 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tfjit.framework.files.event_file import EventFile
-from tfjit.protos import Event, Summary
+from tfjit.protos import Event, GraphDef, MetaGraphDef, Summary
 
 if TYPE_CHECKING:
     from tfjit.framework.graphs.graph import Graph
     from tfjit.framework.graphs.typing import Message, SessionLike
 
 _WRITER: Final = "tfjit.client.data.summary"
+
+
+def _graph_def(graph: Graph | None, graph_def: Message | None) -> GraphDef:
+    """Return the GraphDef of a graph or message."""
+    message: Any = graph_def if graph_def is not None else graph
+    if hasattr(message, "as_graph_def"):
+        message = message.as_graph_def(add_shapes=True)
+    if not hasattr(message, "SerializeToString"):
+        raise TypeError(
+            "The passed graph must be an instance of `Graph` or the deprecated `GraphDef`, "
+            f"not {type(message).__name__}"
+        )
+    return GraphDef.FromString(message.SerializeToString())
 
 
 class FileWriter:
@@ -45,6 +58,7 @@ class FileWriter:
         self._file = self._open()
         if graph is not None or graph_def is not None:
             self.add_graph(graph, graph_def=graph_def)
+            self.add_meta_graph(MetaGraphDef(graph_def=_graph_def(graph, graph_def)))
 
     def _open(self) -> EventFile:
         return EventFile(
@@ -85,14 +99,7 @@ class FileWriter:
         """
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
-        message = graph_def if graph_def is not None else graph
-        if hasattr(message, "as_graph_def"):
-            message = message.as_graph_def(add_shapes=True)
-        if not hasattr(message, "SerializeToString"):
-            raise TypeError(
-                "The passed graph must be an instance of `Graph` or the deprecated `GraphDef`, "
-                f"not {type(message).__name__}"
-            )
+        message = _graph_def(graph, graph_def)
         self.add_event(self._event(global_step, graph_def=message.SerializeToString()))
 
     def add_meta_graph(self, meta_graph_def: Message, global_step: int | None = None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfjit import ops
-from tfjit.client.composites.embeddings import embedding_lookup
+from tfjit.client.composites.embeddings import embedding_lookup, tables_of
 from tfjit.framework.graphs.default_graph import name_scope
 from tfjit.framework.graphs.operation import Tensor
 from tfjit.framework.types import dtypes
@@ -36,8 +36,7 @@ def nce_loss(
     num_true]; inputs [batch, dim]. sampled_values: results of a candidate sampler, by
     default of `log_uniform_candidate_sampler` with `num_sampled` classes.
     remove_accidental_hits: leave out sampled classes that are labels. partition_strategy: "mod" or
-    "div", of weights in parts. Raises NotImplementedError for weights in several parts, ValueError
-    for shapes that don't fit.
+    "div", of weights in parts. Raises ValueError for shapes that don't fit.
     """
     logits, truth = _sampled_logits(
         weights,
@@ -116,7 +115,7 @@ def _sampled_logits(
     taken off its logit. The labels of an example sum to 1.
     """
     num_sampled, num_classes, num_true = counts
-    parts = list(weights) if isinstance(weights, (list, tuple)) else [weights]
+    parts = tables_of(weights)
     with name_scope(name, "compute_sampled_logits", [*parts, biases, inputs, labels]):
         truth = labels if labels.dtype == dtypes.int64 else ops.cast(labels, dtypes.int64)
         flat = ops.reshape(truth, [-1])

@@ -69,6 +69,7 @@ class CheckpointSaverHook(SessionRunHook):
         listeners: Iterable[CheckpointSaverListener] | None = None,
         save_graph_def: bool = True,
     ) -> None:
+        _LOGGER.info("Create CheckpointSaverHook.")
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold.")
         self._saver = saver
@@ -130,6 +131,7 @@ class CheckpointSaverHook(SessionRunHook):
         """Write a checkpoint; return whether a listener asked for the end."""
         from tfjit.protos import SessionLog
 
+        _LOGGER.info("Calling checkpoint listeners before saving checkpoint %d...", step)
         for listener in self._listeners:
             listener.before_save(session, step)
         _LOGGER.info("Saving checkpoints for %d into %s.", step, self._path)
@@ -138,6 +140,7 @@ class CheckpointSaverHook(SessionRunHook):
         )
         log = SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._path)
         self._writer.add_session_log(log, step)
+        _LOGGER.info("Calling checkpoint listeners after saving checkpoint %d...", step)
         stop = False
         for listener in self._listeners:
             if listener.after_save(session, step):

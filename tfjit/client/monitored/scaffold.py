@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tfjit.framework.graphs.operation import Operation, Tensor
     from tfjit.framework.graphs.typing import FeedDict, Fetches, SessionLike
 
+_LOGGER: Final = logging.getLogger("tensorflow")
 SAVED_MODEL_INITIALIZERS: Final = "saved_model_initializers"
 _FIELDS: Final = (
     *("init_op", "init_feed_dict", "ready_op", "ready_for_local_init_op"),
@@ -93,6 +95,7 @@ class Scaffold:
             self._parts["saver"] = default_saver()
         self._parts["saver"].build()
         get_default_graph().finalize()
+        _LOGGER.info("Graph was finalized.")
         return self
 
     @property

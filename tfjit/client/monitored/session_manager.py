@@ -232,11 +232,13 @@ class SessionManager:
             self._ready_for_local_init_op, session, "Model not ready for local init"
         )
         if missing is None:
+            _LOGGER.info("Running local_init_op.")
             session.run(
                 self._local_init_op,
                 feed_dict=self._local_init_feed_dict,
                 options=self._local_init_run_options,
             )
+            _LOGGER.info("Done running local_init_op.")
         return missing
 
 

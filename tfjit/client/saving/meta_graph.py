@@ -282,12 +282,7 @@ def _restore_collection(
                 graph.add_to_collection(key, context)
     elif key not in _UNSAVED:
         for data in values:
-            try:
-                text = data.decode()
-            except UnicodeDecodeError:
-                log.warning("an item of collection %r is no text and is left out", key)
-                continue
-            graph.add_to_collection(key, f"{scope}/{text}" if scope else text)
+            graph.add_to_collection(key, f"{scope}/{data.decode()}" if scope else data)
 
 
 def _restore_variables(

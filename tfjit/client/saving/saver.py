@@ -328,6 +328,7 @@ class Saver:
         path = os.fspath(save_path)
         if not checkpoints.checkpoint_exists(path):
             raise ValueError(f"The passed save_path is not a valid checkpoint: {path}")
+        _LOGGER.info("Restoring parameters from %s", path)
         try:
             sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
         except errors.NotFoundError as error:

@@ -149,9 +149,13 @@ class FeedSlot:
             and all(d is None or d == s for d, s in zip(want, shape, strict=True))
         )
         if not fits:
+            # a tensor of TensorFlow's writes unknown sizes as its own mode does
+            known: object = TensorShape(want)
+            if getattr(self.key, "name", None) == self.name:
+                known = getattr(self.key, "shape", known)
             raise ValueError(
-                f"Cannot feed value of shape {shape} for Tensor {self.name}, which has shape "
-                f"{TensorShape(want)}"
+                f"Cannot feed value of shape {shape} for Tensor {self.name}, "
+                f"which has shape {known}"
             )
         if len(self._known) < _MAX_KNOWN_SHAPES:
             self._known.add(shape)

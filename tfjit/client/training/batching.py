@@ -37,7 +37,7 @@ def batch(
     """Return batches of examples through a queue.
 
     `num_threads` threads fill the queue. Batches are like `tensors`, with a first dimension of
-    batch_size.
+    batch_size; that of a list of one tensor is a tensor.
 
     enqueue_many: the tensors hold several examples each time. dynamic_pad: fill up examples of
     different sizes with zeros. allow_smaller_final_batch: the last may be smaller; its first
@@ -334,10 +334,9 @@ def _batched(
     watch(queue)
     dequeue = queue.dequeue_up_to if smaller else queue.dequeue_many
     taken = dequeue(batch_size, name=scope)
-    found = list(taken) if isinstance(taken, (list, tuple)) else [taken]
-    if keys == "one":
-        return found[0]
-    return found if keys is None else dict(zip(keys, found, strict=True))
+    if keys is None:
+        return list(taken) if isinstance(taken, (list, tuple)) else taken
+    return dict(zip(keys, taken if isinstance(taken, (list, tuple)) else [taken], strict=True))
 
 
 def _enqueue(queue: QueueBase, tensors: list[Tensor], many: bool, keep: Tensor) -> Structure:
@@ -369,7 +368,7 @@ def _flat(tensors: Structure) -> tuple[list[Tensor], Structure]:
         return [convert_to_tensor(tensors[key]) for key in keys], keys
     if isinstance(tensors, (list, tuple)):
         return [convert_to_tensor(item) for item in tensors], None
-    return [convert_to_tensor(tensors)], "one"
+    return [convert_to_tensor(tensors)], None
 
 
 def _shapes(

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tfjit.framework.graphs.default_graph import control_dependencies, get_default_graph, name_scope
+from tfjit.framework.graphs.indexed_slices import IndexedSlices
 from tfjit.framework.graphs.operation import Operation, Tensor
 from tfjit.framework.op_defs.op_traits import (
     CANNOT_FAIL,
@@ -28,7 +29,7 @@ from tfjit.ops.core.declare import register_op
 from tfjit.ops.core.shape_rules import Shapes, nothing, scalar, unchanged
 
 if TYPE_CHECKING:
-    from tfjit.framework.graphs.typing import DTypeLike, TensorLike
+    from tfjit.framework.graphs.typing import DTypeLike, Structure, TensorLike
 
 
 def _switch(c: ShapeContext) -> Shapes:
@@ -304,14 +305,25 @@ def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
     """Return the tensors, each available only when all of them are.
 
-    The control inputs must have run, too.
+    An operation becomes an operation that runs after all, and None stays. The values of
+    IndexedSlices wait. The control inputs must have run, too.
     """
     with name_scope(name, "tuple", [t for t in tensors if isinstance(t, Tensor)]):
         waits = [t for t in tensors if t is not None] + list(control_inputs or ())
         if not waits:
             raise ValueError(f"`tensors` must have at least one Tensor. Received: {tensors}.")
         gate = group(*waits)
-        return [with_dependencies([gate], t) if t is not None else None for t in tensors]
+
+        def gated(value: Structure) -> Structure:
+            if isinstance(value, Operation):
+                with control_dependencies([gate]):
+                    return group(value)
+            if isinstance(value, IndexedSlices):
+                values = with_dependencies([gate], value.values)
+                return IndexedSlices(values, value.indices, value.dense_shape)
+            return None if value is None else with_dependencies([gate], value)
+
+        return [gated(value) for value in tensors]
 
 
 def Print(

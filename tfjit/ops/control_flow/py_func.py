@@ -63,7 +63,7 @@ def py_func(
 
     The function takes NumPy arrays and returns values of dtypes `Tout` (a dtype or a list of them).
     A stateless function is called once for equal inputs. Shapes of the outputs are not known; a
-    list of dtypes gives a list of tensors.
+    list of dtypes gives a list of tensors, and an empty one gives the operation.
 
     Raises TypeError when `func` cannot be called. While running: InvalidArgumentError for values of
     other dtypes or another number of them, and for the function's own TypeError and ValueError;
@@ -87,9 +87,9 @@ def py_func(
     # a body may be gone when its function runs
     outermost(operation.graph).kept_alive.append(keep)
     outputs = list(operation.outputs)
-    if several:
-        return outputs
-    return outputs[0] if outputs else operation
+    if not outputs:
+        return operation
+    return outputs if several else outputs[0]
 
 
 def numpy_function(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tfjit.framework.types.shape import format_shape
-from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text
+from tfjit.kernels.cpu.reference.inputs import Arrays, invalid, shape_text, taken
 from tfjit.kernels.cpu.reference.rows import outside, run_starts, stable_order, update_rows
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
@@ -66,7 +66,7 @@ def _gather(node: NodeSpec, inputs: Arrays) -> Arrays:
                 )
     check_indices(indices, params.shape[axis])
     if not batch:
-        return (np.take(params, indices, axis),)
+        return (taken(params, indices, axis),)
     rows = params.shape[:batch]
     n = int(np.prod(rows))
     flat_params = params.reshape(n, *params.shape[batch:])
@@ -124,11 +124,11 @@ def _gather_nd(node: NodeSpec, inputs: Arrays) -> Arrays:
         return (out,)
     if indices.size:
         _check_nd(indices, params.shape, "param shape", f", node name: {node.name}")
-    return (
-        params[tuple(np.moveaxis(indices, -1, 0))]
-        if depth
-        else np.broadcast_to(params, indices.shape[:-1] + params.shape).copy(),
-    )
+    if not depth:
+        return (np.broadcast_to(params, indices.shape[:-1] + params.shape).copy(),)
+    # the ellipsis keeps an array where a row of strings is one of them
+    found = params[(*np.moveaxis(indices, -1, 0), ...)]
+    return (found.copy() if indices.ndim == 1 else found,)
 
 
 _COMBINE: dict[str, Any] = {

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tfjit.kernels.cpu.reference.inputs import Arrays, contiguous, invalid, normal_axis, shape_text
+from tfjit.kernels.cpu.reference.inputs import (
+    Arrays,
+    contiguous,
+    invalid,
+    normal_axis,
+    shape_text,
+    taken,
+)
 from tfjit.kernels.memory_limits import check_fits_in_memory
 from tfjit.kernels.registry import NodeSpec, reference
 
@@ -98,7 +105,7 @@ def _unpack(node: NodeSpec, inputs: Arrays) -> Arrays:
     axis = normal_axis(node.attrs.get("axis", 0), x.ndim, "axis = {axis} not in [{low}, {high})")
     if x.shape[axis] != num:
         invalid(f"Input shape axis {axis} must equal {num}, got shape {shape_text(x)}")
-    return [np.take(x, i, axis) for i in range(num)]
+    return [taken(x, np.array(i), axis) for i in range(num)]
 
 
 @reference("Split")

@@ -30,6 +30,8 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
     "bytes": (lambda x: b"ab", tf.string),
     "texts": (lambda x: ["a", "bcd"], [tf.string, tf.string]),
     "array of text": (lambda x: np.array(["a", "bcd"]), tf.string),
+    "array of objects": (lambda x: np.array(["ä", b"b"], object), tf.string),
+    "no strings": (lambda x: np.array([None, b"b"], object), tf.string),
     "nothing": (lambda x: None, []),
     "int": (lambda x: 3, tf.int64),
     "nested list": (lambda x: [[1.0, 2.0]], tf.float64),
@@ -95,7 +97,7 @@ def test_the_own_front_end() -> None:
         for _ in range(3):
             got = session.run([product, text, after, noop], {x: fed})
             assert got[0].tolist() == [6, 9]
-            assert got[1:] == [b"done", 15.0, []]
+            assert got[1:] == [b"done", 15.0, None]
     assert fed.tolist() == [1, 2]
     assert calls == [True] * 3
     with pytest.raises(TypeError, match="Expected func to be callable"):

@@ -82,6 +82,16 @@ def _argument(value: Any) -> Any:
 def _array(value: Any) -> np.ndarray:
     """Return a copy of a function's result; text becomes bytes."""
     array = np.array(value, order="C")
-    if array.dtype.kind == "U":
-        return np.vectorize(lambda text: text.encode(), otypes=[object])(array)
-    return array.astype(object) if array.dtype.kind == "S" else array
+    if array.dtype.kind not in "USO":
+        return array
+    strings = [_bytes(item) for item in array.ravel().tolist()]
+    result = np.empty(len(strings), object)
+    result[:] = strings
+    return result.reshape(array.shape)
+
+
+def _bytes(item: object) -> bytes:
+    """Return an element of an array of strings as bytes."""
+    if isinstance(item, (bytes, str)):
+        return item.encode() if isinstance(item, str) else item
+    raise errors.InternalError(None, None, f"Unsupported object type {type(item).__name__}")
