@@ -88,7 +88,9 @@ def test_elements_are_tensorflows() -> None:
 def test_errors() -> None:
     with tfjit.Graph().as_default():
         made = dataset(tfjit)
-        with pytest.raises(TypeError, match="only supported for datasets that produce tensor elements"):
+        with pytest.raises(
+            TypeError, match="only supported for datasets that produce tensor elements"
+        ):
             made.padded_batch(2)
         with pytest.raises(TypeError, match="Incompatible elements"):
             made.concatenate(tfjit.data.Dataset.from_tensors(tfjit.zeros([3, 4], tfjit.int32)))
