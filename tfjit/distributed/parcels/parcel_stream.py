@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from tfjit.distributed.parcels.parcels import Parcel
 from tfjit.distributed.parcels.received_arrays import empty_bytes
 
-METADATA: Final = (("tfjit-parcels", "2"),)
+METADATA: Final = (("tfjit-parcels", "3"),)
 """The initial metadata of a server that has the service."""
 METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor", "RecvBuf"})
 CHUNK: Final = 1 << 20
