@@ -183,7 +183,7 @@ class Channel:
 
     @property
     def is_tfjits(self) -> bool:
-        """Whether the task is known to be tfjit's."""
+        """Return whether the task is known to be tfjit's."""
         return self.answers_in_parts(0)
 
     def start_parts(

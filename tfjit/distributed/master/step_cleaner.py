@@ -14,9 +14,10 @@ from tfjit.distributed.master.client_graph import ClientGraph
 log: Final = logging.getLogger("tfjit.distributed")
 
 _PAUSE_S: Final = 0.02
-"""The time in which ended steps gather: tasks of tfjit are told of them in one call.
+"""The time in which ended steps gather.
 
-Of calls that are sent together to another task, each takes a quarter of the time."""
+Tasks of tfjit get one call for all. Of calls to others that go together, each takes a quarter.
+"""
 
 
 class StepCleaner:

@@ -19,9 +19,9 @@ watch(_RECYCLER)
 
 
 def empty_bytes(size: int) -> np.ndarray:
-    """Return uninitialised bytes that may be written; large ones in the memory of earlier arrays.
+    """Return writable, uninitialised bytes.
 
-    Raises MemoryError.
+    Large arrays have the memory of earlier ones. Raises MemoryError.
     """
     if size < RECYCLE_BYTES:
         return np.empty(size, np.uint8)

@@ -13,7 +13,7 @@ _SETTING: Final = "GRPC_EXPERIMENTS"
 _KNOWN: Final = (1, 85)
 """The last version of grpcio that is known to have the experiments."""
 _LARGEST_IN_HEAP: Final = (32 << 20) - (64 << 10)
-"""The bytes of the largest block that glibc may take from its heap, with room for its header."""
+"""The bytes of the largest block that glibc counts, less its header."""
 
 
 def import_grpc() -> Any:
@@ -50,7 +50,7 @@ def _import_polling_grpc() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Have the C library keep the memory of freed messages for the next.
+    """Make the C library keep the memory of freed messages.
 
     glibc gives freed memory back to the kernel from 128 kB on, until a program frees a larger
     block: then from twice that block's size on. gRPC frees a message's memory before the next one

@@ -71,7 +71,10 @@ class RpcCall:
             return True
 
     def _watch(self) -> None:
-        """Ask for the call's end, with the lock held; that of an answered call comes anyway."""
+        """Ask for the call's end, with the lock held.
+
+        The end of an answered call comes without.
+        """
         if not (self._watches or self.answered):
             self._watches = True
             self._start((self._core.ReceiveCloseOnServerOperation(0),), self._has_closed)
@@ -86,7 +89,7 @@ class RpcCall:
 
         received: gets it, or None from a client that has gone. stream_of: the message class of a
         request that is a stream. watches: see the client go from now on, not from the first
-        callback on; a call that is answered before has an event less.
+        callback on. A call that is answered earlier has an event less.
         """
         if stream_of is not None:
             self.is_stream, self._assembler = True, Assembler(stream_of)
