@@ -49,7 +49,7 @@ class RpcCall:
         self.is_stream = False
         self.metadata: Any = METADATA
         self._gone = False  # the call is over, answered or not
-        self._watches = False  # the call's end is an event of its own
+        self._watches = False  # a separate event tells the call's end
         self.answered = False
         self._over = False
 
@@ -73,7 +73,7 @@ class RpcCall:
     def _watch(self) -> None:
         """Ask for the call's end, with the lock held.
 
-        The end of an answered call comes without.
+        The answer asks for the end of an answered call.
         """
         if not (self._watches or self.answered):
             self._watches = True
