@@ -31,7 +31,7 @@ def test_memory_is_used_again_behind_the_last_view(monkeypatch: pytest.MonkeyPat
 
 def test_an_array_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(nbytes: int) -> None:
-        raise memory_planner.check_fits_in_memory((1 << 62,), "u1")
+        memory_planner.check_fits_in_memory((1 << 62,), "u1")
 
     monkeypatch.setattr(memory_planner, "aligned_bytes", no_memory)
     with pytest.raises(MemoryError, match="OOM"):
