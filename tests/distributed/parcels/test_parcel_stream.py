@@ -78,5 +78,5 @@ def test_faulty_chunks_are_refused() -> None:
 
 
 def test_metadata_of_other_servers() -> None:
-    assert not knows_parcels(None) and not knows_parcels([("tfjit-parcels", "1")])
-    assert knows_parcels([("other", b"1"), ("tfjit-parcels", "2")])
+    assert not knows_parcels(None) and not knows_parcels([("tfjit-parcels", "2")])
+    assert knows_parcels([("other", b"1"), ("tfjit-parcels", "3")])

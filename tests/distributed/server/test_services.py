@@ -150,6 +150,8 @@ def test_worker_methods(task: Task) -> None:
     assert seen[-1] == ("cleanup_all", ["a", "b"])
     worker.cleanup_graph(-5)  # does not wait
     wait_until(lambda: seen[-1] == ("cleanup_graph", -5))
+    worker.cleanup_graphs([3, 1 << 62])
+    wait_until(lambda: seen[-2:] == [("cleanup_graph", 3), ("cleanup_graph", 1 << 62)])
     group = protos.CompleteGroupRequest(group_key=3)
     assert messages(lambda done: worker.complete_group(group, done)).group_key == 3
     instance = protos.CompleteInstanceRequest(instance_key=4)

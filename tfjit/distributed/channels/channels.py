@@ -181,6 +181,11 @@ class Channel:
         found = self._parcels
         return found is not None and not found.is_refused and size < STREAMED
 
+    @property
+    def is_tfjits(self) -> bool:
+        """Return whether the task is known to be tfjit's."""
+        return self.answers_in_parts(0)
+
     def start_parts(
         self,
         service: str,

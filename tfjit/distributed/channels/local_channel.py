@@ -34,7 +34,7 @@ from tfjit.distributed.shared_memory.block_pool import POOL
 from tfjit.framework import errors
 from tfjit.runtime.host.cancellation import CancellationManager
 
-VERSION: Final = 3
+VERSION: Final = 4
 HELLO_S: Final = 2.0
 """The seconds that a greeting may take."""
 _IDLE_CONNECTIONS: Final = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections.abc import Sequence
 from typing import Any, Final
@@ -32,7 +33,9 @@ from tfjit.runtime.kernel_api.op_kernel import DEAD
 log: Final = logging.getLogger("tfjit.distributed")
 
 CLEANUP_TIMEOUT_S: Final = 10.0
-_IDS: Final = random.SystemRandom()
+_IDS: Final = random.Random()  # the system's own numbers are a system call each
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDS.seed)
 
 
 def request_id() -> int:
@@ -147,12 +150,22 @@ class RemoteWorker(WorkerInterface):
     def cleanup_graph(self, step_id: int) -> None:
         from tfjit.protos import CleanupGraphRequest
 
+        self._clean_up(WORKER, "CleanupGraph", CleanupGraphRequest(step_id=step_id))
+
+    def cleanup_graphs(self, step_ids: Sequence[int]) -> None:
+        if len(step_ids) == 1 or not self.channel.is_tfjits:
+            super().cleanup_graphs(step_ids)
+            return
+        from tfjit.protos import Int64List
+
+        self._clean_up(PARCELS, "CleanupGraphs", Int64List(value=step_ids))
+
+    def _clean_up(self, service: str, method: str, request: Any) -> None:
         def answered(error: errors.OpError | None, answer: Any) -> None:
             if error is not None:  # a task that is gone has no values of the step either
-                log.debug("CleanupGraph of %s: %s", self.channel.address, error.message)
+                log.debug("%s of %s: %s", method, self.channel.address, error.message)
 
-        request = CleanupGraphRequest(step_id=step_id)
-        self.channel.start(WORKER, "CleanupGraph", request, answered, CLEANUP_TIMEOUT_S)
+        self.channel.start(service, method, request, answered, CLEANUP_TIMEOUT_S)
 
     def cleanup_all(self, containers: Sequence[str]) -> None:
         from tfjit.protos import CleanupAllRequest

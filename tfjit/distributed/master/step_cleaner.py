@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Final
 
@@ -13,7 +14,10 @@ from tfjit.distributed.master.client_graph import ClientGraph
 log: Final = logging.getLogger("tfjit.distributed")
 
 _PAUSE_S: Final = 0.02
-"""The time in which ended steps gather: of calls that are sent together, each takes a quarter."""
+"""The time in which ended steps gather.
+
+Tasks of tfjit get one call for all. Of calls to others that go together, each takes a quarter.
+"""
 
 
 class StepCleaner:
@@ -33,7 +37,7 @@ class StepCleaner:
         is_reused: the next step has the same id, so they must be dropped on return.
         """
         if graph.only is not None or is_reused:  # one call is as cheap as handing it over
-            _cleanup(graph, step_id)
+            _cleanup(graph, [step_id])
             return
         if self._thread is None:
             self._start()
@@ -57,19 +61,22 @@ class StepCleaner:
                     self._queue.put(None)
                     break
                 gathered.append(following)
+            by_graph: dict[ClientGraph, list[int]] = {}
             for graph, step_id in gathered:
-                _cleanup(graph, step_id)
-            del item, gathered  # the graphs, while the thread waits
+                by_graph.setdefault(graph, []).append(step_id)
+            for graph, step_ids in by_graph.items():
+                _cleanup(graph, step_ids)
+            del item, gathered, by_graph, graph  # the graphs, while the thread waits
 
     def close(self) -> None:
         """End the thread, once it has seen the steps before this call."""
         self._queue.put(None)
 
 
-def _cleanup(graph: ClientGraph, step_id: int) -> None:
+def _cleanup(graph: ClientGraph, step_ids: Sequence[int]) -> None:
     for part in graph.parts:
         try:
-            part.worker.cleanup_graph(step_id)
+            part.worker.cleanup_graphs(step_ids)
         except Exception as error:  # a worker that is gone has no values of the step either
             log.debug("CleanupGraph of %s: %s", part.task, error)
 

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from tfjit.distributed.parcels.frame_writer import BrokenConnection, Buffers, FrameWriter
+from tfjit.distributed.parcels.received_arrays import empty_bytes
 from tfjit.distributed.shared_memory.block_map import BlockName, is_supported
 from tfjit.distributed.shared_memory.block_pool import MIN_BYTES
 from tfjit.distributed.shared_memory.exporter import Exporter, Loan
@@ -267,7 +268,7 @@ class Connection:
 
     def _array(self, size: int) -> np.ndarray:
         try:
-            array = np.empty(size, np.uint8)
+            array = empty_bytes(size)
         except MemoryError:
             raise BrokenConnection(f"no memory for an array of {size} bytes") from None
         self._fill(array.data)

@@ -15,8 +15,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tfjit.distributed.parcels.parcels import Parcel
+from tfjit.distributed.parcels.received_arrays import empty_bytes
 
-METADATA: Final = (("tfjit-parcels", "2"),)
+METADATA: Final = (("tfjit-parcels", "3"),)
 """The initial metadata of a server that has the service."""
 METHODS: Final = frozenset({"RunStep", "RunCallable", "RunGraph", "RecvTensor", "RecvBuf"})
 CHUNK: Final = 1 << 20
@@ -103,7 +104,7 @@ class Assembler:
         arrays = []
         for size in sizes:
             if size >= _SHORT:
-                arrays.append(np.empty(size, np.uint8))
+                arrays.append(empty_bytes(size))
                 self._open.append(arrays[-1])
                 continue
             if size > len(data) - at:

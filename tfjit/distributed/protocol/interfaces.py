@@ -249,6 +249,11 @@ class WorkerInterface(ABC):
     def cleanup_graph(self, step_id: int) -> None:
         """Drop the values of a step that is over; never waits."""
 
+    def cleanup_graphs(self, step_ids: Sequence[int]) -> None:
+        """Drop the values of several steps."""
+        for step_id in step_ids:
+            self.cleanup_graph(step_id)
+
     @abstractmethod
     def cleanup_all(self, containers: Sequence[str]) -> None:
         """Clear containers; without names, the default container."""

@@ -24,7 +24,11 @@ _METHODS: Final = {
         *("MarkRecvFinished", "Logging", "Tracing", "RecvBuf"),
         *("CompleteGroup", "CompleteInstance", "GetStepSequence"),
     ),
-    PARCELS: ("RecvTensors",),
+    PARCELS: ("RecvTensors", "CleanupGraphs"),
+}
+_MESSAGES: Final = {
+    "CleanupGraphsRequest": "Int64List",  # the ids of steps
+    "CleanupGraphsResponse": "CleanupGraphResponse",
 }
 
 
@@ -40,9 +44,13 @@ def path(service: str, method: str) -> str:
 
 def request_class(method: str) -> Any:
     """Return the message class of a method's requests."""
-    return getattr(protos, f"{method}Request")
+    return _message_class(f"{method}Request")
 
 
 def response_class(method: str) -> Any:
     """Return the message class of a method's answers."""
-    return getattr(protos, f"{method}Response")
+    return _message_class(f"{method}Response")
+
+
+def _message_class(name: str) -> Any:
+    return getattr(protos, _MESSAGES.get(name, name))

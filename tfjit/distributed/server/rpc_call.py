@@ -30,7 +30,7 @@ class RpcCall:
     __slots__ = (
         *("_call", "_callbacks", "_core", "_deadline_s", "_due", "_gone", "_lock", "_over"),
         *("_assembler", "_chunks", "_received", "_server", "answered", "is_stream", "metadata"),
-        *("_parts", "_sends_part"),
+        *("_parts", "_sends_part", "_watches"),
     )
 
     def __init__(self, server: RpcServer, event: Any) -> None:
@@ -49,6 +49,7 @@ class RpcCall:
         self.is_stream = False
         self.metadata: Any = METADATA
         self._gone = False  # the call is over, answered or not
+        self._watches = False  # a separate event tells the call's end
         self.answered = False
         self._over = False
 
@@ -66,21 +67,36 @@ class RpcCall:
             if self._gone:
                 return False
             self._callbacks.append(function)
+            self._watch()
             return True
 
+    def _watch(self) -> None:
+        """Ask for the call's end, with the lock held.
+
+        The answer asks for the end of an answered call.
+        """
+        if not (self._watches or self.answered):
+            self._watches = True
+            self._start((self._core.ReceiveCloseOnServerOperation(0),), self._has_closed)
+
     def begin(
-        self, received: Callable[[RpcCall, bytes | Parcel | None], None], stream_of: Any = None
+        self,
+        received: Callable[[RpcCall, bytes | Parcel | None], None],
+        stream_of: Any = None,
+        watches: bool = True,
     ) -> None:
         """Ask for the request.
 
         received: gets it, or None from a client that has gone. stream_of: the message class of a
-        request that is a stream.
+        request that is a stream. watches: see the client go from now on, not from the first
+        callback on. A call that is answered earlier has an event less.
         """
         if stream_of is not None:
             self.is_stream, self._assembler = True, Assembler(stream_of)
         self._received = received
-        with self._lock:
-            self._start((self._core.ReceiveCloseOnServerOperation(0),), self._has_closed)
+        if watches or stream_of is not None:
+            with self._lock:
+                self._watch()
         self._receive()
 
     def _has_request(self, event: Any) -> None:
@@ -100,6 +116,9 @@ class RpcCall:
             self._done()
             return
         received, self._received = self._received, None
+        if found is None:
+            with self._lock:
+                self._watch()
         self._done()
         if received is not None:
             received(self, found)
@@ -178,6 +197,7 @@ class RpcCall:
             if self._gone or self.answered:
                 return
             if self._parts is None:
+                self._watch()
                 self._parts = deque()
                 operations = (core.SendInitialMetadataOperation(self.metadata, 0), *operations)
             self._send_behind(operations)
@@ -216,8 +236,12 @@ class RpcCall:
             if self._gone or self.answered:
                 return
             self.answered = True
+            sent = self._sent
+            if not self._watches:
+                sent = self._has_closed
+                operations = (*operations, core.ReceiveCloseOnServerOperation(0))
             if self._parts is None:
-                self._start(operations, self._sent)
+                self._start(operations, sent)
             else:  # the metadata have gone with the first part
                 self._send_behind(operations[1:])
 

@@ -160,7 +160,10 @@ class RpcServer:
             else:
                 self._answer(route.handler, request, call)
 
-        call.begin(received, None if route is None else route.stream_of)
+        if route is None:
+            call.begin(received)
+        else:
+            call.begin(received, route.stream_of, route.may_wait)
 
     @staticmethod
     def _answer(handler: Handler, request: bytes | Parcel, call: RpcCall) -> None:

@@ -59,7 +59,7 @@ class WorkerService:
 
     def parcel_methods(self) -> Mapping[str, WaitingMethod]:
         """Return the methods for tasks of tfjit alone, by name."""
-        return {"RecvTensors": self.receive_tensors}
+        return {"RecvTensors": self.receive_tensors, "CleanupGraphs": self.cleanup_graphs}
 
     def get_status(self, request: Any, call: Call) -> Any:
         """Return the devices of the task."""
@@ -119,6 +119,14 @@ class WorkerService:
         from tfjit.protos import CleanupGraphResponse
 
         self._worker.cleanup_graph(request.step_id)
+        reply.give(CleanupGraphResponse)
+        return _nothing
+
+    def cleanup_graphs(self, request: Any, reply: Reply) -> Cancel:
+        """Drop the values of several steps."""
+        from tfjit.protos import CleanupGraphResponse
+
+        self._worker.cleanup_graphs(request.value)
         reply.give(CleanupGraphResponse)
         return _nothing
 
