@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -24,10 +25,17 @@ from tfjit.runtime.kernel_api.op_kernel import (
 )
 from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import Variable
+from tfjit.runtime.schedule.compile_cost import Meanwhile, MissingKernel, choose
 from tfjit.runtime.schedule.group_division import divide_refused
-from tfjit.runtime.schedule.kernel_selection import add_member_calls, group_of, sources
+from tfjit.runtime.schedule.kernel_selection import (
+    add_member_calls,
+    gain_ns,
+    group_of,
+    sources,
+)
 from tfjit.runtime.step.dumps import dump_kernels
 from tfjit.runtime.step.loop_osr import run_loop
+from tfjit.runtime.step.run_count import RunCount
 from tfjit.runtime.step.step import Step
 
 if TYPE_CHECKING:
@@ -167,7 +175,8 @@ class _Waiting:
 
     sources: its kernels. requested: they have been requested. has_members: the call of a group's
     members has been built, if there is one. divided: parts have replaced a group. awaited: kernels
-    of the parts that may still arrive.
+    of the parts that may still arrive. runs: counts the runs of members, until they pay for the
+    group's kernel.
     """
 
     lowered: Lowered
@@ -176,6 +185,7 @@ class _Waiting:
     has_members: bool = False
     divided: bool = False
     awaited: list[KernelSource] = field(default_factory=list)
+    runs: RunCount | None = None
 
 
 class ComputedNode(ReferencedNode):
@@ -324,8 +334,8 @@ class ComputedNode(ReferencedNode):
         if not own and not refused and not waiting.requested:
             own = store.load_present(waiting.sources)
             if not own and recurs:
-                store.request(waiting.sources)
                 waiting.requested = True
+                self._request(waiting, store)
         if refused:
             self._divide_refused(waiting, store)
         members = None if own or waiting.divided else self._member_sources(waiting)
@@ -345,10 +355,28 @@ class ComputedNode(ReferencedNode):
             with self._env.settings():
                 folder = self._show(waiting.lowered)
             environment = replace(self._env.step_environment(self._device.name), dump_folder=folder)
-            step = Step(waiting.lowered, environment, self._node.name)
+            step = Step(waiting.lowered, environment, self._node.name, waiting.runs)
         with self._lock:
             _put(self._steps, key, step, _MAX_SHAPES)
         return step
+
+    def _request(self, waiting: _Waiting, store: RequestedKernels) -> None:
+        """Request a form's kernels; defer those of a group whose members are present."""
+        members = self._member_sources(waiting)
+        group = group_of(waiting.lowered.instructions[0].spec)
+        if group is None or members is None or not store.load_present(members):
+            store.request(waiting.sources)
+            return
+        saved_ns = gain_ns(self._device.backend, group) / len(waiting.sources)
+        missing = [MissingKernel(s, saved_ns, Meanwhile.MEMBERS) for s in waiting.sources]
+        choice = choose(missing, 0, store.has_compiler())
+        if not choice.deferred:
+            store.request(waiting.sources)
+            return
+        store.defer(waiting.sources)
+        waiting.runs = RunCount()
+        # the sources alone: the count belongs to the form
+        waiting.runs.call_at(choice.runs, functools.partial(store.request, waiting.sources))
 
     def _divide_refused(self, waiting: _Waiting, store: RequestedKernels) -> None:
         """Divide a refused group, or request the kernels of its parts."""

@@ -29,8 +29,22 @@ class RequestedKernels:
         self.compiles = store.compiles
         self.has_refusals = store.has_refusals
         self.load_present = store.load_present
+        self.has_compiler = store.has_compiler
         self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
+        self._deferred: dict[KernelSource, None] = {}
         self._lock = threading.Lock()
+
+    def defer(self, sources: Sequence[KernelSource]) -> None:
+        """Remember kernels that are requested after more runs."""
+        with self._lock:
+            self._deferred.update(dict.fromkeys(sources))
+
+    def request_deferred(self) -> None:
+        """Request all deferred kernels: a caller waits for the fastest form."""
+        with self._lock:
+            sources, self._deferred = list(self._deferred), {}
+        if sources:
+            self.request(sources)
 
     def request(self, sources: Sequence[KernelSource], for_others: bool = False) -> None:
         """Start to load or compile the missing kernels; return at once.
