@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -176,7 +176,7 @@ class _Waiting:
     sources: its kernels. requested: they have been requested. has_members: the call of a group's
     members has been built, if there is one. divided: parts have replaced a group. awaited: kernels
     of the parts that may still arrive. runs: counts the runs of members, until they pay for the
-    group's kernel.
+    group's kernel. is_deferred: they have not paid yet.
     """
 
     lowered: Lowered
@@ -186,6 +186,7 @@ class _Waiting:
     divided: bool = False
     awaited: list[KernelSource] = field(default_factory=list)
     runs: RunCount | None = None
+    is_deferred: bool = False
 
 
 class ComputedNode(ReferencedNode):
@@ -243,7 +244,11 @@ class ComputedNode(ReferencedNode):
             found = self._step(arrays)
             if found is not None:
                 # else a better step may follow
-                if self._is_plain and self._has_plain_constants and not self._waiting:
+                if (
+                    self._is_plain
+                    and self._has_plain_constants
+                    and all(form.is_deferred for form in list(self._waiting.values()))
+                ):
                     varying = [k for k in range(len(arrays)) if k not in self._constants]
                     self._latest = [(k, arrays[k].shape) for k in varying], found
                 computed = found.run([np.asarray(a, order="C") for a in arrays], context)
@@ -335,7 +340,7 @@ class ComputedNode(ReferencedNode):
             own = store.load_present(waiting.sources)
             if not own and recurs:
                 waiting.requested = True
-                self._request(waiting, store)
+                self._request(key, waiting, store)
         if refused:
             self._divide_refused(waiting, store)
         members = None if own or waiting.divided else self._member_sources(waiting)
@@ -360,7 +365,7 @@ class ComputedNode(ReferencedNode):
             _put(self._steps, key, step, _MAX_SHAPES)
         return step
 
-    def _request(self, waiting: _Waiting, store: RequestedKernels) -> None:
+    def _request(self, key: _Shapes, waiting: _Waiting, store: RequestedKernels) -> None:
         """Request a form's kernels; defer those of a group whose members are present."""
         members = self._member_sources(waiting)
         group = group_of(waiting.lowered.instructions[0].spec)
@@ -373,10 +378,26 @@ class ComputedNode(ReferencedNode):
         if not choice.deferred:
             store.request(waiting.sources)
             return
-        store.defer(waiting.sources)
-        waiting.runs = RunCount()
-        # the sources alone: the count belongs to the form
-        waiting.runs.call_at(choice.runs, functools.partial(store.request, waiting.sources))
+        waiting.runs, waiting.is_deferred = RunCount(), True
+        found = weakref.ref(self)  # the count belongs to a step of this node
+
+        def request() -> None:
+            node = found()
+            if node is not None:
+                node._request_deferred(key, store)
+
+        waiting.runs.call_at(choice.runs, request)
+        store.defer(request)
+
+    def _request_deferred(self, key: _Shapes, store: RequestedKernels) -> None:
+        """Request the deferred kernels of a form, unless that is done."""
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is None or not waiting.is_deferred:
+                return
+            waiting.is_deferred = False
+            self._latest = None
+        store.request(waiting.sources)
 
     def _divide_refused(self, waiting: _Waiting, store: RequestedKernels) -> None:
         """Divide a refused group, or request the kernels of its parts."""

@@ -31,20 +31,20 @@ class RequestedKernels:
         self.load_present = store.load_present
         self.has_compiler = store.has_compiler
         self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
-        self._deferred: dict[KernelSource, None] = {}
+        self._deferred: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
-    def defer(self, sources: Sequence[KernelSource]) -> None:
-        """Remember kernels that are requested after more runs."""
+    def defer(self, request: Callable[[], None]) -> None:
+        """Remember a function that requests kernels; more runs may call it before."""
         with self._lock:
-            self._deferred.update(dict.fromkeys(sources))
+            self._deferred.append(request)
 
     def request_deferred(self) -> None:
         """Request all deferred kernels: a caller waits for the fastest form."""
         with self._lock:
-            sources, self._deferred = list(self._deferred), {}
-        if sources:
-            self.request(sources)
+            requests, self._deferred = self._deferred, []
+        for request in requests:
+            request()
 
     def request(self, sources: Sequence[KernelSource], for_others: bool = False) -> None:
         """Start to load or compile the missing kernels; return at once.

@@ -126,6 +126,7 @@ class GenericVariant:
         self._stored: list[tuple[Covers, TracedCalls]] = []  # classes that a process has stored
         self.storage = Storage(self)
         self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
+        self._is_restored = False  # an earlier process has stored it
         self._runs = 0
         self._deferred: list[SizeClass] = []  # whose kernels of groups are not requested yet
         self._due_runs = math.inf  # runs that pay for deferred kernels
@@ -162,6 +163,7 @@ class GenericVariant:
         self.device, self.bounds = stored.device, list(stored.bounds)
         self.backend = self.plan.session.devices.lookup(self.device).backend
         self.partition, self.size_graph = stored.partition, stored.size_graph
+        self._is_restored = True
         self._stored = [(traced.trace.finish([]), traced) for traced in stored.classes]
         sizes = self._shapes.sizes(seen[-1])
         if sizes is None or not self._in_range(sizes):
@@ -301,8 +303,8 @@ class GenericVariant:
 
     def _defers(self, made: SizeClass) -> bool:
         """Leave a size class's kernels of groups for later if few runs may follow."""
-        if self._stored:
-            return False  # an earlier process has met the plan
+        if self._is_restored:
+            return False  # a program that runs again may run often
         share_ns = made.saved_ns / len(made.wanted)
         missing = [MissingKernel(one, share_ns, Meanwhile.MEMBERS) for one in made.wanted]
         choice = choose(missing, self._runs, store.has_compiler())

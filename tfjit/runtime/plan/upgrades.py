@@ -26,6 +26,9 @@ class Job:
         self.plan = plan
         self.compile_done = threading.Event()
 
+    def upgrade(self) -> None:
+        """Start nothing: the job is under way."""
+
 
 _STARTED: weakref.WeakSet[Variant | Job] = weakref.WeakSet()
 _DEFERRED: weakref.WeakSet[Variant | GenericVariant] = weakref.WeakSet()
@@ -87,6 +90,8 @@ def wait_until_compiled(session: PlanHost, timeout: float | None) -> bool:
         session.check_open()
         _compile_deferred(session)
         waiting = unfinished(session)
+        for variant in waiting:
+            variant.upgrade()  # it defers no kernels
         if not (waiting or session.node_kernels.unfinished() or session.renewals.unfinished()):
             return True
         if not all(variant.compile_done.wait(left()) for variant in waiting):
