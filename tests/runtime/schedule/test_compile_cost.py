@@ -52,7 +52,7 @@ def test_slower_code_waits_for_no_runs(meanwhile: Meanwhile) -> None:
     assert choice.runs == KERNEL_NS / other.saved_ns  # the process is there by then
 
 
-def test_a_reference_may_serve_a_small_part_of_a_long_run() -> None:
+def test_a_reference_may_do_a_small_part_of_the_work() -> None:
     few = [kernel("few", 2e4, Meanwhile.REFERENCE)]
-    assert choose(few, 0, is_started=True, run_ns=1e8).deferred == 1
-    assert choose(few, 0, is_started=True, run_ns=1e5).deferred == 0
+    assert choose(few, 0, is_started=True, work_ns=1e8).deferred == 1
+    assert choose(few, 0, is_started=True, work_ns=1e5).deferred == 0

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from tfjit.framework import settings
 from tfjit.kernels.jit.store import store
+from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.schedule.group_division import divide_refused, refused_instructions
-from tfjit.runtime.schedule.kernel_priority import most_valuable_first
+from tfjit.runtime.schedule.kernel_priority import most_valuable_first, reference_ns
 from tfjit.runtime.schedule.kernel_selection import (
     CallMemo,
     CallReport,
@@ -117,6 +118,10 @@ class LoweredKernels:
         """Return the kernels that may still arrive, the most valuable first."""
         wanted = most_valuable_first(self.lowered, _is_loaded)
         return [kernel for kernel in wanted if not store.are_final([kernel.source])]
+
+    def reference_ns(self) -> float:
+        """Return the predicted time of all reference kernels in a run."""
+        return sum(map(reference_ns, compilable(self.lowered)))
 
     def may_improve(self) -> bool:
         """Return whether kernels may arrive, or others may replace refused ones."""

@@ -70,7 +70,8 @@ def _worth_compiling(variant: Variant, missing: list[MissingKernel]) -> list[Ker
     if variant.is_restored or not variant.defers:
         variant.deferred_runs = 0.0
         return [kernel.source for kernel in missing]
-    choice = choose(missing, variant.runs.count, store.has_compiler(), variant.slow_ns)
+    work_ns = _kernels(variant).reference_ns()
+    choice = choose(missing, variant.runs.count, store.has_compiler(), work_ns)
     variant.deferred_runs = choice.runs if choice.deferred else 0.0
     if choice.deferred:
         settings.say(

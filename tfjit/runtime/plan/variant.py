@@ -9,7 +9,6 @@ a better one again and again while kernels arrive (tier_up.py).
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 import weakref
@@ -236,11 +235,6 @@ class Variant:
     def built_ms(self) -> float:
         """Return the processor time of passes, builders and layouts so far."""
         return self._made_ms
-
-    @property
-    def slow_ns(self) -> float:
-        """Return the time of the fastest run before all kernels came, 0 if none has been timed."""
-        return self._slow_ms * 1e6 if math.isfinite(self._slow_ms) else 0.0
 
     @property
     def _node_count(self) -> int:

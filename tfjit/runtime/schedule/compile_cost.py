@@ -1,10 +1,10 @@
 """Choose the missing kernels that are worth their compilation.
 
 A kernel of a group whose members' kernels are loaded saves a little of each run, and so does one of
-a small node in a long run. A program of few runs would spend more processor time on the compiler
-than it saves. So such a kernel is compiled once the runs that are expected pay for it. A plan is
-expected to run as often as it has run, and `FORESEEN_RUNS` times at least. So the time that is lost
-by late kernels is about that of their compilation at most.
+a small node beside much other work. A program of few runs would spend more processor time on the
+compiler than it saves. So such a kernel is compiled once the runs that are expected pay for it. A
+plan is expected to run as often as it has run, and `FORESEEN_RUNS` times at least. So the time that
+is lost by late kernels is about that of their compilation at most.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KERNEL_NS: Final = 40e6
 START_NS: Final = 400e6
 """Processor time of the start of a compiler process: the import of Numba above all."""
 SMALL_SHARE: Final = 0.01
-"""Share of a run's time that reference kernels may take until code for them is worth it."""
+"""Share of a run's work that reference kernels may do until code for them is worth it."""
 
 
 class Meanwhile(enum.Enum):
@@ -59,16 +59,16 @@ class Choice(NamedTuple):
 
 
 def choose(
-    missing: Sequence[MissingKernel], runs: int, is_started: bool, run_ns: float = 0.0
+    missing: Sequence[MissingKernel], runs: int, is_started: bool, work_ns: float = 0.0
 ) -> Choice:
     """Return the kernels that are worth their compilation.
 
     missing: in the order of compilation. runs: of the plan so far. is_started: a compiler process
-    is there already. run_ns: the measured time of a run, 0 if it is not known.
+    is there already. work_ns: the predicted time of reference kernels for the whole run.
     """
     replaced = sum(m.saved_ns for m in missing if m.meanwhile is Meanwhile.REFERENCE)
     may_wait = {Meanwhile.MEMBERS} | (
-        {Meanwhile.REFERENCE} if replaced <= SMALL_SHARE * run_ns else set()
+        {Meanwhile.REFERENCE} if replaced <= SMALL_SHARE * work_ns else set()
     )
     late = sorted((m for m in missing if m.meanwhile in may_wait), key=lambda m: -m.saved_ns)
     is_started = is_started or len(late) < len(missing)
