@@ -256,11 +256,11 @@ def test_kernels_of_little_gain_are_requested_after_many_runs(
             value = session.run("y:0", {"x:0": X})
             np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
         variant = variant_of(session)
-        assert variant.is_settled and variant.inline is not None and variant.inline.native
+        assert variant.is_stable and variant.inline is not None and variant.inline.native
         assert not variant.compile_done.is_set() and not requested
         variant.runs.count = int(variant.deferred_runs)
         session.run("y:0", {"x:0": X})
-        assert requested and not variant.is_settled
+        assert requested and not variant.is_stable
         found = set(requested)
     with tfjit.Session(graph=heavy()) as session:
         session.run("y:0", {"x:0": X})

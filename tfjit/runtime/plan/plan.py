@@ -439,7 +439,7 @@ class Plan:
         Return None where it does not serve these feed shapes, or an ordinary variant is faster.
         """
         known = self.variants.get(shapes)
-        if known is not None and known.is_settled:
+        if known is not None and known.is_stable:
             return None
         if known is None and self.met.seen is not None:
             self._meet(shapes)

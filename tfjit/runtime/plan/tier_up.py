@@ -39,7 +39,7 @@ def upgrade(variant: Variant) -> None:
             missing = _worth_compiling(variant, kernels.missing())
         store.request(missing)
         _advance(variant, missing, _FIRST_CHUNK)
-        if not variant.is_settled and not variant.is_restored:
+        if not variant.is_stable and not variant.is_restored:
             variant.storage.write_later(variant)  # kernels may take longer than the process lives
     # A builder's bug must not end the thread that serves all sessions.
     except BaseException as error:
@@ -139,7 +139,7 @@ def _finish(variant: Variant) -> None:
     kernels.drop_member_calls()
     variant.write_record()
     variant.storage.write_later(variant)  # with the names of all kernels
-    variant.settle()
+    variant.end_upgrade()
 
 
 def _kernels(variant: Variant) -> LoweredKernels:

@@ -374,7 +374,7 @@ class Variant:
         upgrades.started(self)
         self.submit(unless_put_off)
 
-    def settle(self) -> None:
+    def end_upgrade(self) -> None:
         """Tell that no kernel is awaited: all have come, or the others are deferred."""
         if not self.deferred_runs:
             self.compile_done.set()
@@ -395,7 +395,7 @@ class Variant:
         self.runs.call_at(self.deferred_runs, reached)
 
     @property
-    def is_settled(self) -> bool:
+    def is_stable(self) -> bool:
         """Return whether no better step is under way."""
         return self.compile_done.is_set() or self._has_deferred
 
