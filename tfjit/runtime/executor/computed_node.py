@@ -366,7 +366,10 @@ class ComputedNode(ReferencedNode):
         return step
 
     def _request(self, key: _Shapes, waiting: _Waiting, store: RequestedKernels) -> None:
-        """Request a form's kernels; defer those of a group whose members are present."""
+        """Request a form's kernels, or defer them.
+
+        They are deferred for a group whose members' kernels are present.
+        """
         members = self._member_sources(waiting)
         group = group_of(waiting.lowered.instructions[0].spec)
         if group is None or members is None or not store.load_present(members):

@@ -128,7 +128,7 @@ class GenericVariant:
         self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
         self._is_restored = False  # an earlier process has stored it
         self._runs = 0
-        self._deferred: list[SizeClass] = []  # whose kernels of groups are not requested yet
+        self._deferred: list[SizeClass] = []  # their kernels of groups are not requested yet
         self._due_runs = math.inf  # runs that pay for deferred kernels
         self._lock = threading.Lock()
 
@@ -302,7 +302,7 @@ class GenericVariant:
         return binding
 
     def _defers(self, made: SizeClass) -> bool:
-        """Leave a size class's kernels of groups for later if few runs may follow."""
+        """Defer a size class's kernels of groups if few runs may follow."""
         if self._is_restored:
             return False  # a program that runs again may run often
         share_ns = made.saved_ns / len(made.wanted)

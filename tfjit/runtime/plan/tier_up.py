@@ -47,7 +47,10 @@ def upgrade(variant: Variant) -> None:
 
 
 def compile_deferred(variant: Variant) -> None:
-    """Request deferred kernels: those that pay, or all where a caller waits for them."""
+    """Request deferred kernels that pay by now.
+
+    All are requested if a caller waits for the fastest form.
+    """
     if variant.plan.session.closed:
         variant.compile_done.set()
         return

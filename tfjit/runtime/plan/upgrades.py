@@ -47,7 +47,7 @@ def put_off(variant: Variant) -> None:
 
 
 def deferred(variant: Variant | GenericVariant) -> None:
-    """Remember a variant whose last kernels are compiled after many runs, if ever."""
+    """Remember a variant with deferred kernels in place of its upgrade."""
     with _LOCK:
         _STARTED.discard(variant)  # type: ignore[arg-type]
         _DEFERRED.add(variant)

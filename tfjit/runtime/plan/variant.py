@@ -375,7 +375,7 @@ class Variant:
         self.submit(unless_put_off)
 
     def end_upgrade(self) -> None:
-        """Tell that no kernel is awaited: all have come, or the others are deferred."""
+        """End the upgrade: all kernels have come, or are deferred."""
         if not self.deferred_runs:
             self.compile_done.set()
             return

@@ -22,9 +22,9 @@ FORESEEN_RUNS: Final = 15
 KERNEL_NS: Final = 40e6
 """Processor time of the compilation of a kernel."""
 START_NS: Final = 400e6
-"""Processor time of the start of a compiler process: the import of Numba above all."""
+"""Processor time of the start of a compiler process."""
 SMALL_SHARE: Final = 0.01
-"""Share of a run's work that reference kernels may do until code for them is worth it."""
+"""Share of a run's work that reference kernels may do."""
 
 
 class Meanwhile(enum.Enum):
@@ -39,7 +39,10 @@ class Meanwhile(enum.Enum):
 
 
 class MissingKernel(NamedTuple):
-    """A kernel that no run has yet. saved_ns: the predicted time that it saves in a run."""
+    """A kernel that no run has yet.
+
+    saved_ns: the predicted time that the kernel saves in a run.
+    """
 
     source: KernelSource
     saved_ns: float
@@ -64,7 +67,7 @@ def choose(
     """Return the kernels that are worth their compilation.
 
     missing: in the order of compilation. runs: of the plan so far. is_started: a compiler process
-    is there already. work_ns: the predicted time of reference kernels for the whole run.
+    runs already. work_ns: the predicted time of reference kernels for the whole run.
     """
     replaced = sum(m.saved_ns for m in missing if m.meanwhile is Meanwhile.REFERENCE)
     may_wait = {Meanwhile.MEMBERS} | (
@@ -82,14 +85,14 @@ def choose(
 
 
 def _number_worth(late: Sequence[MissingKernel], runs: int, is_started: bool) -> int:
-    """Return the number of kernels, of the first ones, that `runs` runs pay for."""
+    """Return the number of kernels that `runs` runs pay for."""
     worth = [m for m in late if m.saved_ns * runs >= KERNEL_NS]
     gained = sum(m.saved_ns * runs - KERNEL_NS for m in worth)
     return len(worth) if is_started or gained >= START_NS else 0
 
 
 def _runs_until_worth(late: Sequence[MissingKernel], is_started: bool) -> float:
-    """Return the number of runs from which on some kernels are worth their compilation."""
+    """Return the number of runs that pay for some kernels."""
     cost = 0.0 if is_started else START_NS
     saved, found = 0.0, math.inf
     for m in late:

@@ -56,7 +56,7 @@ def reference_ns(instruction: Instruction) -> float:
 
 
 def _iterations(instruction: Instruction) -> int:
-    """Return the number of times that an instruction is assumed to run in a run."""
+    """Return the assumed number of executions of an instruction in a run."""
     return 1 if instruction.construct is None else _ITERATIONS**instruction.construct.level
 
 

@@ -29,7 +29,10 @@ class RunCount:
         self._reached: Callable[[], None] | None = None
 
     def call_at(self, limit: float, reached: Callable[[], None]) -> None:
-        """Call `reached` once, on the thread of a run, from the run of that number on."""
+        """Call `reached` once, when the count has reached the limit.
+
+        The thread of a run makes the call.
+        """
         self._reached = reached
         self._limit = limit
 
