@@ -67,7 +67,7 @@ def _programs(threads: int) -> dict[str, tuple[Any, Callable[[], Any]]]:
         value = np.full(x.shape.as_list(), 0.1, np.float32)
         run = session.make_callable(y, [x])
         run(value)
-        assert _ready(session).compile_done.wait(60)
+        assert session.wait_until_compiled(60)
         found[name] = session, lambda run=run, value=value: run(value)
     return found
 

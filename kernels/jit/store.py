@@ -168,6 +168,13 @@ class KernelStore:
         """Return the number of compiler processes at work, of a moment ago."""
         return self.compilations.queue.busy_workers()
 
+    def has_compiler(self) -> bool:
+        """Return whether a compiler process is running, perhaps an idle one.
+
+        Takes no lock: the answer of a moment ago will do.
+        """
+        return bool(self.compilations.queue.workers)
+
     def are_final(self, sources: Iterable[KernelSource]) -> bool:
         """Return whether no kernel of these will change its state.
 

@@ -376,6 +376,7 @@ def test_switches_from_references_to_compiled_code(monkeypatch: pytest.MonkeyPat
     with tfjit.Session(graph=graph) as session:
         first = session.run(out, {"x:0": X})
         variant = variants(session)[0]
+        variant.upgrade()
         assert variant.compile_done.wait(300)
         assert variant.step is not None and variant.lowered is not None
         assert all(variant.step._layout.is_native(i) for i in variant.lowered.instructions)

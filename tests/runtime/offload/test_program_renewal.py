@@ -67,6 +67,7 @@ class Product:
         runtime = self.session._runtime_session
         assert not self.session.wait_until_compiled(0)
         for variant in tf_unfinished(runtime):
+            variant.upgrade()
             assert variant.compile_done.wait(300)
         assert runtime.node_kernels.wait(300)
 

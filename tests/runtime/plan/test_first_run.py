@@ -19,6 +19,7 @@ from tfjit.runtime.plan import first_run, tier_up, upgrades
 from tfjit.runtime.plan import variant as variants
 from tfjit.runtime.plan.background import BACKGROUND
 from tfjit.runtime.plan.variant import QUICK_NODES, Variant
+from tfjit.runtime.schedule import compile_cost
 from tfjit.runtime.stored_plans import plan_warm_start
 
 X = np.linspace(-1, 1, 400_000, dtype="f4").reshape(800, 500)
@@ -237,3 +238,32 @@ def test_steps_follow_the_kernels_as_they_arrive(
     served = [sum(step.call(i) is not None for i in variant.lowered.instructions) for step in steps]
     assert served[0] == 0
     assert served == sorted(served)
+
+
+def test_kernels_of_little_gain_are_requested_after_many_runs(
+    expected: np.ndarray,
+    requested: list[KernelSource],
+    present: Reveal,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    present(lambda source: "+" not in source.title)
+    monkeypatch.setattr(BACKGROUND, "submit", lambda job, share: job())
+    monkeypatch.setattr(compile_cost, "KERNEL_NS", 1e12)
+    waiting: list[list[KernelSource]] = []
+    monkeypatch.setattr(store, "when_ready", lambda sources, callback: waiting.append(sources))
+    with tfjit.Session(graph=heavy()) as session:
+        for _ in range(3):
+            value = session.run("y:0", {"x:0": X})
+            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+        variant = variant_of(session)
+        assert variant.is_stable and variant.inline is not None and variant.inline.native
+        assert not variant.compile_done.is_set() and not requested
+        variant.runs.count = int(variant.deferred_runs)
+        session.run("y:0", {"x:0": X})
+        assert requested and not variant.is_stable
+        found = set(requested)
+    with tfjit.Session(graph=heavy()) as session:
+        session.run("y:0", {"x:0": X})
+        assert set(requested) == found and len(requested) == len(found)
+        variant_of(session).upgrade()  # a caller waits for the fastest form
+        assert len(requested) > len(found)

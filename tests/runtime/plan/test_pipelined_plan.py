@@ -76,6 +76,7 @@ def test_a_training_step_is_compiled() -> None:
             if tf is tfjit:
                 (plan,) = (plan for plan in staged(s) if plan.fetches == (loss.name,))
                 (variant,) = plan.stages.largest.variants.values()
+                variant.upgrade()
                 assert (
                     variant.compile_done.wait(300)
                     and variant.step is not None

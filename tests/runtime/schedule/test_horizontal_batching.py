@@ -78,6 +78,7 @@ def variant_of(session: tfjit.Session, fetch: str) -> Variant:
         for plan in session._runtime_session.plan_cache.plans()
         if fetch in plan.fetches + plan.targets
     ).variants.values()
+    variant.upgrade()
     assert variant.compile_done.wait(300)
     return variant
 

@@ -39,9 +39,9 @@ def call(name: str) -> NativeCall:
 
 def test_the_kernel_that_saves_most_comes_first(lowered: Lowered) -> None:
     order = kernel_priority.most_valuable_first(lowered, lambda source: False)
-    assert [source.text for source in order] == ["large", "small"]
+    assert [kernel.source.text for kernel in order] == ["large", "small"]
     order = kernel_priority.most_valuable_first(lowered, lambda source: source.text == "large")
-    assert [source.text for source in order] == ["small"]
+    assert [kernel.source.text for kernel in order] == ["small"]
 
 
 def test_the_share_of_loaded_kernels(lowered: Lowered) -> None:

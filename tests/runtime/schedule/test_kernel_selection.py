@@ -71,6 +71,7 @@ def run_both(
         got = mine.run("out:0", feeds)
         (plan,) = mine._runtime_session.plan_cache.plans()
         (variant,) = plan.variants.values()
+        variant.upgrade()
         assert variant.compile_done.wait(300)
         np.testing.assert_array_equal(got, mine.run("out:0", feeds))
         return expected, got, variant
@@ -230,6 +231,7 @@ def test_nothing_happens_behind_the_first_run(monkeypatch: pytest.MonkeyPatch) -
         BACKGROUND.submit(*jobs[0])
         (plan,) = session._runtime_session.plan_cache.plans()
         (variant,) = plan.variants.values()
+        variant.upgrade()
         assert variant.compile_done.wait(300)
         assert variant.report is not None
         assert variant.step is not None
@@ -246,6 +248,7 @@ def test_runs_with_options_are_compiled_too(nodes: int, monkeypatch: pytest.Monk
         assert metadata.partition_graphs[0].node
         (plan,) = session._runtime_session.plan_cache.plans()
         (variant,) = plan.variants.values()
+        variant.upgrade()
         assert variant.compile_done.wait(300)
         assert variant.inline is not None
         np.testing.assert_allclose(session.run("out:0", FEEDS, options=options), first, 1e-5, 1e-6)

@@ -36,6 +36,7 @@ with tfjit.Session(graph=graph) as session:
     (plan,) = session._runtime_session.plan_cache.plans()
     (variant,) = plan.variants.values()
     found = {"compiled": variant.inline is not None, "native": variant.step is not None and variant.step.native}
+    variant.upgrade()
     assert variant.compile_done.wait(300) and variant.failure is None
     found |= {"later": variant.inline is not None, "requests": store.counters.misses, "damaged": store.counters.damaged}
     np.testing.assert_allclose(session.run("out:0", feed), first, 1e-5, 1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +25,17 @@ from tfjit.runtime.kernel_api.op_kernel import (
 )
 from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
 from tfjit.runtime.resources.variables_and_resources import Variable
+from tfjit.runtime.schedule.compile_cost import Meanwhile, MissingKernel, choose
 from tfjit.runtime.schedule.group_division import divide_refused
-from tfjit.runtime.schedule.kernel_selection import add_member_calls, group_of, sources
+from tfjit.runtime.schedule.kernel_selection import (
+    add_member_calls,
+    gain_ns,
+    group_of,
+    sources,
+)
 from tfjit.runtime.step.dumps import dump_kernels
 from tfjit.runtime.step.loop_osr import run_loop
+from tfjit.runtime.step.run_count import RunCount
 from tfjit.runtime.step.step import Step
 
 if TYPE_CHECKING:
@@ -167,7 +175,8 @@ class _Waiting:
 
     sources: its kernels. requested: they have been requested. has_members: the call of a group's
     members has been built, if there is one. divided: parts have replaced a group. awaited: kernels
-    of the parts that may still arrive.
+    of the parts that may still arrive. runs: counts the runs of members, until they pay for the
+    group's kernel. is_deferred: they have not paid yet.
     """
 
     lowered: Lowered
@@ -176,6 +185,8 @@ class _Waiting:
     has_members: bool = False
     divided: bool = False
     awaited: list[KernelSource] = field(default_factory=list)
+    runs: RunCount | None = None
+    is_deferred: bool = False
 
 
 class ComputedNode(ReferencedNode):
@@ -233,7 +244,11 @@ class ComputedNode(ReferencedNode):
             found = self._step(arrays)
             if found is not None:
                 # else a better step may follow
-                if self._is_plain and self._has_plain_constants and not self._waiting:
+                if (
+                    self._is_plain
+                    and self._has_plain_constants
+                    and all(form.is_deferred for form in list(self._waiting.values()))
+                ):
                     varying = [k for k in range(len(arrays)) if k not in self._constants]
                     self._latest = [(k, arrays[k].shape) for k in varying], found
                 computed = found.run([np.asarray(a, order="C") for a in arrays], context)
@@ -324,8 +339,8 @@ class ComputedNode(ReferencedNode):
         if not own and not refused and not waiting.requested:
             own = store.load_present(waiting.sources)
             if not own and recurs:
-                store.request(waiting.sources)
                 waiting.requested = True
+                self._request(key, waiting, store)
         if refused:
             self._divide_refused(waiting, store)
         members = None if own or waiting.divided else self._member_sources(waiting)
@@ -345,10 +360,47 @@ class ComputedNode(ReferencedNode):
             with self._env.settings():
                 folder = self._show(waiting.lowered)
             environment = replace(self._env.step_environment(self._device.name), dump_folder=folder)
-            step = Step(waiting.lowered, environment, self._node.name)
+            step = Step(waiting.lowered, environment, self._node.name, waiting.runs)
         with self._lock:
             _put(self._steps, key, step, _MAX_SHAPES)
         return step
+
+    def _request(self, key: _Shapes, waiting: _Waiting, store: RequestedKernels) -> None:
+        """Request a form's kernels, or defer them.
+
+        They are deferred for a group whose members' kernels are present.
+        """
+        members = self._member_sources(waiting)
+        group = group_of(waiting.lowered.instructions[0].spec)
+        if group is None or members is None or not store.load_present(members):
+            store.request(waiting.sources)
+            return
+        saved_ns = gain_ns(self._device.backend, group) / len(waiting.sources)
+        missing = [MissingKernel(s, saved_ns, Meanwhile.MEMBERS) for s in waiting.sources]
+        choice = choose(missing, 0, store.has_compiler())
+        if not choice.deferred:
+            store.request(waiting.sources)
+            return
+        waiting.runs, waiting.is_deferred = RunCount(), True
+        found = weakref.ref(self)  # the count belongs to a step of this node
+
+        def request() -> None:
+            node = found()
+            if node is not None:
+                node._request_deferred(key, store)
+
+        waiting.runs.call_at(choice.runs, request)
+        store.defer(request)
+
+    def _request_deferred(self, key: _Shapes, store: RequestedKernels) -> None:
+        """Request the deferred kernels of a form, unless that is done."""
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is None or not waiting.is_deferred:
+                return
+            waiting.is_deferred = False
+            self._latest = None
+        store.request(waiting.sources)
 
     def _divide_refused(self, waiting: _Waiting, store: RequestedKernels) -> None:
         """Divide a refused group, or request the kernels of its parts."""

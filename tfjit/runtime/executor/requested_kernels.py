@@ -29,8 +29,22 @@ class RequestedKernels:
         self.compiles = store.compiles
         self.has_refusals = store.has_refusals
         self.load_present = store.load_present
+        self.has_compiler = store.has_compiler
         self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
+        self._deferred: list[Callable[[], None]] = []
         self._lock = threading.Lock()
+
+    def defer(self, request: Callable[[], None]) -> None:
+        """Remember a function that requests kernels; more runs may call it before."""
+        with self._lock:
+            self._deferred.append(request)
+
+    def request_deferred(self) -> None:
+        """Request all deferred kernels: a caller waits for the fastest form."""
+        with self._lock:
+            requests, self._deferred = self._deferred, []
+        for request in requests:
+            request()
 
     def request(self, sources: Sequence[KernelSource], for_others: bool = False) -> None:
         """Start to load or compile the missing kernels; return at once.

@@ -144,7 +144,7 @@ class BodyVariant(Variant):
         """
         self._slow_runs += 1
         if self._later is not None:
-            self.upgrade()
+            self.upgrade(defers=True)
 
     def call_dynamic(self, values: Sequence[Any], context: StepContext) -> list[Any]:
         """Return the body's results by the dataflow executor."""

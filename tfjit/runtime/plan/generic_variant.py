@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from tfjit.runtime.plan.met_shapes import FIRST_SHAPES
 from tfjit.runtime.plan.sampled_build import SampledBuild
 from tfjit.runtime.plan.size_bindings import MAX_BINDINGS, SizeBindings
 from tfjit.runtime.plan.size_class import Binding, NotLoaded, SizeClass
+from tfjit.runtime.schedule.compile_cost import Meanwhile, MissingKernel, choose
 from tfjit.runtime.sizes.size_constants import SizeGraph
 from tfjit.runtime.sizes.size_formulas import GenericLowered, NotGeneric
 from tfjit.runtime.sizes.size_samples import LEAST, Shapes, Sizes, SymbolicShapes
@@ -124,6 +126,10 @@ class GenericVariant:
         self._stored: list[tuple[Covers, TracedCalls]] = []  # classes that a process has stored
         self.storage = Storage(self)
         self._awaited: list[KernelSource] = []  # of the newest size class that could not be made
+        self._is_restored = False  # an earlier process has stored it
+        self._runs = 0
+        self._deferred: list[SizeClass] = []  # their kernels of groups are not requested yet
+        self._due_runs = math.inf  # runs that pay for deferred kernels
         self._lock = threading.Lock()
 
     @property
@@ -157,6 +163,7 @@ class GenericVariant:
         self.device, self.bounds = stored.device, list(stored.bounds)
         self.backend = self.plan.session.devices.lookup(self.device).backend
         self.partition, self.size_graph = stored.partition, stored.size_graph
+        self._is_restored = True
         self._stored = [(traced.trace.finish([]), traced) for traced in stored.classes]
         sizes = self._shapes.sizes(seen[-1])
         if sizes is None or not self._in_range(sizes):
@@ -217,7 +224,8 @@ class GenericVariant:
             if variant is not None:
                 variant._submit(variant.make_more, SHARE)
 
-        store.when_ready([source for known in self.classes for source in known.wanted], go_on)
+        awaited = [one for one in self.classes if one not in self._deferred]
+        store.when_ready([source for known in awaited for source in known.wanted], go_on)
 
     def make_more(self, start: int = 0) -> None:
         """Make one more size class; queue this job again.
@@ -287,11 +295,34 @@ class GenericVariant:
             self.builds += stored is None
             self._classes.insert(0, made)
             del self._classes[MAX_CLASSES:]
-        if made.wanted:
+        if made.wanted and not self._defers(made):
             self._tier_up(made)
-        elif stored is None and self.ready:
+        elif not made.wanted and stored is None and self.ready:
             self.storage.store_later()
         return binding
+
+    def _defers(self, made: SizeClass) -> bool:
+        """Defer a size class's kernels of groups if few runs may follow."""
+        if self._is_restored:
+            return False  # a program that runs again may run often
+        share_ns = made.saved_ns / len(made.wanted)
+        missing = [MissingKernel(one, share_ns, Meanwhile.MEMBERS) for one in made.wanted]
+        choice = choose(missing, self._runs, store.has_compiler())
+        if not choice.deferred:
+            return False
+        with self._lock:
+            self._deferred.append(made)
+            self._due_runs = min(self._due_runs, choice.runs)
+        upgrades.deferred(self)
+        return True
+
+    def upgrade(self) -> None:
+        """Request deferred kernels; return at once."""
+        with self._lock:
+            deferred, self._deferred, self._due_runs = self._deferred, [], math.inf
+        for made in deferred:
+            if made in self.classes:
+                self._tier_up(made)
 
     def _stored_for(self, sizes: Sizes) -> TracedCalls | None:
         """Return the stored calls for these sizes.
@@ -363,6 +394,9 @@ class GenericVariant:
             binding = self._bind(shapes)
             if binding is None:
                 return None
+        self._runs += 1
+        if self._runs >= self._due_runs:
+            self.upgrade()
         binding.runs += 1
         if binding.runs == REPEATS and self.plan.specializes:
             self.plan.prepare(shapes)

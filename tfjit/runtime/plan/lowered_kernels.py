@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from tfjit.framework import settings
 from tfjit.kernels.jit.store import store
+from tfjit.runtime.lowering.lowering import compilable
 from tfjit.runtime.schedule.group_division import divide_refused, refused_instructions
-from tfjit.runtime.schedule.kernel_priority import most_valuable_first
+from tfjit.runtime.schedule.kernel_priority import most_valuable_first, reference_ns
 from tfjit.runtime.schedule.kernel_selection import (
     CallMemo,
     CallReport,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tfjit.kernels.source import KernelSource
     from tfjit.runtime.lowering.lowered import Lowered
     from tfjit.runtime.plan.host import PlanHost
+    from tfjit.runtime.schedule.compile_cost import MissingKernel
+    from tfjit.runtime.step.run_count import RunCount
 
 
 def _is_loaded(source: KernelSource) -> bool:
@@ -111,10 +114,14 @@ class LoweredKernels:
         calls = [*all_calls(self.lowered), *(i.unfused for i in self.lowered.instructions)]
         return sum(map(_is_loaded, sources(calls)))
 
-    def missing(self) -> list[KernelSource]:
+    def missing(self) -> list[MissingKernel]:
         """Return the kernels that may still arrive, the most valuable first."""
         wanted = most_valuable_first(self.lowered, _is_loaded)
-        return [source for source in wanted if not store.are_final([source])]
+        return [kernel for kernel in wanted if not store.are_final([kernel.source])]
+
+    def reference_ns(self) -> float:
+        """Return the predicted time of all reference kernels in a run."""
+        return sum(map(reference_ns, compilable(self.lowered)))
 
     def may_improve(self) -> bool:
         """Return whether kernels may arrive, or others may replace refused ones."""
@@ -145,10 +152,13 @@ class LoweredKernels:
             )
         return [source for source in self.sources() if not store.are_final([source])]
 
-    def make_step(self) -> Step:
-        """Return a step of the kernels that are loaded now."""
+    def make_step(self, runs: RunCount | None = None) -> Step:
+        """Return a step of the kernels that are loaded now.
+
+        runs: counts the runs of the step.
+        """
         env = self._session.step_environment(self.device)
-        step = Step(self.lowered, replace(env, dump_folder=self._folder), self._plan_name)
+        step = Step(self.lowered, replace(env, dump_folder=self._folder), self._plan_name, runs)
         if self._folder is not None:
             from tfjit.runtime.step.dumps import dump_step
 

@@ -288,7 +288,7 @@ class Plan:
         def job() -> None:
             try:
                 if not self.session.closed:
-                    self.variant(shapes).upgrade()
+                    self.variant(shapes).upgrade(defers=True)
             # A run with these shapes meets the same error and reports it.
             except Exception as error:
                 log.debug("plan %s: no variant for %s: %s", self.name, shapes, error)
@@ -439,7 +439,7 @@ class Plan:
         Return None where it does not serve these feed shapes, or an ordinary variant is faster.
         """
         known = self.variants.get(shapes)
-        if known is not None and known.compile_done.is_set():
+        if known is not None and known.is_stable:
             return None
         if known is None and self.met.seen is not None:
             self._meet(shapes)

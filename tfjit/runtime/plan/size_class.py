@@ -17,6 +17,7 @@ from tfjit.kernels.executor import table_executor
 from tfjit.kernels.ir.symbolic_size import Size, SizeTrace, at_most, predicted
 from tfjit.kernels.jit.store import store
 from tfjit.kernels.registry import Launch, NativeCall, Pointer
+from tfjit.runtime.schedule.kernel_selection import gain_ns, group_of
 from tfjit.runtime.sizes.size_formulas import NotGeneric
 from tfjit.runtime.sizes.traced_calls import TracedCalls, is_present, trace_calls
 from tfjit.runtime.step.step import Step
@@ -141,7 +142,8 @@ class SizeClass:
     ) -> None:
         """Make the step of the builders' calls.
 
-        traced: their answers, if they have run before. Raises NotGeneric and NotLoaded.
+        traced: their answers, if they have run before. saved_ns: the time that the wanted kernels
+        save in a run, at most. Raises NotGeneric and NotLoaded.
         """
         self.traced = traced = traced or trace_calls(
             generic.partition, generic.backend, generic.bounds, sizes
@@ -161,6 +163,8 @@ class SizeClass:
             raise NotLoaded([*missing, *self.wanted])
         tops = tuple(trace.bounds(symbol.terms)[1] for symbol in trace.symbols)
         lowered = self._lowered(generic, calls, shapes, tops)
+        groups = [group_of(one.spec) for one in lowered.instructions] if self.wanted else []
+        self.saved_ns = sum(gain_ns(lowered.backend, one) for one in groups if one is not None)
         self.step = Step(lowered, generic.environment(), generic.plan.name)
         self.free: list[_Instance] = []
         self._require_native(generic, lowered)

@@ -79,7 +79,7 @@ def _find_stages(plan: Plan, shapes: Sequence[Shape]) -> None:
     if not first.by_node:
         by_name = dict(zip(plan.feeds, shapes, strict=True))
         shapes = [by_name[name] for name in first.feeds]
-        first.variant(tuple(shapes)).upgrade()  # type: ignore[arg-type]
+        first.variant(tuple(shapes)).upgrade(defers=True)  # type: ignore[arg-type]
     plan.stages = made
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tfjit.runtime.host import fork_safety
 
 if TYPE_CHECKING:
+    from tfjit.runtime.plan.generic_variant import GenericVariant
     from tfjit.runtime.plan.host import PlanHost
     from tfjit.runtime.plan.plan import Plan
     from tfjit.runtime.plan.variant import Variant
@@ -25,8 +26,12 @@ class Job:
         self.plan = plan
         self.compile_done = threading.Event()
 
+    def upgrade(self) -> None:
+        """Start nothing: the job is under way."""
+
 
 _STARTED: weakref.WeakSet[Variant | Job] = weakref.WeakSet()
+_DEFERRED: weakref.WeakSet[Variant | GenericVariant] = weakref.WeakSet()
 
 
 def started(variant: Variant | Job) -> None:
@@ -41,6 +46,13 @@ def put_off(variant: Variant) -> None:
         _STARTED.discard(variant)
 
 
+def deferred(variant: Variant | GenericVariant) -> None:
+    """Remember a variant with deferred kernels in place of its upgrade."""
+    with _LOCK:
+        _STARTED.discard(variant)  # type: ignore[arg-type]
+        _DEFERRED.add(variant)
+
+
 def unfinished(session: PlanHost) -> list[Variant | Job]:
     """Return the session's variants and jobs that have not ended.
 
@@ -50,6 +62,17 @@ def unfinished(session: PlanHost) -> list[Variant | Job]:
         for variant in [v for v in _STARTED if v.compile_done.is_set()]:
             _STARTED.discard(variant)
         return [variant for variant in _STARTED if variant.plan.session is session]
+
+
+def _compile_deferred(session: PlanHost) -> None:
+    """Start to compile all deferred kernels of a session's variants."""
+    with _LOCK:
+        found = [variant for variant in _DEFERRED if variant.plan.session is session]
+        for variant in found:
+            _DEFERRED.discard(variant)
+    for variant in found:
+        variant.upgrade()
+    session.node_kernels.request_deferred()
 
 
 def wait_until_compiled(session: PlanHost, timeout: float | None) -> bool:
@@ -65,7 +88,10 @@ def wait_until_compiled(session: PlanHost, timeout: float | None) -> bool:
 
     while True:
         session.check_open()
+        _compile_deferred(session)
         waiting = unfinished(session)
+        for variant in waiting:
+            variant.upgrade()  # it defers no kernels
         if not (waiting or session.node_kernels.unfinished() or session.renewals.unfinished()):
             return True
         if not all(variant.compile_done.wait(left()) for variant in waiting):

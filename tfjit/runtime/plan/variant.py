@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,7 @@ from tfjit.runtime.plan.plan_cache_budget import NODE_BYTES
 from tfjit.runtime.plan.static_partition import lower_static
 from tfjit.runtime.plan.unoptimised_graph import request_heavy, unoptimised
 from tfjit.runtime.plan.variant_storage import VariantStorage
+from tfjit.runtime.step.run_count import RunCount
 from tfjit.runtime.step.step import Reroute, Step
 from tfjit.runtime.step.step_osr import TierUp, TierUpWatch, is_restartable
 from tfjit.runtime.stored_plans import plan_warm_start
@@ -57,7 +59,9 @@ class Variant:
     report: the passes' report. kernels: the instructions of the single static partition with their
     calls; None when the dataflow executor runs the variant, and then `dynamic_reason` gives the
     reason. compile_done: set once the variant has its fastest form. installed: the number of
-    kernels that were loaded when the newest step was made.
+    kernels that were loaded when the newest step was made. runs: counts the runs of steps that are
+    not the last. deferred_runs: the number of runs after which deferred kernels are requested, 0
+    where none are deferred.
 
     The dataflow executor serves a big graph's first runs over the unoptimised graph, and the passes
     run in the background too. No background work starts during the first run, which would have to
@@ -86,6 +90,10 @@ class Variant:
         self._slow_runs = 0  # runs without a compiled step since a background job last asked
         # the work left for after the first run
         self._later: Callable[[], None] | None = None
+        self.runs = RunCount()
+        self.deferred_runs = 0.0
+        self.defers = True  # no caller waits for the fastest form
+        self._has_deferred = False  # settled but for deferred kernels
         self._fingerprint = ""
         self._once = False  # there may be no second run
         self._made_ms = 0.0  # processor time of passes, builders and one layout
@@ -182,13 +190,14 @@ class Variant:
                 if not first_run.enough_is_loaded(kernels.lowered):
                     return False
                 arrived = kernels.arrived()
-                step = kernels.make_step()
+                may_improve = kernels.may_improve()
+                step = kernels.make_step(self.runs if may_improve else None)
         # a builder's bug: `_upgrade` meets the error again, and reports it
         except Exception as error:
             log.debug("plan %s: %s", self.plan.name, error)
             return False
         self.installed = arrived
-        if kernels.may_improve():
+        if may_improve:
             self.step = step  # not `inline`: its first run starts the upgrade
         else:
             self.take(step)
@@ -345,10 +354,16 @@ class Variant:
             if self.failure is not None:
                 raise self.failure
 
-    def upgrade(self) -> None:
-        """Start to replace the reference kernels, once; return at once."""
+    def upgrade(self, defers: bool = False) -> None:
+        """Start to replace the reference kernels, once; return at once.
+
+        defers: kernels that save little may be compiled after many runs, or never.
+        """
         with self._lock:
+            self.defers = self.defers and defers
             job, self._later = self._later, None
+            if job is None and self._has_deferred and not defers:
+                job, self._has_deferred = self._compile_deferred, False
         if job is None:
             return
 
@@ -358,6 +373,41 @@ class Variant:
 
         upgrades.started(self)
         self.submit(unless_put_off)
+
+    def end_upgrade(self) -> None:
+        """End the upgrade: all kernels have come, or are deferred."""
+        if not self.deferred_runs:
+            self.compile_done.set()
+            return
+        with self._lock:
+            self._has_deferred = True
+        if not self.defers:  # a caller came meanwhile
+            self.upgrade()
+            return
+        upgrades.deferred(self)
+        found = weakref.ref(self)  # the count belongs to the steps of this variant
+
+        def reached() -> None:
+            variant = found()
+            if variant is not None:
+                variant.submit(variant._compile_worthwhile)
+
+        self.runs.call_at(self.deferred_runs, reached)
+
+    @property
+    def is_stable(self) -> bool:
+        """Return whether no better step is under way."""
+        return self.compile_done.is_set() or self._has_deferred
+
+    def _compile_worthwhile(self) -> None:
+        with self._lock:
+            due, self._has_deferred = self._has_deferred, False
+        if due:
+            upgrades.started(self)
+            self._compile_deferred()
+
+    def _compile_deferred(self) -> None:
+        tier_up.compile_deferred(self)
 
     def _put_off(self, job: Callable[[], None]) -> bool:
         """Leave an upgrade for later where the generic variant runs.
@@ -422,12 +472,15 @@ class Variant:
     def _upgrade(self) -> None:
         tier_up.upgrade(self)
 
-    def install_step(self) -> None:
-        """Replace the step by one of the kernels that are loaded now."""
+    def install_step(self, counts: bool = False) -> None:
+        """Replace the step by one of the kernels that are loaded now.
+
+        counts: its runs are counted.
+        """
         if not self.plan.session.closed:
             assert self.kernels is not None
             arrived = self.kernels.arrived()
-            self.take(self.kernels.make_step())
+            self.take(self.kernels.make_step(self.runs if counts else None))
             self.installed = arrived
             if self.plan.variants.get(self.feed_shapes) is self:  # type: ignore[arg-type]
                 self.charge()
@@ -485,7 +538,7 @@ class Variant:
                 if self._once and self.dataflow is not None:
                     self.submit(self._request_heavy)
                 else:
-                    self.upgrade()
+                    self.upgrade(defers=True)
                 self._once = False
 
     def _run_in(
@@ -537,6 +590,7 @@ class Variant:
         """
         with self._lock:
             self._later = None
+            self._has_deferred = False
         for partition in self.partitions:
             partition.graph.dissolve()
         self.compile_done.set()

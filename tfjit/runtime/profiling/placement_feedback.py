@@ -72,7 +72,7 @@ class Replacement:
         Steps before their kernels are compiled do not count.
         """
         plan = variant.plan
-        if self.stable or not variant.compile_done.is_set():
+        if self.stable or not variant.is_stable:
             return
         if records is not None:
             self._wanted = None

@@ -18,7 +18,9 @@ from tfjit.framework.op_defs.op_traits import MATRIX_PRODUCT
 from tfjit.kernels.registry import NodeSpec, TensorSpec
 from tfjit.passes.fusion.fused_group_builder import anchor_flops
 from tfjit.runtime.lowering.lowering import compilable
+from tfjit.runtime.schedule.compile_cost import Meanwhile, MissingKernel
 from tfjit.runtime.schedule.kernel_selection import all_calls, gain_ns, group_of, is_small, sources
+from tfjit.runtime.schedule.loop_parallelization import calls_of
 
 if TYPE_CHECKING:
     from tfjit.kernels.registry import NativeCall
@@ -50,8 +52,12 @@ def reference_ns(instruction: Instruction) -> float:
         ns = CALL_NS + _work_ns(instruction.spec)
     else:
         ns = CALL_NS * len(group.members) + sum(_work_ns(m.spec) for m in group.members)
-    level = instruction.construct.level if instruction.construct is not None else 0
-    return ns * _ITERATIONS**level
+    return ns * _iterations(instruction)
+
+
+def _iterations(instruction: Instruction) -> int:
+    """Return the assumed number of executions of an instruction in a run."""
+    return 1 if instruction.construct is None else _ITERATIONS**instruction.construct.level
 
 
 def _work_ns(spec: NodeSpec) -> float:
@@ -83,21 +89,27 @@ def loaded_call(instruction: Instruction, loaded: Loaded) -> NativeCall | None:
     return None
 
 
-def most_valuable_first(lowered: Lowered, loaded: Loaded) -> list[KernelSource]:
+def most_valuable_first(lowered: Lowered, loaded: Loaded) -> list[MissingKernel]:
     """Return the missing kernels, those first that save most time.
 
     Kernels of members are among them where the group's own has no builder, and for small groups
     where the own kernels are more.
     """
     value = {s: 0.0 for s in sources(all_calls(lowered)) if not loaded(s)}
+    referenced: set[KernelSource] = set()
+    unknown = set(_missing(calls_of(lowered.splits), loaded))
     small: list[tuple[Instruction, float]] = []
     for instruction in compilable(lowered):
         yield_interpreter()
         group = group_of(instruction.spec)
         runs = loaded_call(instruction, loaded) is not None
-        saved = gain_ns(lowered.backend, group) if runs and group is not None else None
-        if saved is None:
+        if runs and group is not None:
+            saved = gain_ns(lowered.backend, group) * _iterations(instruction)
+        else:
             saved = reference_ns(instruction)
+            referenced.update(_missing((instruction.call, instruction.unfused), loaded))
+        if instruction.construct is not None:
+            unknown.update(_missing((instruction.call, instruction.unfused), loaded))
         if group is not None and not runs and instruction.unfused is not None:
             if instruction.call is None:
                 _credit(value, instruction.unfused, saved, loaded)
@@ -110,7 +122,14 @@ def most_valuable_first(lowered: Lowered, loaded: Loaded) -> list[KernelSource]:
         for instruction, saved in small:
             assert instruction.unfused is not None
             _credit(value, instruction.unfused, saved, loaded)
-    return sorted(value, key=lambda source: -value[source])
+    order = sorted(value, key=lambda source: -value[source])
+
+    def meanwhile(source: KernelSource) -> Meanwhile:
+        if source in unknown:
+            return Meanwhile.UNKNOWN
+        return Meanwhile.REFERENCE if source in referenced else Meanwhile.MEMBERS
+
+    return [MissingKernel(source, value[source], meanwhile(source)) for source in order]
 
 
 def _missing(calls: Iterable[NativeCall | None], loaded: Loaded) -> list[KernelSource]:

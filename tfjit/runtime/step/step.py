@@ -38,6 +38,7 @@ from tfjit.runtime.step.arena import ArenaPool, Placement
 from tfjit.runtime.step.host_codegen import Reroute, StepText
 from tfjit.runtime.step.layout import Layout
 from tfjit.runtime.step.memory_planner import OutputRecycler
+from tfjit.runtime.step.run_count import Instance, RunCount
 from tfjit.runtime.step.step_instance import instance_scope
 
 
@@ -73,11 +74,15 @@ class Step:
     `run` is safe to call from several threads.
     """
 
-    def __init__(self, lowered: Lowered, env: StepEnvironment, name: str) -> None:
+    def __init__(
+        self, lowered: Lowered, env: StepEnvironment, name: str, runs: RunCount | None = None
+    ) -> None:
+        """Make a step. runs: counts its runs."""
         self._lowered = lowered
         self._env = env
         self._name = name
-        self.free: list[Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]] = []
+        self._runs = runs
+        self.free: list[Instance] = []
         self._lock = threading.Lock()
         self._layout = Layout(lowered, env)
         self.native = bool(self._layout.native_runs)
@@ -168,7 +173,7 @@ class Step:
         finally:
             self.free.append(instance)
 
-    def instance(self) -> Callable[[Sequence[np.ndarray], StepContext | None], list[Any]]:
+    def instance(self) -> Instance:
         """Return a free or new instance for one run.
 
         The caller appends the instance to `free` afterwards.
@@ -176,13 +181,10 @@ class Step:
         try:
             return self.free.pop()
         except IndexError:
-            return self.make_instance()[0]
+            made = self.make_instance()[0]
+            return made if self._runs is None else self._runs.counted(made)
 
-    def make_instance(
-        self,
-    ) -> tuple[
-        Callable[[Sequence[np.ndarray], StepContext | None], list[Any]], dict[str, Any], Placement
-    ]:
+    def make_instance(self) -> tuple[Instance, dict[str, Any], Placement]:
         """Return a new instance's function, its globals and its placement."""
         with self._lock:
             scope = instance_scope(self._layout)
