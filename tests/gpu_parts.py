@@ -202,7 +202,8 @@ def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
         return child.wait(seconds)
     except subprocess.TimeoutExpired:
         pass
-    for number in (signal.SIGINT, signal.SIGKILL):  # pytest sums up at the first
+    # pytest sums up at the first; a process in the background may ignore it
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(child.pid, number)
             child.wait(_ENDING_S)

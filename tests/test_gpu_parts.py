@@ -47,13 +47,14 @@ def test_a_run_goes_on_where_it_was_cut_off(
 ) -> None:
     """A part has a record as soon as it ends; a part that is done is not run again."""
     monkeypatch.setattr(gpu_parts, "_LEAST_S", 0.0)
+    monkeypatch.setattr(gpu_parts, "_ENDING_S", 0.1)
     count = tmp_path / "count"
     add = f"open({str(count)!r}, 'a').write('x')"
     some = [python("machine", "print('here')"), python("good", add), python("bad", f"{add}; 1 / 0")]
     run(some, False, tmp_path, sys.executable, 60.0)
     slow = python("slow", "import time; time.sleep(60)", 0.1)
     cut = python("cut", "import time; time.sleep(60)")
-    found = run([*some, slow, cut], False, tmp_path, sys.executable, 1.0)
+    found = run([*some, slow, cut], False, tmp_path, sys.executable, 4.0)
     assert json.loads((tmp_path / "parts.json").read_text()) == found
     states = {name: record["state"] for name, record in found.items()}
     wanted = {"machine": "passed", "good": "passed", "bad": "failed", "slow": "timeout"}
@@ -62,7 +63,7 @@ def test_a_run_goes_on_where_it_was_cut_off(
     run([some[1]], True, tmp_path, sys.executable, 60.0)
     assert count.read_text() == "xxx"
     monkeypatch.setattr(gpu_parts, "_LEAST_S", 20.0)
-    run([cut], False, tmp_path, sys.executable, 1.0)
+    run([cut], False, tmp_path, sys.executable, 4.0)
     assert "the time is over before 'cut': run again to go on" in capsys.readouterr().out
 
 

@@ -10,6 +10,7 @@ from tfjit.kernels.source import KernelSource
 
 ROOT = Path(__file__).parents[2]
 RANDOM = ROOT / "kernels" / "cpu" / "random" / "stateful_random.py"
+STRINGS = ROOT / "kernels" / "cpu" / "strings" / "string_function.py"
 LAUNCHES = ROOT / "kernels" / "cuda" / "template" / "launches.py"
 SOURCES = ("source", "launches.source")
 
@@ -33,8 +34,8 @@ def test_every_writer_names_its_module() -> None:
         for node in ast.walk(ast.parse(text)) if "KernelSource(" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "KernelSource":
                 given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
-                # `launches.source` and `draw_launch` have their caller's name as an argument
-                own = "module" if path in (LAUNCHES, RANDOM) else "__name__"
+                # these have their caller's name as an argument
+                own = "module" if path in (LAUNCHES, RANDOM, STRINGS) else "__name__"
                 if given.get("module") != own:
                     unnamed.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert unnamed == []

@@ -241,7 +241,8 @@ def test_tensorflow_reads_the_event_file(world: World, tmp_path: Path) -> None:
     assert {n.name for n in tf1.GraphDef.FromString(events[1].graph_def).node} == {
         op.name for op in world.graph.get_operations()
     }
-    assert tf1.RunMetadata.FromString(events[2].tagged_run_metadata.run_metadata) == metadata
+    (run,) = (event.tagged_run_metadata for event in events if event.tagged_run_metadata.tag)
+    assert tf1.RunMetadata.FromString(run.run_metadata) == metadata
 
 
 def test_tensorboard_opens_the_event_file(world: World, tmp_path: Path) -> None:

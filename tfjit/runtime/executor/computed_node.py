@@ -390,7 +390,12 @@ class ComputedNode(ReferencedNode):
                 node._request_deferred(key, store)
 
         waiting.runs.call_at(choice.runs, request)
-        store.defer(request)
+        store.defer(self)
+
+    def request_deferred(self, store: RequestedKernels) -> None:
+        """Request the deferred kernels of all forms."""
+        for key in list(self._waiting):
+            self._request_deferred(key, store)
 
     def _request_deferred(self, key: _Shapes, store: RequestedKernels) -> None:
         """Request the deferred kernels of a form, unless that is done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from tfjit.kernels.jit.store import KernelStore
     from tfjit.kernels.source import KernelSource
+    from tfjit.runtime.executor.computed_node import ComputedNode
 
 
 class RequestedKernels:
@@ -31,20 +33,20 @@ class RequestedKernels:
         self.load_present = store.load_present
         self.has_compiler = store.has_compiler
         self._open: dict[KernelSource, None] = {}  # requested; some may be loaded by now
-        self._deferred: list[Callable[[], None]] = []
+        self._deferred: weakref.WeakSet[ComputedNode] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def defer(self, request: Callable[[], None]) -> None:
-        """Remember a function that requests kernels; more runs may call it before."""
+    def defer(self, owner: ComputedNode) -> None:
+        """Remember a node that has deferred kernels."""
         with self._lock:
-            self._deferred.append(request)
+            self._deferred.add(owner)
 
     def request_deferred(self) -> None:
         """Request all deferred kernels: a caller waits for the fastest form."""
         with self._lock:
-            requests, self._deferred = self._deferred, []
-        for request in requests:
-            request()
+            owners, self._deferred = list(self._deferred), weakref.WeakSet()
+        for owner in owners:
+            owner.request_deferred(self)
 
     def request(self, sources: Sequence[KernelSource], for_others: bool = False) -> None:
         """Start to load or compile the missing kernels; return at once.
