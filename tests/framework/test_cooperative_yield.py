@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -109,3 +110,19 @@ def test_an_exception_ends_the_background(naps: list[float]) -> None:
     for _ in range(100):
         cooperative_yield.yield_interpreter()
     assert not naps
+
+
+def test_imports_shorten_the_switch_interval() -> None:
+    usual = sys.getswitchinterval()
+    try:
+        with cooperative_yield.prompt_interpreter():
+            assert sys.getswitchinterval() < usual
+        assert sys.getswitchinterval() == usual
+        with cooperative_yield.prompt_interpreter():
+            sys.setswitchinterval(0.5)  # the program's own choice stays
+        assert sys.getswitchinterval() == 0.5
+        sys.setswitchinterval(1e-4)
+        with cooperative_yield.prompt_interpreter():  # it never makes the interval longer
+            assert sys.getswitchinterval() == pytest.approx(1e-4, rel=0.1)
+    finally:
+        sys.setswitchinterval(usual)

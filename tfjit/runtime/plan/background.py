@@ -7,6 +7,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from tfjit.framework import cooperative_yield
@@ -32,6 +33,7 @@ class Background:
         self._lock = threading.Lock()
         self._busy = threading.RLock()
         self._thread: threading.Thread | None = None
+        self._has_run = False
         if hasattr(os, "register_at_fork"):
             # Registered after the kernel store's handlers, so run before them: a job may be waiting
             # for the store's locks.
@@ -54,12 +56,17 @@ class Background:
                 self._thread = threading.Thread(target=self._run, name="tfjit-upgrade", daemon=True)
                 self._thread.start()
 
+    def _imports(self) -> AbstractContextManager[None]:
+        """Return the context of the next job; the first one imports modules."""
+        is_first, self._has_run = not self._has_run, True
+        return cooperative_yield.prompt_interpreter() if is_first else nullcontext()
+
     def _run(self) -> None:
         while True:
             self._arrived.get()
             with self._busy:
                 job, share = self._jobs.popleft()
-                with cooperative_yield.background(share):
+                with cooperative_yield.background(share), self._imports():
                     job()
                 # An abandoned session must not stay alive until the next job arrives.
                 del job, share
