@@ -2,8 +2,9 @@
 
 One thread at a time runs Python. A thread that comes back from a kernel of 2 ms and finds another
 one at work waits up to the switch interval of 5 ms: a plan that is optimised behind it would take
-two thirds of its throughput. So background work is cut into slices: its loops call `yield_interpreter()`
-or run over `yielding(...)`, which sleep when a slice is over. Slices are longer while no other thread of the process is busy.
+two thirds of its throughput. So background work is cut into slices: its loops call
+`yield_interpreter()` or run over `yielding(...)`, which sleep when a slice is over. Slices are
+longer while no other thread of the process is busy.
 """
 
 from __future__ import annotations

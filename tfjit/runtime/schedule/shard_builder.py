@@ -11,7 +11,7 @@ import numpy as np
 
 from tfjit.framework.cooperative_yield import yield_interpreter
 from tfjit.kernels.registry import NativeCall, NodeSpec
-from tfjit.runtime.lowering.lowered import Instruction, Lowered, Value
+from tfjit.runtime.lowering.lowered import Instruction, Lowered, StorageKind, Value
 from tfjit.runtime.lowering.lowering import native_call
 from tfjit.runtime.lowering.row_splits import Axis, Shard, ShardProgram
 from tfjit.runtime.schedule.batch_axes import NotIndependent, ShardSpec, shard_of
@@ -79,17 +79,25 @@ class ShardBuilder:
         return ShardProgram(self.shard, lowered, self.sources, targets)
 
     def _new(
-        self, like: Value, shape: tuple[int, ...], storage: str = "buffer", **kw: object
+        self,
+        like: Value,
+        shape: tuple[int, ...],
+        storage: StorageKind = "buffer",
+        array: np.ndarray | None = None,
+        feed: int = -1,
+        base: Value | None = None,
     ) -> Value:
         value = Value(
             len(self.values),
             like.dtype,
             shape,
-            storage,  # type: ignore[arg-type]
+            storage,
+            array=array,
+            feed=feed,
+            base=base,
             producer=like.producer,
             level=like.level,
             sequence=like.sequence,
-            **kw,  # type: ignore[arg-type]
         )
         self.values.append(value)
         return value
@@ -164,7 +172,7 @@ class ShardBuilder:
             array = value.root.array.reshape(value.shape)
             if axis is not None:
                 array = np.ascontiguousarray(array[self.shard.slices(value.shape, axis)])
-            return self._new(value, array.shape, "const", array=array)
+            return self._new(value, array.shape, "const", array)
         if axis is None or _is_leading(value.shape, axis):
             offset = 0 if axis is None else _start(value, axis, self.shard)
             return self._feed(value, self.shard.shape(value.shape, axis), offset)
